@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
+from cipherblas.lang.nodes import ordered
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.encrypted]
 INSECURE: dict[str, Any] = {
@@ -157,6 +158,70 @@ TURNED: dict[str, tuple[Callable[..., Any], dict[str, tuple[int, int]], float]] 
         20.0,
     ),
 }
+
+
+HEADS = uniform(3, 7, 10) / 3
+
+
+def of_heads(x: Any) -> Any:
+    """Two heads: parts of one product each, of both signs, the values in the place of what they are made of."""
+    query, key, value = (cb.split(cb.assume(x @ part, 1.5), 2, axis=1) for part in HEADS)
+    scores = cb.joined([q @ (-0.5 * k).T for q, k in zip(query, key, strict=True)], axis=1)
+    weights = cb.split(cb.square(cb.refresh(cb.assume(scores, 2.0))), 2, axis=1)
+    return cb.joined([w @ (-0.25 * v) for w, v in zip(weights, value, strict=True)], axis=1)
+
+
+def turned_heads(x: Any) -> Any:
+    """The same from the other side: x by columns, and what is weighed before the weights."""
+    query, key, value = (cb.split(cb.assume(part.T @ x, 1.5), 2, axis=0) for part in HEADS)
+    scores = cb.joined([(2.0 * k).T @ q for q, k in zip(query, key, strict=True)], axis=0)
+    weights = cb.split(cb.square(cb.refresh(cb.assume(scores, 7.0))), 2, axis=0)
+    return cb.joined([v @ w for w, v in zip(weights, value, strict=True)], axis=0)
+
+
+@pytest.mark.parametrize("by_rows", [True, False])
+@pytest.mark.parametrize("values", ["random", "largest", "zeros"])
+def test_clear_factors_that_move(by_rows: bool, values: str) -> None:
+    """Keys and values are computed nowhere: what they are made of is multiplied instead, encrypted once for all heads,
+    and the clear factor is that of its head. Of more tokens than fit a group, and the plan counts what a run does."""
+    tokens, function = 24, of_heads if by_rows else turned_heads
+    shape = (tokens, 7) if by_rows else (7, tokens)
+    program = cb.compile(function, {"x": cb.secret(*shape, bound=0.5)}, **{**INSECURE, "error": 12.0})
+    methods = [choice.method for choice in program.plan.decided.choices.values()]
+    assert methods.count("ring-products") == 7  # three projections, scores and values of two heads
+    # Placed widely for the queries, and narrowly, a row for each token, for all else.
+    assert [one.form.shape[0] for one in program.inputs_of("x")] == [tokens, 7]
+    x = {"random": 0.5 * uniform(*shape), "largest": np.full(shape, -0.5), "zeros": np.zeros(shape)}[values]
+    x.flat[:3] *= -1
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    found = client.decrypt(server.run(client.encrypt({"x": x})))
+    assert server.counts == program.plan.counts
+    expected = program.evaluate({"x": x})
+    assert np.abs(found - expected).max() < min(program.plan.error, 0.01 * max(1.0, np.abs(expected).max()))
+    assert program.plan.error < program.worst_error
+    steps = [one.form for one in server.node_seconds]
+    assert "rows apart" in steps and "operand" in steps
+
+
+def test_elements_that_hold_few_rows_are_left_to_gemms() -> None:
+    """Fewer than eight: polynomials would have so few coefficients that a GEMM takes less. The values of 20 tokens are
+    multiplied by rows of 65 entries, of which an element of degree 512 holds four."""
+    program = cb.compile(
+        lambda x, y: cb.square(cb.refresh((x @ QUERY) @ (y @ KEY).T)) @ (y @ VALUE),
+        {"x": cb.secret(65, 7, bound=0.5), "y": cb.secret(20, 7, bound=0.5)},
+        **{**INSECURE, "error": 40.0},
+    )
+    order = [node for node in ordered(program.expression) if not node.root]
+    choices = {order[number].title: one.method for number, one in program.plan.decided.choices.items()}
+    assert choices["product 65x20 · 20x6"] == "ring-products" and choices["product 20x7 · 7x6"] == "gemm"
+    values = {"x": 0.5 * uniform(65, 7), "y": 0.5 * uniform(20, 7)}
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    found = client.decrypt(server.run(client.encrypt(values)))
+    assert server.counts == program.plan.counts
+    error = np.abs(found - program.evaluate(values)).max()
+    assert error < min(program.plan.error, 0.02 * np.abs(found).max())
 
 
 def test_clear_factors_on_both_sides_have_no_places() -> None:

@@ -15,7 +15,8 @@ DOCUMENTS = [
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PICTURE = re.compile(r"!\[[^\]\n]*\]\(([^)\s]+)\)")
-_LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
+_LINK = re.compile(r"(?<!!)\[[^\][]*\]\(([^)\s]+)\)")  # also where a line ends in their text
+_ANCHOR = re.compile(r'^<a id="([^"]+)"></a>$', re.MULTILINE)
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -53,8 +54,8 @@ def name(document: Path) -> str:
 
 
 def anchors(document: Path) -> set[str]:
-    """The anchors that headings get: lower case, spaces as hyphens, other punctuation dropped."""
-    found = set()
+    """The anchors that headings get, lower case, spaces as hyphens, other punctuation dropped; and those of their own."""
+    found = set(_ANCHOR.findall(document.read_text(encoding="utf-8")))
     for heading in _HEADING.findall(prose(document)):
         kept = re.sub(r"[^\w\- ]", "", heading.strip().lower())
         found.add(kept.replace(" ", "-"))

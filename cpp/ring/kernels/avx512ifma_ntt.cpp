@@ -176,6 +176,12 @@ void forward_tail(std::size_t row, Word* x, std::size_t node, std::size_t blocks
                   const Field<SPAN> f, const Finish finish, const Word* shared = nullptr) {
     const bool ahead = node >= kAheadNode;
     const Shuffle shuffle = perfect_shuffle();
+    // The table of a few blocks that many polynomials share is in the caches: roots are read, too.
+    const auto twiddled = [&](__m512i& even, __m512i& odd, const auto& at) {
+        const __m512i quotient = at(t.quotient);
+        if (!SHORT) return forward_butterfly(even, odd, quotient, f);
+        forward_butterfly<kBetweenLayers<SPAN>>(even, odd, at(t.plain), quotient, f);
+    };
     for (std::size_t end = node + blocks; node < end; node += 2, x += 128) {
         if (ahead && row == 0 && finish.fetches_tables) {
             fetch_lines<8>(t.quotient + 32 * (node + kAheadBlocks));
@@ -193,17 +199,17 @@ void forward_tail(std::size_t row, Word* x, std::size_t node, std::size_t blocks
 #pragma GCC unroll 8
         for (int i = 0; i < 16; i += 2) {
             shuffle(v[i], v[i + 1]);
-            forward_butterfly(v[i], v[i + 1], repeat_two(t.quotient + 8 * node + i), f);
+            twiddled(v[i], v[i + 1], [&](const Word* p) { return repeat_two(p + 8 * node + i); });
         }
 #pragma GCC unroll 8
         for (int i = 0; i < 16; i += 2) {
             shuffle(v[i], v[i + 1]);
-            forward_butterfly(v[i], v[i + 1], repeat_four(t.quotient + 16 * node + 2 * i), f);
+            twiddled(v[i], v[i + 1], [&](const Word* p) { return repeat_four(p + 16 * node + 2 * i); });
         }
 #pragma GCC unroll 8
         for (int i = 0; i < 16; i += 2) {
             shuffle(v[i], v[i + 1]);
-            forward_butterfly(v[i], v[i + 1], load(t.quotient + 32 * node + 4 * i), f);
+            twiddled(v[i], v[i + 1], [&](const Word* p) { return load(p + 32 * node + 4 * i); });
             shuffle(v[i], v[i + 1]);
         }
         const auto block = finish.block(row, x);

@@ -319,31 +319,29 @@ class MixedStrategy(Strategy):
         """The products of ring elements, by their nodes' identities: of secrets; of clear factors and what these place,
         or what comes from blocks, where a ring element holds many rows."""
         found: set[int] = set()
+        most = (self.row_degree(n) or 0) // LEAST_ROWS  # entries of a row
         for node in products(self.expression):
-            if self._of_elements(node, n, form_of):
+            degree = self._degree_of_elements(node, n, form_of)
+            if degree is not None:
                 factors = [factor_of(child) for child in node.children if placeable(child)]
-                found |= {id(node), *(id(one) for one in factors if self._holds_many(one, n))}
-            elif self._holds_many(node, n):
+                clear = {id(one) for one in factors if one is not None and _has_clear_factor(one)}
+                found |= {id(node), *(clear if degree <= most else ())}
+            elif _has_clear_factor(node):
                 secret = next(child for child in node.children if child.secret)
-                if comes_from(secret, BLOCKS, form_of):
+                length = matrix_shape(node)[0 if node.children[0].secret else 1]
+                if max(2, bit_ceil(length)) <= most and comes_from(secret, BLOCKS, form_of):
                     found.add(id(node))
         return found
 
-    def _holds_many(self, product: Expression | None, n: int) -> bool:
-        """Whether a product is one with a clear factor, of which a ring element holds many rows."""
-        own = self.row_degree(n)
-        if own is None or product is None or all(child.secret for child in product.children):
-            return False
-        length = matrix_shape(product)[0 if product.children[0].secret else 1]
-        return own >= LEAST_ROWS * max(2, bit_ceil(length))
-
-    def _of_elements(self, product: Expression, n: int, form_of: Callable[[Expression], str]) -> bool:
-        """Whether a product of secrets is one of ring elements: of factors that the client places, or of one and what
-        comes from blocks, at not too many times the rows."""
+    def _degree_of_elements(
+        self, product: Expression, n: int, form_of: Callable[[Expression], str]
+    ) -> int | None:
+        """Entries of a row where a product of secrets is one of ring elements: of factors that the client places, or of
+        one and what comes from blocks, at not too many times the rows; else None."""
         left, right = product.children
         own = self.row_degree(n)
         if own is None or not (left.secret and right.secret):
-            return False
+            return None
         rows, cols = matrix_shape(product)
         inner = matrix_shape(left)[1]
         both = placeable(left), placeable(right)
@@ -359,9 +357,10 @@ class MixedStrategy(Strategy):
         elif from_blocks[1] and both[0]:
             fits, lengths = turned[0] is not True, (cols, inner)
         else:
-            return False
+            return None
         degree = max(2, bit_ceil(lengths[0]))
-        return fits and degree <= own and lengths[1] * degree <= MOST_GROUPS * own
+        few = degree <= own and lengths[1] * degree <= MOST_GROUPS * own
+        return degree if fits and few else None
 
     def row_degree(self, n: int) -> int | None:
         """Degree of the ring of rows beside slots of a ring of this degree; None where it is the same one."""
@@ -440,6 +439,11 @@ def _difference(seconds: float) -> str:
 def _rounded(node: Expression) -> bool:
     """Whether a value by rows has a scale that holds a clear factor."""
     return any(current.product for current in ordered(node))
+
+
+def _has_clear_factor(product: Expression) -> bool:
+    """Whether one factor of a product is clear."""
+    return sum(child.secret for child in product.children) == 1
 
 
 def _computed_factor(node: Expression) -> bool:
