@@ -54,7 +54,7 @@ def name(document: Path) -> str:
 
 
 def anchors(document: Path) -> set[str]:
-    """The anchors that headings get, lower case, spaces as hyphens, other punctuation dropped; and those of their own."""
+    """Those that headings get, lower case, spaces as hyphens, other punctuation dropped; and anchors of their own."""
     found = set(_ANCHOR.findall(document.read_text(encoding="utf-8")))
     for heading in _HEADING.findall(prose(document)):
         kept = re.sub(r"[^\w\- ]", "", heading.strip().lower())
