@@ -289,6 +289,33 @@ def test_products_with_clear_polynomials(own: int, degree: int, k: int, m: int) 
         np.testing.assert_allclose(clear_rows.decrypt(one), expected, atol=1e-4 * m)
 
 
+def test_rows_that_are_elements_are_made_residues_once() -> None:
+    """Whichever handle asks first, of some of them or of several together; nothing is counted twice."""
+    secret = generate_secret(parameters(128, 32))
+    counted = counting(secret.params)
+    real = native(secret.params, make_evaluation_keys(secret, counted.request))
+    factor, matrix = factor_of(matrix_of(6, 3, 1), 20), matrix_of(3, 4)
+
+    def run(evs: Evaluators, key: SecretKey | None) -> list[Any]:
+        x = placed_elements(evs, placed(evs, key, matrix, Placing(8)))
+        gathered = gathered_product(evs, factor, packed_product(evs, factor_of(np.eye(3), 20), x, 8), 8)
+        rows = rows_of(evs, gathered, (6, 4), held=1)
+        half = evs.rows.absorb(rows, 1.0)
+        first = evs.rows.rows_of(rows, 0, 2)  # before the residues are there
+        settled = evs.rows.settled(half)
+        later = evs.rows.rows_of(rows, 2, 6)  # and after
+        whole = evs.rows.stack([first, later])
+        both = evs.rows.stack([evs.rows.settled(first), later])
+        total = evs.rows.add(rows, both)
+        return [settled, evs.rows.settled(whole), both, evs.rows.absorb(total, 0.5)]
+
+    planned, found = run(counted, None), run(real, secret)
+    assert real.counts == counted.counts
+    for one, plan in zip(found, planned, strict=True):
+        error = np.abs(decrypted(secret, one) - matrix_of(6, 3, 1) @ matrix).max()
+        assert error < plan.error(24) < 1e-3
+
+
 def test_words_of_a_gathered_product() -> None:
     """Those of a GEMM, at the places that mean something."""
     secret = generate_secret(parameters(256, 64))

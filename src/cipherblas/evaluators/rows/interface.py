@@ -353,11 +353,13 @@ class RowsEvaluator(RowsBookkeeper):
         """Rows start to stop - 1, and the ring elements that they came from, where they did. Free."""
         if (start, stop) == (0, x.shape[0]):
             return x
+        taken = x.apart is not None and x.apart.taken
+        x = self.settled(x) if taken else x
         data = None if x.data is None else self._rows_data(x, start, stop)
         shape = (stop - start, x.shape[1])
         found = self.make(shape, x.limbs, x.scale, x.bound, x.noise, x.bias, data, source=x)
         if x.apart is not None:
-            found.apart = Apart(x.apart.elements[start:stop])
+            found.apart = Apart(x.apart.elements[start:stop], taken, data)
         if x.packed is not None:
             each = self.n // x.shape[1]
             begin, end = x.first + start, x.first + stop
@@ -384,10 +386,12 @@ class RowsEvaluator(RowsBookkeeper):
         self, xs: Sequence[Rows], shape: tuple[int, int], bound: float, noise: float, bias: float
     ) -> Rows:
         """Of rows that are ring elements: theirs, one after the other."""
-        data = None if xs[0].data is None else self._stack_data(xs)
+        taken = all(x.apart is not None and x.apart.taken for x in xs)
+        xs = [self.settled(x) for x in xs] if taken else xs
+        data = None if any(x.data is None for x in xs) else self._stack_data(xs)
         found = self.make(shape, xs[0].limbs, xs[0].scale, bound, noise, bias, data)
         elements = [one for x in xs if x.apart is not None for one in x.apart.elements]
-        found.keep_apart(elements, found.limbs * shape[0] * (self.n - shape[1]) * WORD_BYTES)
+        found.keep_apart(elements, found.limbs * shape[0] * (self.n - shape[1]) * WORD_BYTES, taken)
         return found
 
     def add(self, x: Rows, y: Rows) -> Rows:

@@ -146,8 +146,8 @@ class Apart:
 
     __slots__ = ("data", "elements", "taken")
 
-    def __init__(self, elements: Sequence[Any]) -> None:
-        self.elements, self.taken, self.data = elements, False, None
+    def __init__(self, elements: Sequence[Any], taken: bool = False, data: Any = None) -> None:
+        self.elements, self.taken, self.data = elements, taken, data
 
 
 class Rows(Encryption):
@@ -184,9 +184,9 @@ class Rows(Encryption):
         self.packed = datas
         self.book(nbytes)
 
-    def keep_apart(self, datas: Sequence[Any], nbytes: int) -> None:
-        """They are these elements, of so many bytes more than residues."""
-        self.apart = Apart(datas)
+    def keep_apart(self, datas: Sequence[Any], nbytes: int, taken: bool = False) -> None:
+        """They are these elements, of so many bytes more than residues; `taken`: beside those."""
+        self.apart = Apart(datas, taken, self.data)
         self.book(nbytes)
 
     def book(self, nbytes: int) -> None:

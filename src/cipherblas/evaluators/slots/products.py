@@ -12,8 +12,10 @@ from cipherblas.common.errors import LevelError, MismatchError, ShapeError
 from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.scales import Levels, Numbers
 from cipherblas.evaluators.slots.values import Ct, GiantStep, Plain, Polynomials, WeightGroup, rounding_norm
+from cipherblas.rlwe.costs import WORD_BYTES
 from cipherblas.rlwe.noise import TAIL, SlotErrors, worst
 
+COPIES = 4  # of the coefficients of polynomials, on their way from a matrix to the core
 MOST_SUMS = 512  # of products, whose bounds and errors are remembered
 Found: TypeAlias = "tuple[float, float, SlotErrors]"  # scale, bound, errors
 
@@ -376,6 +378,7 @@ class Products(Levels):
             raise ShapeError("Every factor needs a polynomial.", expected=f"{len(cts)} terms", got=terms)
         first = cts[0]
         self.costs.polynomials(self.counts, outputs, terms, first.limbs, count)
+        self.ledger.touch(COPIES * outputs * terms * count * WORD_BYTES)
         data = self._polynomial_sums_data(polynomials, [ct.data for ct in cts])
         scale = first.scale / polynomials.unit
         return [self.make(first.limbs, scale, bound, SlotErrors(), 2, one) for one in data]
