@@ -224,6 +224,23 @@ def test_elements_that_hold_few_rows_are_left_to_gemms() -> None:
     assert error < min(program.plan.error, 0.02 * np.abs(found).max())
 
 
+def test_products_of_several_clear_factors_are_gemms() -> None:
+    """They take most of the modulus: what is left is not spent on taking rows apart."""
+    second = uniform(5, 4)
+    program = cb.compile(
+        lambda x: cb.refresh(cb.assume(((x @ QUERY) @ second) @ ((x @ KEY) @ second).T, 60.0)),
+        {"x": cb.secret(20, 7, bound=0.5)},
+        **{**INSECURE, "error": 20.0},
+    )
+    methods = [choice.method for choice in program.plan.decided.choices.values()]
+    assert methods.count("gemm") == 4 and methods.count("ring-products") == 1
+    x = 0.5 * uniform(20, 7)
+    client = program.client()
+    found = client.decrypt(program.server(client.evaluation_keys()).run(client.encrypt({"x": x})))
+    expected = program.evaluate({"x": x})
+    assert np.abs(found - expected).max() < min(program.plan.error, 0.02 * np.abs(expected).max())
+
+
 def test_clear_factors_on_both_sides_have_no_places() -> None:
     """A transposition would lose them: such a product is a GEMM."""
     program = cb.compile(

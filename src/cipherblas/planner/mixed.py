@@ -324,7 +324,7 @@ class MixedStrategy(Strategy):
             degree = self._degree_of_elements(node, n, form_of)
             if degree is not None:
                 factors = [factor_of(child) for child in node.children if placeable(child)]
-                clear = {id(one) for one in factors if one is not None and _has_clear_factor(one)}
+                clear = {id(one) for one in factors if one is not None and _of_operand(one)}
                 found |= {id(node), *(clear if degree <= most else ())}
             elif _has_clear_factor(node):
                 secret = next(child for child in node.children if child.secret)
@@ -439,6 +439,14 @@ def _difference(seconds: float) -> str:
 def _rounded(node: Expression) -> bool:
     """Whether a value by rows has a scale that holds a clear factor."""
     return any(current.product for current in ordered(node))
+
+
+def _of_operand(product: Expression) -> bool:
+    """Whether a product is one of a clear factor and an operand: products of several clear factors leave no scale for
+    rows that are taken apart, which grow by as many as there were."""
+    return _has_clear_factor(product) and all(
+        child.packable or not child.secret for child in product.children
+    )
 
 
 def _has_clear_factor(product: Expression) -> bool:

@@ -140,7 +140,8 @@ def _inner(run: RowRun, node: Expression, wish: Wish, scales: tuple[float, float
     x = run.value(packed, Wish(by_columns, own, wish.limbs))
     held, terms = x.first(), left.shape[1]
     if held.packed is None:  # it lay the other way, and was transposed: its rows are no ring elements
-        limbs, matched = held.limbs, wish.scale / held.scale if wish.matched else None
+        limbs = held.limbs  # its scale may be that for a clear factor that would have moved
+        matched = wish.scale / held.scale if wish.matched or moved is not None else None
         y = run.value(other, Wish(not by_columns, matched or others, limbs))
         pair = run.at_equal_limbs(*((x, y) if by_columns else (y, x)))
         return run.pieces_product(node, wish, *pair)
