@@ -14,6 +14,7 @@ import pytest
 
 from cipherblas import _core
 from cipherblas.common import openblas
+from cipherblas.common.limits import float_passes, is_byte
 from cipherblas.common.memory import Array, aligned_empty
 from cipherblas.crypto.keys.shared import SharedKeys
 from cipherblas.crypto.params import Parameters, make_parameters
@@ -316,12 +317,15 @@ def test_clear_weights(ring: tuple[int, int, int], bits: float, largest: int) ->
     counts, kernels = row_counts(params, lambda ev, x, _: ev.clear_product(weights, x))
     if counts.modular_macs:  # of bytes, or of the digits of residues
         macs = PRODUCTS * ROWS * (params.n + COLUMNS)
-        of_bytes = sum((q.bit_length() + 7) // 8 for q in params.q) * macs
-        assert (counts.float_macs, counts.modular_macs) == (0, of_bytes // BYTE_MACS)
-        name, least = (
-            ("byte", of_bytes) if "bytes" in _core.gemm_paths() else ("float", 2 * params.limbs * macs)
-        )
-        assert kernels.words[f"{name}_macs"] >= least
+        short = [q for q in params.q if is_byte(q, ROWS, largest)]
+        passes = {q: float_passes(q, ROWS, largest) for q in params.q}
+        of_bytes = sum((q.bit_length() + 7) // 8 for q in short) * macs
+        of_floats = sum(passes[q] for q in params.q if q not in short) * macs
+        assert (counts.float_macs, counts.modular_macs) == (of_floats, of_bytes // BYTE_MACS)
+        if "bytes" in _core.gemm_paths():
+            assert kernels.words["byte_macs"] >= of_bytes and kernels.words["float_macs"] == of_floats
+        else:
+            assert kernels.words["float_macs"] == sum(passes.values()) * macs
         return
     assert kernels.words["float_macs"] == counts.float_macs
     assert kernels.words["float_inputs"] + kernels.words["float_digits"] == counts.float_inputs

@@ -34,6 +34,7 @@ def _same_numbers_in_every_order() -> None:
     """Plans depend on clear factors: a test that runs by itself, or on another process, has the same ones."""
     RNG.bit_generator.state = np.random.default_rng(6).bit_generator.state
 
+
 # What is computed, of which operands, and how often a modulus is raised.
 PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, tuple[int, ...]], int]] = {
     "product of what was in slots": (lambda X: cb.refresh(W @ cb.square(X)), {"X": (5, 20)}, 1),

@@ -49,8 +49,7 @@ class ArrayInputs(Inputs):
 
 
 def decrypted(ev: RowsClear, value: Value) -> np.ndarray:
-    matrix = np.concatenate([ev.decrypt(piece) for piece in value.handles], axis=1) * value.unit
-    return matrix.T if value.rows.by_columns else matrix
+    return value.rows.joined([ev.decrypt(piece) for piece in value.handles]) * value.unit
 
 
 def executor(ev: RowsClear, node: Expression, values: Any, **options: Any) -> Executor:
@@ -59,7 +58,11 @@ def executor(ev: RowsClear, node: Expression, values: Any, **options: Any) -> Ex
 
 
 def check(
-    function: Callable[..., Any], weight_bits: int = 30, fixed: bool = False, **operands: Any
+    function: Callable[..., Any],
+    weight_bits: int = 30,
+    fixed: bool = False,
+    in_bytes: bool = False,
+    **operands: Any,
 ) -> tuple[RowsClear, Value]:
     random = np.random.default_rng(5)
     node = trace(function, operands)
@@ -68,7 +71,7 @@ def check(
         entries = random.uniform(-1, 1, operand.shape) * operand.bound
         values[name] = np.rint(entries) if operand.whole else entries
     ev = RowsClear(RING, 3)
-    value = executor(ev, node, values, weight_bits=weight_bits, fixed=fixed).run()
+    value = executor(ev, node, values, weight_bits=weight_bits, fixed=fixed, bytes=in_bytes).run()
     bound = max(piece.error(piece.shape[0] * piece.shape[1]) for piece in value.handles) + 1e-9 * node.bound
     np.testing.assert_allclose(decrypted(ev, value), evaluate_clear(node, values), rtol=0, atol=bound)
     return ev, value
@@ -160,3 +163,15 @@ def test_a_product_of_secrets_needs_no_transposition_of_operands() -> None:
 def test_what_needs_slots_is_refused() -> None:
     with pytest.raises(ParameterError, match="no method by rows for square 3x3"):
         cb.compile(lambda a: a * a, {"a": cb.secret(3, 3)}, form="rows")
+
+
+def test_clear_factors_of_two_bytes() -> None:
+    """In the clear the products with bytes are put together as the client does it."""
+    for function, w in ((lambda w, x: w @ x, (5, 7)), (lambda w, x: x @ w, (3, 5))):
+        _, value = check(
+            function,
+            in_bytes=True,
+            w=cb.public(*w, dtype="int16"),
+            x=cb.secret(7, 3, dtype="int16", exact=True),
+        )
+        assert value.rows.by_bytes and value.rows.shape[0] == 11 and value.shape in ((5, 3), (7, 5))

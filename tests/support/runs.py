@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -51,9 +52,12 @@ def toy_rows(
     n: int = 256,
     key_policy: KeyPolicy = "direct",
     fixed: bool = False,
+    by_bytes: bool | None = None,
     **rest: Any,
 ) -> cb.Program:
     """An INSECURE program by GEMM in a ring below those that `compile` plans for, sized as it would size it.
+
+    Clear factors of two bytes are multiplied byte by byte, as a whole, or as is faster.
 
     Transposing a matrix in a secure ring takes seconds: N² log N of work, and rows of the ring's length.
     """
@@ -64,14 +68,15 @@ def toy_rows(
     options = exact_options(expression, options, wanted.get("precision")).relative_to(expression)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        plan, run = plan_by_rows(expression, replace(options, key_policy=key_policy), n, fixed)
+        plan, run = plan_by_rows(expression, replace(options, key_policy=key_policy), n, fixed, by_bytes)
         return cb.Program(expression, operands, plan, run)
 
 
 class OneRing(RowStrategy):
-    """By rows in rings of one degree, with fixed weights or without, whatever is faster."""
+    """By rows in rings of one degree, of the candidates with these options, or without them, or (None) of both."""
 
-    n, fixed = 256, False
+    n = 256
+    wanted: Mapping[str, bool | None] = MappingProxyType({"fixed": False})
 
     @property
     def degrees(self) -> tuple[int]:
@@ -79,15 +84,19 @@ class OneRing(RowStrategy):
 
     def _candidates(self, n: int) -> Iterator[Candidate]:
         for one in super()._candidates(n):
-            if any(choice.options.get("fixed") for choice in one.decisions.choices.values()) == self.fixed:
+            choices = one.decisions.choices.values()
+            found = {name: any(choice.options.get(name) for choice in choices) for name in self.wanted}
+            if all(value in (None, found[name]) for name, value in self.wanted.items()):
                 yield one
 
 
-def plan_by_rows(expression: Expression, options: PlanOptions, n: int, fixed: bool) -> tuple[Plan, DryRun]:
+def plan_by_rows(
+    expression: Expression, options: PlanOptions, n: int, fixed: bool, by_bytes: bool | None = None
+) -> tuple[Plan, DryRun]:
     """The plan of a program by GEMM in a ring of degree n."""
     budgets = budgets_of(options, secret_entries(expression))
     strategy = OneRing(expression, options, budgets)
-    strategy.n, strategy.fixed = n, fixed
+    strategy.n, strategy.wanted = n, {"fixed": fixed, "bytes": by_bytes}
     return Search([strategy], options, budgets).run()
 
 

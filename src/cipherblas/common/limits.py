@@ -24,6 +24,7 @@ NARROW_LARGEST, NARROW_BITS = 1 << 15, 36
 # Integers that are one signed byte; rows that products of bytes are worth it for; and moduli whose residues are two
 # bytes each when they are multiplied by each other: `kLeastByteModulus`, twice `kTwoBytes` of the core.
 BYTE_LARGEST, BYTE_ROWS = 128, 8
+BYTE_COST = 1 / 7  # of a product of bytes, in products of float64: `kByteCost` of the core
 BYTE_MODULI = (256.0, 2.0 * (127 * 2**8 + 127) + 1)
 RUN_BYTES = 128 << 20  # of clear operands, that one run keeps
 
@@ -154,8 +155,12 @@ def is_narrow(q: float, k: int, largest: float) -> bool:
 
 def is_byte(q: float, k: int, largest: float) -> bool:
     """Whether the exact products of integers up to `largest` and residues modulo q are products of bytes, where the
-    processor has that: float64 would take several."""
-    return largest <= BYTE_LARGEST and q >= BYTE_MODULI[0] and float_passes(q, k, largest) > 1
+    processor has that, and float64 would take longer."""
+    return (
+        largest <= BYTE_LARGEST
+        and q >= BYTE_MODULI[0]
+        and BYTE_COST * bytes_of(q) < float_passes(q, k, largest)
+    )
 
 
 def bytes_of(q: float) -> int:

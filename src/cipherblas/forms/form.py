@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cipherblas.common.arrays import bit_reversed
 from cipherblas.common.errors import ShapeError
 from cipherblas.crypto.randomness import SEED_BYTES
+from cipherblas.forms import byte_rows
 from cipherblas.forms.blocks import join
 from cipherblas.forms.layouts import Layout
 from cipherblas.forms.tensors import TensorLayout
@@ -62,6 +63,10 @@ class Form:  # no ABC: every value is asked for the kind of its form, which must
     @abstractmethod
     def arrays(self, limbs: int, components: int, n: int) -> list[tuple[int, ...]]:
         """Shapes of the arrays of a result."""
+
+    def error(self, encrypted: float) -> float:
+        """By which an entry of a result may be off, where what is encrypted may be off by so much."""
+        return encrypted
 
     def taken(self, data: Sequence[Any]) -> tuple[NDArray[np.uint64], ...]:
         """The arrays of a result, of the data of its handles."""
@@ -204,6 +209,7 @@ class RowForm(Form):
             longer than N has a secret for every N columns and one a part (shared-a rows).
         shared: one encryption whose rows share their a parts, for fixed weights.
         placing: of the entries in the only piece, of N columns, where the others are zeros.
+        by_bytes: what is encrypted is the product with the bytes of a clear factor (`forms.byte_rows`) instead.
     """
 
     name: ClassVar[str] = "rows"
@@ -212,10 +218,11 @@ class RowForm(Form):
     pieces: tuple[tuple[int, int], ...]
     shared: bool = False
     placing: Placing | None = None
+    by_bytes: bool = False
 
     @property
     def key(self) -> Hashable:
-        return self.shape, self.by_columns, self.pieces, self.shared, self.placing
+        return self.shape, self.by_columns, self.pieces, self.shared, self.placing, self.by_bytes
 
     @property
     def widths(self) -> list[int]:
@@ -275,3 +282,14 @@ class RowForm(Form):
     def arrays(self, limbs: int, components: int, n: int) -> list[tuple[int, ...]]:
         rows = self.shape[0]
         return [shape for width in self.widths for shape in ((limbs, rows, n), (limbs, rows, width))]
+
+    def error(self, encrypted: float) -> float:
+        """Of products with bytes as much as theirs while that is below one half, so that rounding takes it away."""
+        return byte_rows.error(encrypted) if self.by_bytes else encrypted
+
+    def joined(self, pieces: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """The matrix whose pieces were decrypted."""
+        found = np.concatenate(pieces, axis=1)[:, : self.shape[1]]
+        if self.by_bytes:
+            found = byte_rows.joined(found)
+        return np.ascontiguousarray(found.T if self.by_columns else found)

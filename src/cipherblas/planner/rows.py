@@ -25,13 +25,14 @@ from cipherblas.planner.sizing import PRIME_SPREAD_BITS, ModulusError
 from cipherblas.planner.strategy import Candidate, Run, Scored, Strategy
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.executor import missing
-from cipherblas.runtime.rows import ROWS, can_be_fixed
+from cipherblas.runtime.rows import ROWS, can_be_fixed, products_by_bytes
 from cipherblas.runtime.values import Choice, Decisions
 
 ROW_DEGREES = tuple(1 << log_n for log_n in range(11, 15))
 MIN_MODULUS_BITS, MAX_MODULUS_BITS = 24, 400
 # As large as a prime can be: the larger P, the smaller the noise. Where security leaves less, what it leaves.
 SPECIAL_BITS = float(MAX_PRIME_BITS)
+PRIME_BELOW = 2.0**-6  # bits by which a prime is smaller that fills whole bytes
 PRIME_BITS = 0.6  # by which a prime may be smaller than asked for
 # A modulus is so much larger where the special prime must be smaller: the noise of key switches is larger then.
 SPARE_BITS = 2
@@ -92,6 +93,7 @@ class RowSize:
     Attributes:
         special_bits: of the special prime; 0 for none.
         more: primes beyond the fewest.
+        aligned: the first prime of two fills whole bytes, so that both together have the fewest.
         narrow: bits of primes beyond these, by which products are divided before keys are switched.
     """
 
@@ -101,6 +103,7 @@ class RowSize:
     alpha: int = 1
     more: int = 0
     narrow: tuple[float, ...] = ()
+    aligned: bool = False
 
     @property
     def limbs(self) -> int:
@@ -116,7 +119,9 @@ class RowSize:
     def shape(self) -> RingShape:
         """For a dry run, before primes are searched."""
         limbs = self.limbs
-        q_bits = [*[self.bits / limbs] * limbs, *self.narrow]
+        each = self.bits / limbs
+        first = 8 * (each // 8) - PRIME_BELOW if self.aligned else each
+        q_bits = [first, *[(self.bits - first) / (limbs - 1) for _ in range(limbs - 1)], *self.narrow]
         special = [self.special_bits] * bool(self.special_bits)
         return RingShape.from_bits(self.n, q_bits, special, 1, NOMINAL_SCALE_BITS, self.key_limbs)
 
@@ -173,7 +178,10 @@ class RowStrategy(Strategy):
         numbers = {id(node): number for number, node in enumerate(ordered(self.expression))}
         nodes = products(self.expression)
         clear = any(not child.secret for node in nodes for child in node.children)
-        for fixed, rounded in itertools.product({False, any(map(can_be_fixed, nodes))}, {False, clear}):
+        splits = {id(node) for node in products_by_bytes(self.expression)}
+        for fixed, rounded, split in itertools.product(
+            {False, any(map(can_be_fixed, nodes))}, {False, clear}, {False, bool(splits)}
+        ):
             choices = {}
             for node in nodes:
                 options: dict[str, Any] = {"weight_bits": bits}
@@ -181,6 +189,8 @@ class RowStrategy(Strategy):
                     options["fixed"] = True
                 if rounded and not all(child.secret for child in node.children):
                     options["rounded"] = True
+                if split and id(node) in splits:
+                    options["bytes"] = True
                 choices[numbers[id(node)]] = Choice(GEMM, options)
             yield Candidate(GEMM, Decisions(ROWS, choices), n)
 
@@ -199,7 +209,8 @@ class RowStrategy(Strategy):
         """The smallest modulus with which the nominal ring reaches the precision.
 
         Where it takes several primes and no key is switched, one prime more is worth a look: residues of smaller primes
-        have fewer digits, each of which is a GEMM. Where keys are switched, so are moduli with narrow primes.
+        have fewer digits, each of which is a GEMM. So are two primes, one of which fills whole bytes. Where keys are
+        switched, moduli with narrow primes are.
         """
         n, extra = candidate.n, math.ceil(extra_bits)
         switched = len(run(RowSize(n, MAX_MODULUS_BITS, SPECIAL_BITS).shape()).keys) > 0
@@ -227,7 +238,10 @@ class RowStrategy(Strategy):
             size = RowSize(n, found + extra, special)
             if size.limbs == 1:
                 return [size]
-            return [size, *self._narrowed(n, reaches, extra)] if switched else [size, replace(size, more=1)]
+            if switched:
+                return [size, *self._narrowed(n, reaches, extra)]
+            aligned = [replace(size, aligned=True)] if size.limbs == 2 else []
+            return [size, *aligned, replace(size, more=1)]
         narrowed = self._narrowed(n, reaches, extra) if switched else []
         needed = smallest(MAX_MODULUS_BITS)
         if needed is None:

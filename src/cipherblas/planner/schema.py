@@ -52,7 +52,9 @@ _TYPES: Mapping[str, Check] = {"bool": flag, "int": _LENGTH, "int | None": eithe
 _LAYER = record({}, {"mask": flag, "layout": _GRID})
 _OPTIONS: Mapping[str, Check] = {
     RING: record({}, {"weight_bits": whole(1, MOST_WEIGHT_BITS)}),
-    GEMM: record({"weight_bits": whole(1, MOST_WEIGHT_BITS)}, {"fixed": flag, "rounded": flag}),
+    GEMM: record(
+        {"weight_bits": whole(1, MOST_WEIGHT_BITS)}, {"fixed": flag, "rounded": flag, "bytes": flag}
+    ),
     IN_PLACE: record({}),
     PACKING: either(record({}, {"channels": _LENGTH, "pitch": _LENGTH, "rows": _LENGTH}), _GRID),
     METAKERNEL: record(

@@ -52,5 +52,5 @@ def worst_errors(expression: Expression, plan: Plan, progress: Progress | None =
     for node, value in zip(results_of(expression), results, strict=True):
         evaluator: WorstCase | RowsWorstCase = rows if value.form.name == ROWS else slots
         worst = max(evaluator.decrypted_error(handle) for handle in value.handles)
-        found.append(float(worst * abs(value.unit)) + truncation_error(node))
+        found.append(value.form.error(float(worst * abs(value.unit))) + truncation_error(node))
     return found

@@ -297,8 +297,7 @@ class Client(NeverCopied):
             kind, shape = rows_format(width, params.n), (form.shape[0], width)
             pieces.append(decrypt_matrix(secret, kind(params, shape, abs(scale), b, a, key_id)))
             steps.tick(2)
-        matrix = np.concatenate(pieces, axis=1)[:, : form.shape[1]] * math.copysign(1.0, scale)
-        return np.ascontiguousarray(matrix.T if form.by_columns else matrix)
+        return form.joined(pieces) * math.copysign(1.0, scale)
 
     def save(self, path: str | Path) -> None:
         """Write the secret key file, readable by its owner alone; what is remembered (see `decrypt`) goes beside it."""

@@ -21,12 +21,15 @@ from numpy.typing import NDArray
 
 from cipherblas.common.arrays import strips
 from cipherblas.common.errors import MismatchError, ParameterError
+from cipherblas.common.limits import BYTE_LARGEST
 from cipherblas.evaluators.rows.values import EXACT_BITS, ClearFactor, Rows
+from cipherblas.forms import byte_rows
 from cipherblas.forms.form import Placing, RowForm
 from cipherblas.lang.analysis import has_public_key, is_constant, whole_nodes
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.graph import products, same
-from cipherblas.lang.nodes import Expression, matrix_shape
+from cipherblas.lang.nodes import Expression, matrix_shape, ordered
+from cipherblas.lang.results import results_of
 from cipherblas.methods.matmul.gemm import secret_product
 from cipherblas.methods.matmul.registry import GEMM, RING
 from cipherblas.methods.matmul.ring_elements import Elements, placed_elements
@@ -39,7 +42,7 @@ from cipherblas.runtime.values import Input, Value
 ROWS = "rows"
 # Between twice the message and the modulus: for the noise and for primes that are not 2^bits.
 HEADROOM_BITS = 1.0
-EXACT_HEADROOM_BITS = 0.1  # where errors are below one half of whole numbers that are large
+EXACT_HEADROOM_BITS = 0.03  # where errors are below one half of whole numbers that are large
 # Times the noise, that the rounding of GEMMs may be where that was chosen: a bit of the modulus for half the GEMMs.
 MOST_ROUNDING = 2.0
 MOST_SCALE_BITS = 900.0  # a float64 holds it beside any bound
@@ -72,6 +75,25 @@ def can_be_fixed(product: Expression) -> bool:
     return (
         not clear.secret and is_constant(clear) and other.operand is not None and not other.operand.public_key
     )
+
+
+def products_by_bytes(root: Expression) -> list[Expression]:
+    """The products of a program of exact integers whose clear factor may be multiplied byte by byte: it has more than
+    one and up to two, and what is computed is a result, which the client puts together, and no factor or term."""
+    if not is_exact(root):
+        return []
+    used = {id(child) for node in ordered(root) if not node.root for child in node.children}
+    found = []
+    for node in results_of(root):
+        clear = [child for child in node.children if not child.secret]
+        if node.product and len(clear) == 1 and id(node) not in used and _has_two_bytes(clear[0]):
+            found.append(node)
+    return found
+
+
+def _has_two_bytes(clear: Expression) -> bool:
+    """Whether the entries of a clear matrix are 16-bit integers, and not of 8 bits."""
+    return whole_nodes(clear)[id(clear)] and BYTE_LARGEST < clear.bound <= byte_rows.MOST
 
 
 def switches_keys(node: Expression) -> bool:
@@ -112,6 +134,7 @@ class RowRun(FormRun):
         self.mixed = len(run.decisions.every_form) > 1  # values come from slots, or go there
         self._in_pieces = self.mixed or fixed or switches_keys(run.node) or has_public_key(run.node)
         self._exact = is_exact(run.node)
+        self._by_bytes = {id(node) for node in products_by_bytes(run.node)}
         self._orientations: dict[int, bool | None] = {}
         self._elements: dict[Hashable, Elements] = {}  # of placed operands
         self._factors: dict[tuple[int, bool], ClearFactor] = {}  # those that are moved
@@ -259,6 +282,7 @@ class RowRun(FormRun):
     def turned(self, value: Value) -> Value:
         """The same matrix encrypted the other way: one C-MT per N × N block."""
         ev, form = self.ev, value.rows
+        assert not form.by_bytes
         (rows, cols), n = form.shape, self.ev.n
         columns: list[list[Rows]] = []  # by piece of the result
         ev.spend(len(value.handles) * -(-rows // n), "transpositions")
@@ -275,12 +299,15 @@ class RowRun(FormRun):
         pieces = [ev.stack(column) for column in columns]
         return self.result(value.shape, not form.by_columns, pieces, value.unit)
 
-    def result(self, shape: tuple[int, ...], by_columns: bool, pieces: list[Any], unit: float) -> Value:
-        """A value of these pieces."""
+    def result(
+        self, shape: tuple[int, ...], by_columns: bool, pieces: list[Any], unit: float, by_bytes: bool = False
+    ) -> Value:
+        """A value of these pieces; `by_bytes`: products with the bytes of a clear factor."""
         rows, stops = pieces[0].shape[0], np.cumsum([piece.shape[1] for piece in pieces]).tolist()
         ranges = tuple((stop - piece.shape[1], stop) for stop, piece in zip(stops, pieces, strict=True))
         cols = min(stops[-1], shape[0 if by_columns else 1])
-        return Value(shape, RowForm((rows, cols), by_columns, ranges), [[pieces]], unit)
+        form = RowForm((rows, cols), by_columns, ranges, by_bytes=by_bytes)
+        return Value(shape, form, [[pieces]], unit)
 
     def order(self, node: Expression) -> tuple[float, bool]:
         """Of what is combined in a mixed program, the least is computed first: that with the largest scale of its own,
@@ -358,7 +385,36 @@ class RowRun(FormRun):
 
         total = node.column_sum if transposed else node.row_sum
         rounding = MOST_ROUNDING if self.options(product).get("rounded") else 1.0
+        if self.by_bytes(product):
+            return self._in_bytes(ClearFactor((), shape, node.bound, unit, exact, integers), node, transposed)
         return ClearFactor((id(node), transposed), shape, node.bound, unit, exact, integers, total, rounding)
+
+    def _in_bytes(self, factor: ClearFactor, node: Expression, transposed: bool) -> ClearFactor:
+        """The bytes of a factor, as rows of one."""
+        return replace(
+            factor,
+            key=(id(node), transposed, "bytes"),
+            shape=(byte_rows.rows_of(factor.shape[0]), factor.shape[1]),
+            bound=float(byte_rows.OFFSET),
+            integers=lambda: byte_rows.in_bytes(factor.integers()),
+            rounding=0.0,  # products of bytes are exact
+        )
+
+    def by_bytes(self, product: Expression) -> bool:
+        """Whether its clear factor is multiplied byte by byte.
+
+        Raises:
+            ParameterError: decided so, where it cannot be.
+        """
+        wanted = bool(self.options(product).get("bytes"))
+        if wanted and id(product) not in self._by_bytes:
+            raise ParameterError(
+                "A product is decided to be one with the bytes of its clear factor, which only results of exact 16-bit "
+                "integers may be.",
+                expected="a result of exact integers, of a clear factor of two bytes",
+                got=product.title,
+            )
+        return wanted
 
     def moved_factor(self, product: Expression, transposed: bool) -> ClearFactor:
         """The same of a product whose clear factor several others take, with integers that are made once."""
@@ -479,6 +535,9 @@ def _product(run: RowRun, node: Expression, wish: Wish) -> Value:
     other = right if right.secret else left
     factor, method = run.clear_factor(node, transposed=wish.by_columns), run.other_products(node)
     growth = 1.0 if method is None else method.growth(wish.placing)
+    by_bytes = method is None and run.by_bytes(node)
+    if by_bytes:  # what is wished for is to hold larger numbers
+        growth = factor.gain * other.bound / node.bound
     inner = wish._replace(scale=wish.scale * factor.unit / growth)
     if run.fixed(node):
         number = len(run.run.fixed_factors)
@@ -491,7 +550,7 @@ def _product(run: RowRun, node: Expression, wish: Wish) -> Value:
             pieces = [ev.clear_product(factor, piece) for piece in x.handles]
         else:
             pieces = [method.of_clear(run, node, factor, piece, wish.placing) for piece in x.handles]
-    return run.result(node.shape, wish.by_columns, pieces, x.unit)
+    return run.result(node.shape, wish.by_columns, pieces, x.unit, by_bytes)
 
 
 def _secret_product(run: RowRun, node: Expression, wish: Wish) -> Value:
@@ -500,7 +559,7 @@ def _secret_product(run: RowRun, node: Expression, wish: Wish) -> Value:
     method = run.other_products(node)
     if method is not None:
         return method.of_secrets(run, node, wish)
-    run.options(node)  # whose method must be the one that there is
+    run.by_bytes(node)  # whose method must be the one that there is, without options of clear factors
     if right.packable and not run.mixed and same(left.T, right):  # Xᵀ X: one encryption of X serves for both
         x = run.value(right, Wish(False, math.sqrt(wish.scale), wish.limbs))
         return run.pieces_product(node, wish, x, x)

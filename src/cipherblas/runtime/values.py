@@ -99,9 +99,10 @@ class Value:
 
     def error(self) -> float:
         """Bound on the errors of all entries, but for a chance of 2^-FAILURE_BITS."""
-        entries = math.prod(self.shape)
+        entries = math.prod(self.rows.shape if isinstance(self.form, RowForm) else self.shape)
         different = {id(handle): handle for handle in self.handles}  # in a dry run one stands for many
-        return float(max(handle.error(entries) for handle in different.values()) * abs(self.unit))
+        encrypted = float(max(handle.error(entries) for handle in different.values()) * abs(self.unit))
+        return self.form.error(encrypted)
 
 
 @dataclass(frozen=True)
@@ -160,8 +161,14 @@ class Output:
     def working_bytes(self) -> int:
         """Memory that decryption takes: complex slots of all ciphertexts, blocks, and the matrix; or the pieces, and
         the matrix before and after it is turned."""
-        slots = self.form.ciphertexts * self.n if isinstance(self.form, SlotForm) else math.prod(self.shape)
-        return 8 * (slots + 2 * math.prod(self.shape))
+        form = self.form
+        if isinstance(
+            form, RowForm
+        ):  # products with bytes before and after they are rounded, and two of the terms
+            held = math.prod(form.shape) * (4 if form.by_bytes else 1)
+        else:
+            held = form.ciphertexts * self.n
+        return 8 * (held + 2 * math.prod(self.shape))
 
     def check(self, arrays: tuple[NDArray[np.uint64], ...]) -> None:
         """Raise ShapeError unless the arrays have the planned number and shapes."""

@@ -1,0 +1,45 @@
+"""A matrix of 16-bit integers as one of bytes, and the products with it from those with the bytes.
+
+U = 256·U1 + U0 + 128, of signed bytes both: U·X = 256·(U1·X) + U0·X + 128·(1·X). Products with bytes are 256 times
+smaller, and amplify noise 256 times less, so that they are exact modulo 16 bits less.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+BASE = 256
+OFFSET = 128
+MOST = 2**15  # of U: 2^15 itself, which is no 16-bit integer, has an upper "byte" of 128
+
+
+def rows_of(rows: int) -> int:
+    """Rows of bytes of a matrix of so many rows."""
+    return 2 * rows + 1
+
+
+def in_bytes(values: NDArray[np.generic]) -> NDArray[np.integer[Any]]:
+    """The upper bytes of all rows, the lower ones of all rows, and a row of ones."""
+    rows, columns = values.shape
+    words = np.asarray(values).astype(np.int16 if values.max(initial=0) < MOST else np.int32, copy=False)
+    found = np.empty((rows_of(rows), columns), np.int8 if words.itemsize == 2 else np.int16)
+    np.right_shift(words, 8, out=found[:rows], casting="unsafe")
+    np.subtract(words & (BASE - 1), OFFSET, out=found[rows:-1], casting="unsafe")
+    found[-1] = 1
+    return found
+
+
+def joined(products: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The product with a matrix, from that with its bytes, whose entries are off by less than one half."""
+    whole = np.rint(products)
+    rows = len(whole) // 2
+    return np.asarray(BASE * whole[:rows] + whole[rows:-1] + OFFSET * whole[-1])
+
+
+def error(products: float) -> float:
+    """By which the product with a matrix may be off, where that with its bytes may be off by so much: by no more while
+    these are rounded to what they should be."""
+    return products if products < 0.5 else (BASE + 1 + OFFSET) * (products + 0.5)
