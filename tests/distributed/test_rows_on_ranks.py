@@ -21,6 +21,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "large M": (lambda a, b: a @ b, {"a": S(700, 16), "b": S(16, 8)}),
     "slim": (lambda a, b: a @ b, {"a": S(12, 600), "b": S(600, 12)}),
     "indivisible": (lambda a, b: a @ b, {"a": S(37, 53), "b": S(53, 261)}),
+    "more columns than half the degree": (lambda a, b: a @ b, {"a": S(20, 30), "b": S(30, 131)}),
+    "almost as many rows and columns": (lambda a, b: a @ b, {"a": S(255, 9), "b": S(9, 255)}),
     "clear": (lambda a, b: a @ b, {"a": P(37, 53), "b": S(53, 301)}),
     "right clear": (lambda a, b: a @ b, {"a": S(37, 53), "b": P(53, 31)}),
     "gram": (lambda a: a.T @ a, {"a": S(50, 60)}),

@@ -39,7 +39,8 @@ def P(*shape: int, **rest: Any) -> Any:
 
 def in_bytes(program: cb.Program) -> list[bool]:
     """Of each result, whether it is a product with bytes."""
-    return [isinstance(one.form, RowForm) and one.form.by_bytes for one in program.outputs]
+    forms = [one.form for one in program.outputs]
+    return [isinstance(form, RowForm) and (form.rows_by_bytes or form.columns_by_bytes) for form in forms]
 
 
 PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
@@ -60,6 +61,19 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"a": P(9, 6), "v": cb.public(6, 40, dtype="int8"), "b": cb.secret(40, 5, dtype="int8", exact=True)},
     ),
     "public key": (lambda a, b: a @ b, {"a": P(9, 40), "b": S(40, 5, encryption="public-key")}),
+    "secrets": (lambda a, b: a @ b, {"a": S(9, 40), "b": S(40, 30)}),
+    "transposed secrets": (lambda a, b: b.T @ a.T, {"a": S(9, 40), "b": S(40, 30)}),
+    "secrets, one of a byte": (
+        lambda a, b: a @ b,
+        {"a": cb.secret(9, 40, dtype="int8", exact=True), "b": S(40, 30)},
+    ),
+    "longer secrets than the ring": (lambda a, b: a @ b, {"a": S(40, 4), "b": S(4, 70)}),
+    "its transpose and a matrix": (lambda a: a.T @ a, {"a": S(12, 9)}),
+    "secrets, by the public key": (
+        lambda a, b: a @ b,
+        {"a": S(9, 20), "b": S(20, 5, encryption="public-key")},
+    ),
+    "parts of an operand": (lambda a: a[:3] @ a[:, 2:], {"a": S(8, 8)}),
     "several": (lambda a, c, b: {"x": a @ b, "y": c @ b}, {"a": P(9, 40), "c": P(3, 40), "b": S(40, 5)}),
 }
 
@@ -94,7 +108,10 @@ def check(program: cb.Program, function: Callable[..., Any], values: dict[str, A
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name: str) -> None:
     function, operands = PROGRAMS[name]
-    program = toy_rows(function, by_bytes=True, **operands)
+    secrets = (
+        sum(operand.secret for operand in operands.values()) > 1 or "transpose and" in name or "parts" in name
+    )
+    program = toy_rows(function, n=64 if secrets else 256, by_bytes=True, **operands)
     assert all(in_bytes(program))
     for fill in ("least", "most", "mixed", "zeros", "random"):
         check(program, function, values_for(program, fill))
@@ -139,11 +156,22 @@ def test_errors_before_rounding_are_as_planned(fill: str) -> None:
     parties = Parties(program)
     result = parties.server.run(parties.inputs(values))
     assert isinstance(output.form, RowForm)
-    plain = replace(output, form=replace(output.form, by_bytes=False))
+    plain = replace(output, form=replace(output.form, rows_by_bytes=False))
     found = parties.client._decrypted_part(plain, result.ciphertexts, Steps(None, 2))
     wanted = byte_rows.in_bytes(values["a"]).astype(np.int64) @ values["b"]
     assert found.shape == wanted.shape == (121, 90)
     assert 0.1 < np.abs(found - wanted).max() / program.plan.error <= 1
+
+
+def test_moduli_of_secrets_are_those_of_bytes() -> None:
+    """In the ring that is planned: as small as that of int8, where the factors are not cut 30 bits and a limb more."""
+    a, b = (cb.secret(256, 256, dtype=kind, exact=True) for kind in ("int8", "int16"))
+    bytes_, words = (
+        cb.compile(lambda x, y: x @ y, {"x": x, "y": x}, form="rows", minimise="server").plan for x in (a, b)
+    )
+    assert words.choices[0].options["bytes"] and "bytes" not in bytes_.choices[0].options
+    assert abs(words.parameters.log_q - bytes_.parameters.log_q) < 3
+    assert words.parameters.key_limbs == bytes_.parameters.key_limbs == 1
 
 
 def test_errors_of_results_that_are_shared() -> None:
@@ -165,7 +193,11 @@ def test_errors_of_results_that_are_shared() -> None:
 REFUSED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "one byte": (lambda a, b: a @ b, {"a": cb.public(3, 4, dtype="int8"), "b": S(4, 3)}),
     "more than two": (lambda a, b: a @ b, {"a": cb.public(3, 4, bound=2**15 + 1, dtype="int32"), "b": S(4, 3)}),
-    "secrets": (lambda a, b: a @ b, {"a": S(3, 4), "b": S(4, 3)}),
+    "secrets of one byte": (
+        lambda a, b: a @ b,
+        {name: cb.secret(4, 4, dtype="int8", exact=True) for name in "ab"},
+    ),
+    "a secret that is computed": (lambda a, b: (a + b) @ b, {"a": S(4, 4, bound=9e3), "b": S(4, 4)}),
     "real numbers": (lambda a, b: a @ b, {"a": P(3, 4), "b": cb.secret(4, 3, dtype="int16")}),
     "a term": (lambda a, b: a @ b + 1, {"a": P(3, 4), "b": S(4, 3)}),
     "a factor": (
@@ -180,7 +212,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 def test_other_products_are_no_results_of_two_bytes(name: str) -> None:
     """None is planned so, and decisions that say otherwise are refused."""
     function, operands = REFUSED[name]
-    program = toy_rows(function, **operands)
+    program = toy_rows(function, n=64, **operands)
     assert not any(in_bytes(program))
     decided = program.plan.decided
     forged = replace(
@@ -194,26 +226,29 @@ def test_other_products_are_no_results_of_two_bytes(name: str) -> None:
         dry_run(program.plan.parameters, program.executed, forged)
 
 
-def test_files(tmp_path: Path) -> None:
-    function, operands = PROGRAMS["by columns"]
-    program = toy_rows(function, by_bytes=True, **operands)
+@pytest.mark.parametrize("name", ["by columns", "secrets", "public key"])
+def test_files(name: str, tmp_path: Path) -> None:
+    function, operands = PROGRAMS[name]
+    program = toy_rows(function, n=64, by_bytes=True, **operands)
     values = values_for(program, "random")
     found = run_by_files(program, values, tmp_path)
-    np.testing.assert_array_equal(listed(program, found.decrypted)[0], values["b"] @ values["a"])
+    np.testing.assert_array_equal(listed(program, found.decrypted)[0], function(**values))
 
 
-@pytest.mark.parametrize("name", ["by rows", "by columns", "several"])
+@pytest.mark.parametrize(
+    "name", ["by rows", "by columns", "several", "secrets", "its transpose and a matrix"]
+)
 def test_ranks(name: str) -> None:
     function, operands = PROGRAMS[name]
-    program = toy_rows(function, by_bytes=True, **operands)
+    program = toy_rows(function, n=64, by_bytes=True, **operands)
     parties = Parties(program)
     values = values_for(program, "random")
     sent = parties.inputs(values)
-    alone = parties.server.run(sent)
+    keys = parties.client.evaluation_keys()
+    alone = program.server(keys).run(sent)
 
     def work(communicator: Communicator) -> Any:
-        server = program.server(parties.client.evaluation_keys(), communicator=communicator)
-        return server.run(sent)
+        return program.server(keys, communicator=communicator).run(sent)
 
     found = run_ranks(3, work)[0]
     for got, wanted in zip(found.ciphertexts, alone.ciphertexts, strict=True):

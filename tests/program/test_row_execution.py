@@ -174,4 +174,4 @@ def test_clear_factors_of_two_bytes() -> None:
             w=cb.public(*w, dtype="int16"),
             x=cb.secret(7, 3, dtype="int16", exact=True),
         )
-        assert value.rows.by_bytes and value.rows.shape[0] == 11 and value.shape in ((5, 3), (7, 5))
+        assert value.rows.rows_by_bytes and value.rows.shape[0] == 11 and value.shape in ((5, 3), (7, 5))

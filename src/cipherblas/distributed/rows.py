@@ -277,7 +277,7 @@ class RowsRanks(RowsNative):
         """This rank's of `count` rows at their places among those of its classes, entries at their coefficients; the
         matrix itself where they are there."""
         words, shares = self._words(x), self.shares
-        if count == self.n and across == 1:
+        if count == words.shape[2] == self.n:
             return x
         first, last = shares.classes(self.rank)
         places = shares.places(self.own_rows(count), count, self.rank)

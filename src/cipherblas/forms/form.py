@@ -209,7 +209,8 @@ class RowForm(Form):
             longer than N has a secret for every N columns and one a part (shared-a rows).
         shared: one encryption whose rows share their a parts, for fixed weights.
         placing: of the entries in the only piece, of N columns, where the others are zeros.
-        by_bytes: what is encrypted is the product with the bytes of a clear factor (`forms.byte_rows`) instead.
+        rows_by_bytes, columns_by_bytes: what is encrypted are the bytes of an operand's columns instead, or products
+            with bytes of factors (`forms.byte_rows`).
     """
 
     name: ClassVar[str] = "rows"
@@ -218,11 +219,13 @@ class RowForm(Form):
     pieces: tuple[tuple[int, int], ...]
     shared: bool = False
     placing: Placing | None = None
-    by_bytes: bool = False
+    rows_by_bytes: bool = False
+    columns_by_bytes: bool = False
 
     @property
     def key(self) -> Hashable:
-        return self.shape, self.by_columns, self.pieces, self.shared, self.placing, self.by_bytes
+        cut = self.rows_by_bytes, self.columns_by_bytes
+        return self.shape, self.by_columns, self.pieces, self.shared, self.placing, cut
 
     @property
     def widths(self) -> list[int]:
@@ -285,11 +288,21 @@ class RowForm(Form):
 
     def error(self, encrypted: float) -> float:
         """Of products with bytes as much as theirs while that is below one half, so that rounding takes it away."""
-        return byte_rows.error(encrypted) if self.by_bytes else encrypted
+        for cut in (self.rows_by_bytes, self.columns_by_bytes):
+            encrypted = byte_rows.error(encrypted) if cut else encrypted
+        return encrypted
+
+    def laid(self, matrix: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+        """What is encrypted of an operand in a ring of degree n."""
+        if self.columns_by_bytes:
+            return np.asarray(byte_rows.in_bytes(matrix.T).T, np.float64)
+        return matrix if self.placing is None else self.placing.placed(matrix, n)
 
     def joined(self, pieces: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         """The matrix whose pieces were decrypted."""
         found = np.concatenate(pieces, axis=1)[:, : self.shape[1]]
-        if self.by_bytes:
+        if self.rows_by_bytes:
             found = byte_rows.joined(found)
+        if self.columns_by_bytes:
+            found = byte_rows.joined(found.T).T
         return np.ascontiguousarray(found.T if self.by_columns else found)

@@ -301,7 +301,7 @@ def _rows(plan: Plan) -> list[tuple[str, str]]:
     n = plan.parameters.n
     found = [("ring degree N", f"2^{n.bit_length() - 1} = {n} (rows and columns in coefficients)")]
     if any(choice.options.get("bytes") for choice in plan.choices):
-        found.append(("clear factors", "of two bytes, each by itself: the client puts the products together"))
+        found.append(("factors", "of two bytes, each by itself: the client puts the products together"))
     if plan.rounding_error:
         bits = plan.choices[0].options["weight_bits"]
         found.append(

@@ -24,8 +24,9 @@ from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.sizing import PRIME_SPREAD_BITS, ModulusError
 from cipherblas.planner.strategy import Candidate, Run, Scored, Strategy
 from cipherblas.rlwe.rings import RingShape
+from cipherblas.runtime.byte_products import sides_of
 from cipherblas.runtime.executor import missing
-from cipherblas.runtime.rows import ROWS, can_be_fixed, products_by_bytes
+from cipherblas.runtime.rows import ROWS, can_be_fixed
 from cipherblas.runtime.values import Choice, Decisions
 
 ROW_DEGREES = tuple(1 << log_n for log_n in range(11, 15))
@@ -178,9 +179,9 @@ class RowStrategy(Strategy):
         numbers = {id(node): number for number, node in enumerate(ordered(self.expression))}
         nodes = products(self.expression)
         clear = any(not child.secret for node in nodes for child in node.children)
-        splits = {id(node) for node in products_by_bytes(self.expression)}
-        for fixed, rounded, split in itertools.product(
-            {False, any(map(can_be_fixed, nodes))}, {False, clear}, {False, bool(splits)}
+        cut = sides_of(self.expression)
+        for fixed, rounded, in_bytes in itertools.product(
+            {False, any(map(can_be_fixed, nodes))}, {False, clear}, {False, bool(cut)}
         ):
             choices = {}
             for node in nodes:
@@ -189,7 +190,7 @@ class RowStrategy(Strategy):
                     options["fixed"] = True
                 if rounded and not all(child.secret for child in node.children):
                     options["rounded"] = True
-                if split and id(node) in splits:
+                if in_bytes and id(node) in cut:
                     options["bytes"] = True
                 choices[numbers[id(node)]] = Choice(GEMM, options)
             yield Candidate(GEMM, Decisions(ROWS, choices), n)

@@ -195,8 +195,7 @@ def _encrypt_rows(
         batch = encrypt_shared_batch(key, matrix, scale, limbs)
         steps.tick()
         return (batch,)
-    if form.placing is not None:
-        matrix = form.placing.placed(matrix, key.params.n)
+    matrix = form.laid(matrix, key.params.n)
     found: list[EncryptedRows] = []
     for start, stop in form.pieces:
         piece = matrix[:, start:stop]

@@ -21,20 +21,20 @@ from numpy.typing import NDArray
 
 from cipherblas.common.arrays import strips
 from cipherblas.common.errors import MismatchError, ParameterError
-from cipherblas.common.limits import BYTE_LARGEST
 from cipherblas.evaluators.rows.values import EXACT_BITS, ClearFactor, Rows
 from cipherblas.forms import byte_rows
 from cipherblas.forms.form import Placing, RowForm
 from cipherblas.lang.analysis import has_public_key, is_constant, whole_nodes
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.graph import products, same
-from cipherblas.lang.nodes import Expression, matrix_shape, ordered
-from cipherblas.lang.results import results_of
+from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.methods.matmul.gemm import secret_product
 from cipherblas.methods.matmul.registry import GEMM, RING
 from cipherblas.methods.matmul.ring_elements import Elements, placed_elements
 from cipherblas.rlwe.matrices.matrix import bit_ceil
 from cipherblas.rlwe.rings import low_limbs
+from cipherblas.runtime import byte_products
+from cipherblas.runtime.byte_products import Sides
 from cipherblas.runtime.executor import FORMS, OPERAND, Executor, FormRun, computes
 from cipherblas.runtime.placing import LAID, Wish, lies_by_columns, placeable
 from cipherblas.runtime.values import Input, Value
@@ -77,25 +77,6 @@ def can_be_fixed(product: Expression) -> bool:
     )
 
 
-def products_by_bytes(root: Expression) -> list[Expression]:
-    """The products of a program of exact integers whose clear factor may be multiplied byte by byte: it has more than
-    one and up to two, and what is computed is a result, which the client puts together, and no factor or term."""
-    if not is_exact(root):
-        return []
-    used = {id(child) for node in ordered(root) if not node.root for child in node.children}
-    found = []
-    for node in results_of(root):
-        clear = [child for child in node.children if not child.secret]
-        if node.product and len(clear) == 1 and id(node) not in used and _has_two_bytes(clear[0]):
-            found.append(node)
-    return found
-
-
-def _has_two_bytes(clear: Expression) -> bool:
-    """Whether the entries of a clear matrix are 16-bit integers, and not of 8 bits."""
-    return whole_nodes(clear)[id(clear)] and BYTE_LARGEST < clear.bound <= byte_rows.MOST
-
-
 def switches_keys(node: Expression) -> bool:
     """Whether rows are transposed or multiplied by the secret: they are then at most N long."""
     sides = [[child.secret for child in product.children] for product in products(node)]
@@ -134,7 +115,7 @@ class RowRun(FormRun):
         self.mixed = len(run.decisions.every_form) > 1  # values come from slots, or go there
         self._in_pieces = self.mixed or fixed or switches_keys(run.node) or has_public_key(run.node)
         self._exact = is_exact(run.node)
-        self._by_bytes = {id(node) for node in products_by_bytes(run.node)}
+        self._sides = {} if self.mixed else byte_products.sides_of(run.node)
         self._orientations: dict[int, bool | None] = {}
         self._elements: dict[Hashable, Elements] = {}  # of placed operands
         self._factors: dict[tuple[int, bool], ClearFactor] = {}  # those that are moved
@@ -231,12 +212,17 @@ class RowRun(FormRun):
         if wish.placing is not None:
             return self._placed_operand(node, wish, wish.placing)
         cols = node.shape[0 if wish.by_columns else 1]
+        if wish.in_bytes:
+            cols = byte_rows.rows_of(cols)
         length = self.ev.n if self._in_pieces and not shared else cols
         self.ev.spend(-(-cols // length), "pieces of an operand")
         if not shared:
             cols = self.width(cols)
         widths = [min(length, cols - start) for start in range(0, cols, length)]
-        return self._sent(node, wish, self.form(node, wish.by_columns, widths, shared))
+        form = self.form(node, wish.by_columns, widths, shared)
+        if wish.in_bytes:
+            form = replace(form, shape=(form.shape[0], cols), columns_by_bytes=True)
+        return self._sent(node, wish, form)
 
     def _placed_operand(
         self, node: Expression, wish: Wish, placing: Placing, turned: bool | None = None
@@ -265,12 +251,15 @@ class RowRun(FormRun):
 
     def _sent(self, node: Expression, wish: Wish, form: RowForm) -> Value:
         assert node.operand is not None
+        rows, cols = matrix_shape(node)
+        shape = (cols, rows) if wish.by_columns else (rows, cols)
         wanted = Input(
-            *(node.name, node.transposed != wish.by_columns, form.shape, form),
+            *(node.name, node.transposed != wish.by_columns, shape, form),
             *(wish.limbs or self.limbs, float(wish.scale), 1.0, node.operand.public_key),
             steps=node.steps,
         )
-        return Value(node.shape, form, self.inputs.secret(wanted, node.bound, self.run.evaluators), 1.0)
+        bound = float(byte_rows.OFFSET) if wish.in_bytes else node.bound
+        return Value(node.shape, form, self.inputs.secret(wanted, bound, self.run.evaluators), 1.0)
 
     def width(self, cols: int) -> int:
         """The entries of a row of so many columns: where rows become slots it fills its subring, or whole pieces of N,
@@ -282,7 +271,7 @@ class RowRun(FormRun):
     def turned(self, value: Value) -> Value:
         """The same matrix encrypted the other way: one C-MT per N × N block."""
         ev, form = self.ev, value.rows
-        assert not form.by_bytes
+        assert not (form.rows_by_bytes or form.columns_by_bytes)
         (rows, cols), n = form.shape, self.ev.n
         columns: list[list[Rows]] = []  # by piece of the result
         ev.spend(len(value.handles) * -(-rows // n), "transpositions")
@@ -300,13 +289,19 @@ class RowRun(FormRun):
         return self.result(value.shape, not form.by_columns, pieces, value.unit)
 
     def result(
-        self, shape: tuple[int, ...], by_columns: bool, pieces: list[Any], unit: float, by_bytes: bool = False
+        self,
+        shape: tuple[int, ...],
+        by_columns: bool,
+        pieces: list[Any],
+        unit: float,
+        cut: tuple[bool, bool] = (False, False),
     ) -> Value:
-        """A value of these pieces; `by_bytes`: products with the bytes of a clear factor."""
+        """A value of these pieces; `cut`: what their rows, and their columns, are products with bytes of."""
         rows, stops = pieces[0].shape[0], np.cumsum([piece.shape[1] for piece in pieces]).tolist()
         ranges = tuple((stop - piece.shape[1], stop) for stop, piece in zip(stops, pieces, strict=True))
-        cols = min(stops[-1], shape[0 if by_columns else 1])
-        form = RowForm((rows, cols), by_columns, ranges, by_bytes=by_bytes)
+        cols = shape[0 if by_columns else 1]
+        cols = min(stops[-1], byte_rows.rows_of(cols) if cut[1] else cols)
+        form = RowForm((rows, cols), by_columns, ranges, rows_by_bytes=cut[0], columns_by_bytes=cut[1])
         return Value(shape, form, [[pieces]], unit)
 
     def order(self, node: Expression) -> tuple[float, bool]:
@@ -357,7 +352,8 @@ class RowRun(FormRun):
             )
             for col_piece in second.handles
         ]
-        return self.result(node.shape, wish.by_columns, pieces, x.unit * y.unit)
+        cut = first.rows.columns_by_bytes, second.rows.columns_by_bytes
+        return self.result(node.shape, wish.by_columns, pieces, x.unit * y.unit, cut)
 
     def clear_factor(self, product: Expression, transposed: bool) -> ClearFactor:
         """The clear factor of a product in integers: as it is where that is exact, else rounded as was chosen."""
@@ -385,7 +381,7 @@ class RowRun(FormRun):
 
         total = node.column_sum if transposed else node.row_sum
         rounding = MOST_ROUNDING if self.options(product).get("rounded") else 1.0
-        if self.by_bytes(product):
+        if any(self.sides(product)):
             return self._in_bytes(ClearFactor((), shape, node.bound, unit, exact, integers), node, transposed)
         return ClearFactor((id(node), transposed), shape, node.bound, unit, exact, integers, total, rounding)
 
@@ -400,21 +396,22 @@ class RowRun(FormRun):
             rounding=0.0,  # products of bytes are exact
         )
 
-    def by_bytes(self, product: Expression) -> bool:
-        """Whether its clear factor is multiplied byte by byte.
+    def sides(self, product: Expression) -> Sides:
+        """Which of its factors are cut into bytes.
 
         Raises:
-            ParameterError: decided so, where it cannot be.
+            ParameterError: decided so, where none can be.
         """
-        wanted = bool(self.options(product).get("bytes"))
-        if wanted and id(product) not in self._by_bytes:
+        if not self.options(product).get("bytes"):
+            return Sides()
+        if id(product) not in self._sides:
             raise ParameterError(
-                "A product is decided to be one with the bytes of its clear factor, which only results of exact 16-bit "
+                "A product is decided to be one with the bytes of its factors, which only results of exact 16-bit "
                 "integers may be.",
-                expected="a result of exact integers, of a clear factor of two bytes",
+                expected="a result of exact integers, of a clear factor of two bytes, or of operands",
                 got=product.title,
             )
-        return wanted
+        return self._sides[id(product)]
 
     def moved_factor(self, product: Expression, transposed: bool) -> ClearFactor:
         """The same of a product whose clear factor several others take, with integers that are made once."""
@@ -535,9 +532,9 @@ def _product(run: RowRun, node: Expression, wish: Wish) -> Value:
     other = right if right.secret else left
     factor, method = run.clear_factor(node, transposed=wish.by_columns), run.other_products(node)
     growth = 1.0 if method is None else method.growth(wish.placing)
-    by_bytes = method is None and run.by_bytes(node)
-    if by_bytes:  # what is wished for is to hold larger numbers
-        growth = factor.gain * other.bound / node.bound
+    sides = Sides() if method is not None else run.sides(node)
+    if any(sides):
+        growth = byte_products.growth(node, sides)
     inner = wish._replace(scale=wish.scale * factor.unit / growth)
     if run.fixed(node):
         number = len(run.run.fixed_factors)
@@ -550,7 +547,7 @@ def _product(run: RowRun, node: Expression, wish: Wish) -> Value:
             pieces = [ev.clear_product(factor, piece) for piece in x.handles]
         else:
             pieces = [method.of_clear(run, node, factor, piece, wish.placing) for piece in x.handles]
-    return run.result(node.shape, wish.by_columns, pieces, x.unit, by_bytes)
+    return run.result(node.shape, wish.by_columns, pieces, x.unit, (any(sides), False))
 
 
 def _secret_product(run: RowRun, node: Expression, wish: Wish) -> Value:
@@ -559,11 +556,17 @@ def _secret_product(run: RowRun, node: Expression, wish: Wish) -> Value:
     method = run.other_products(node)
     if method is not None:
         return method.of_secrets(run, node, wish)
-    run.by_bytes(node)  # whose method must be the one that there is, without options of clear factors
+    sides = run.sides(node)
+    scale, (left_bound, right_bound) = wish.scale, byte_products.bounds(node, sides)
+    if any(sides):
+        scale /= byte_products.growth(node, sides)
     if right.packable and not run.mixed and same(left.T, right):  # Xᵀ X: one encryption of X serves for both
-        x = run.value(right, Wish(False, math.sqrt(wish.scale), wish.limbs))
+        x = run.value(right, Wish(False, math.sqrt(scale), wish.limbs, in_bytes=sides.right))
         return run.pieces_product(node, wish, x, x)
-    left_scale = math.sqrt(wish.scale) * math.sqrt(right.bound) / math.sqrt(left.bound)
-    wishes = {0: Wish(True, left_scale, wish.limbs), 1: Wish(False, wish.scale / left_scale, wish.limbs)}
-    x, y = run.factors(left, right, wishes, wish.scale if wish.matched else None)
+    left_scale = math.sqrt(scale) * math.sqrt(right_bound) / math.sqrt(left_bound)
+    wishes = {
+        0: Wish(True, left_scale, wish.limbs, in_bytes=sides.left),
+        1: Wish(False, scale / left_scale, wish.limbs, in_bytes=sides.right),
+    }
+    x, y = run.factors(left, right, wishes, scale if wish.matched else None)
     return run.pieces_product(node, wish, x, y)

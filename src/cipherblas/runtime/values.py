@@ -165,7 +165,7 @@ class Output:
         if isinstance(
             form, RowForm
         ):  # products with bytes before and after they are rounded, and two of the terms
-            held = math.prod(form.shape) * (4 if form.by_bytes else 1)
+            held = math.prod(form.shape) * (4 if form.rows_by_bytes or form.columns_by_bytes else 1)
         else:
             held = form.ciphertexts * self.n
         return 8 * (held + 2 * math.prod(self.shape))
