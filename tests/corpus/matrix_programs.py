@@ -178,6 +178,15 @@ case(
     form="rows",
     minimise="server",
 )
+case("exact/int16 whose negative is wanted", "-(a @ b)", a=P(40, 1024, dtype="int16"), b=S(1024, 30, **INT16))
+case(
+    "exact/secret int16 by rows, for the server's time",
+    "a @ b",
+    a=S(1024, 1024, **INT16),
+    b=S(1024, 1024, **INT16),
+    form="rows",
+    minimise="server",
+)
 case("exact/chain", "(a @ b) @ c + 3 * c", a=S(12, 12, **INT8), b=S(12, 12, **INT8), c=S(12, 12, **INT8))
 case("exact/elementwise", "a * b - 2 * a", a=S(16, 16, **INT8), b=S(16, 16, **INT8))
 case("exact/a smaller error", "a @ b", a=P(40, 100, dtype="int8"), b=S(100, 30, **INT8), error=0.01)
@@ -222,6 +231,14 @@ case(
     "W(10, 64, seed=1) @ cb.refresh(cb.square(W(64, 100, most=0.1) @ x))",
     x=S(100),
     precision=1e-2,
+)
+case(
+    "refresh/products in the ring of rows",
+    "cb.square(cb.refresh(cb.assume((x @ W(64, 16, seed=1, most=0.1)) @ (x @ W(64, 16, seed=2, most=0.1)).T, 2)))"
+    " @ cb.assume(x @ W(64, 16, seed=3, most=0.1), 1)",
+    x=S(60, 64, bound=0.5),
+    form="mixed",
+    error=10.0,
 )
 case("refresh/too precise", "cb.refresh(a * a)", a=S(8, 8), precision=1e-6)
 case("refresh/192 bits", "cb.refresh(a * a)", a=S(8, 8), precision=1e-2, security=192)

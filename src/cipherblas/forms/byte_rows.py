@@ -1,7 +1,11 @@
 """A matrix of 16-bit integers as one of bytes, and the products with it from those with the bytes.
 
-U = 256·U1 + U0 + 128, of signed bytes both: U·X = 256·(U1·X) + U0·X + 128·(1·X). Products with bytes are 256 times
-smaller, and amplify noise 256 times less, so that they are exact modulo 16 bits less.
+Products with bytes are 256 times smaller than those with words, and amplify noise 256 times less, so that they are
+exact modulo 16 bits less. What is clear is cut into signed bytes, since processors have products of these:
+
+    U = 256·U1 + U0 + 128,    U·X = 256·(U1·X) + U0·X + 128·(1·X).
+
+What is encrypted need only be small: U = 256·U1 + U0, U0 from -128 to 127 and U1 to 128.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ MOST = 2**15  # of U: 2^15 itself, which is no 16-bit integer, has an upper "byt
 
 
 def rows_of(rows: int) -> int:
-    """Rows of bytes of a matrix of so many rows."""
+    """Rows of signed bytes of a matrix of so many rows."""
     return 2 * rows + 1
 
 
@@ -32,14 +36,21 @@ def in_bytes(values: NDArray[np.generic]) -> NDArray[np.integer[Any]]:
     return found
 
 
+def in_digits(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The upper and the lower digits of all rows, of whole numbers."""
+    upper = np.floor(values / BASE + 0.5)
+    return np.concatenate([upper, values - BASE * upper])
+
+
 def joined(products: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The product with a matrix, from that with its bytes, whose entries are off by less than one half."""
+    """The product with a matrix, from that with its bytes or digits, whose entries are off by less than one half."""
     whole = np.rint(products)
     rows = len(whole) // 2
-    return np.asarray(BASE * whole[:rows] + whole[rows:-1] + OFFSET * whole[-1])
+    found = BASE * whole[:rows] + whole[rows : 2 * rows]
+    return found + OFFSET * whole[-1] if len(whole) % 2 else found
 
 
 def error(products: float) -> float:
     """By which the product with a matrix may be off, where that with its bytes may be off by so much: by no more while
-    these are rounded to what they should be."""
+    these are rounded to what they should be. Of digits, at most."""
     return products if products < 0.5 else (BASE + 1 + OFFSET) * (products + 0.5)

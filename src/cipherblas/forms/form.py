@@ -209,8 +209,8 @@ class RowForm(Form):
             longer than N has a secret for every N columns and one a part (shared-a rows).
         shared: one encryption whose rows share their a parts, for fixed weights.
         placing: of the entries in the only piece, of N columns, where the others are zeros.
-        rows_by_bytes, columns_by_bytes: what is encrypted are the bytes of an operand's columns instead, or products
-            with bytes of factors (`forms.byte_rows`).
+        rows_by_bytes, columns_by_bytes: what is encrypted are the digits of an operand's columns instead, or products
+            with bytes or digits of factors (`forms.byte_rows`).
     """
 
     name: ClassVar[str] = "rows"
@@ -295,7 +295,7 @@ class RowForm(Form):
     def laid(self, matrix: NDArray[np.float64], n: int) -> NDArray[np.float64]:
         """What is encrypted of an operand in a ring of degree n."""
         if self.columns_by_bytes:
-            return np.asarray(byte_rows.in_bytes(matrix.T).T, np.float64)
+            return np.asarray(byte_rows.in_digits(matrix.T).T)
         return matrix if self.placing is None else self.placing.placed(matrix, n)
 
     def joined(self, pieces: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ class Wish(NamedTuple):
     another form keeps the limbs that it has, and the scale unless that must be matched.
 
     `limbs`: of operands; None for all. `matched`: the value is added to one of this scale. `placing`: its rows hold
-    all N coefficients, with the entries there. `in_bytes`: it is an operand, the bytes of whose columns are encrypted.
+    all N coefficients, with the entries there. `in_digits`: it is an operand, each column of which is two of digits.
     """
 
     by_columns: bool
@@ -31,7 +31,7 @@ class Wish(NamedTuple):
     limbs: int | None = None
     matched: bool = False
     placing: Placing | None = None
-    in_bytes: bool = False
+    in_digits: bool = False
 
 
 def placeable(node: Expression) -> bool:

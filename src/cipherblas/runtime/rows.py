@@ -212,15 +212,15 @@ class RowRun(FormRun):
         if wish.placing is not None:
             return self._placed_operand(node, wish, wish.placing)
         cols = node.shape[0 if wish.by_columns else 1]
-        if wish.in_bytes:
-            cols = byte_rows.rows_of(cols)
+        if wish.in_digits:
+            cols *= 2
         length = self.ev.n if self._in_pieces and not shared else cols
         self.ev.spend(-(-cols // length), "pieces of an operand")
         if not shared:
             cols = self.width(cols)
         widths = [min(length, cols - start) for start in range(0, cols, length)]
         form = self.form(node, wish.by_columns, widths, shared)
-        if wish.in_bytes:
+        if wish.in_digits:
             form = replace(form, shape=(form.shape[0], cols), columns_by_bytes=True)
         return self._sent(node, wish, form)
 
@@ -258,7 +258,7 @@ class RowRun(FormRun):
             *(wish.limbs or self.limbs, float(wish.scale), 1.0, node.operand.public_key),
             steps=node.steps,
         )
-        bound = float(byte_rows.OFFSET) if wish.in_bytes else node.bound
+        bound = float(byte_rows.OFFSET) if wish.in_digits else node.bound
         return Value(node.shape, form, self.inputs.secret(wanted, bound, self.run.evaluators), 1.0)
 
     def width(self, cols: int) -> int:
@@ -296,11 +296,11 @@ class RowRun(FormRun):
         unit: float,
         cut: tuple[bool, bool] = (False, False),
     ) -> Value:
-        """A value of these pieces; `cut`: what their rows, and their columns, are products with bytes of."""
+        """A value of these pieces; `cut`: whether their rows, and columns, are those of bytes or digits."""
         rows, stops = pieces[0].shape[0], np.cumsum([piece.shape[1] for piece in pieces]).tolist()
         ranges = tuple((stop - piece.shape[1], stop) for stop, piece in zip(stops, pieces, strict=True))
         cols = shape[0 if by_columns else 1]
-        cols = min(stops[-1], byte_rows.rows_of(cols) if cut[1] else cols)
+        cols = min(stops[-1], 2 * cols if cut[1] else cols)
         form = RowForm((rows, cols), by_columns, ranges, rows_by_bytes=cut[0], columns_by_bytes=cut[1])
         return Value(shape, form, [[pieces]], unit)
 
@@ -561,12 +561,12 @@ def _secret_product(run: RowRun, node: Expression, wish: Wish) -> Value:
     if any(sides):
         scale /= byte_products.growth(node, sides)
     if right.packable and not run.mixed and same(left.T, right):  # Xᵀ X: one encryption of X serves for both
-        x = run.value(right, Wish(False, math.sqrt(scale), wish.limbs, in_bytes=sides.right))
+        x = run.value(right, Wish(False, math.sqrt(scale), wish.limbs, in_digits=sides.right))
         return run.pieces_product(node, wish, x, x)
     left_scale = math.sqrt(scale) * math.sqrt(right_bound) / math.sqrt(left_bound)
     wishes = {
-        0: Wish(True, left_scale, wish.limbs, in_bytes=sides.left),
-        1: Wish(False, scale / left_scale, wish.limbs, in_bytes=sides.right),
+        0: Wish(True, left_scale, wish.limbs, in_digits=sides.left),
+        1: Wish(False, scale / left_scale, wish.limbs, in_digits=sides.right),
     }
     x, y = run.factors(left, right, wishes, scale if wish.matched else None)
     return run.pieces_product(node, wish, x, y)
