@@ -178,7 +178,7 @@ case(
     form="rows",
     minimise="server",
 )
-case("exact/int16 whose negative is wanted", "-(a @ b)", a=P(40, 1024, dtype="int16"), b=S(1024, 30, **INT16))
+case("exact/int16 and a term", "a @ b + 1", a=P(40, 1024, dtype="int16"), b=S(1024, 30, **INT16))
 case(
     "exact/secret int16 by rows, for the server's time",
     "a @ b",

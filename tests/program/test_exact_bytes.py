@@ -56,6 +56,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"a": cb.public(9, 40, dtype="uint8"), "b": cb.secret(40, 5, dtype="uint16", exact=True)},
     ),
     "of other signs": (lambda a, b: (-a) @ (-3 * b), {"a": P(9, 40), "b": S(40, 5)}),
+    "multiples": (lambda a, b: -3 * (-(a @ b)), {"a": P(9, 40), "b": S(40, 5)}),
+    "multiples of secrets": (lambda a, b: (-2 * (a @ b), a @ a.T), {"a": S(9, 12), "b": S(12, 5)}),
     "of a product": (
         lambda a, v, b: a @ (v @ b),
         {"a": P(9, 6), "v": cb.public(6, 40, dtype="int8"), "b": cb.secret(40, 5, dtype="int8", exact=True)},
@@ -204,6 +206,9 @@ REFUSED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         lambda v, a, b: v @ (a @ b),
         {"v": cb.public(2, 3, dtype="int8"), "a": P(3, 4), "b": S(4, 3)},
     ),
+    "a result and its multiple": (lambda a, b: (a @ b, 2 * (a @ b)), {"a": P(4, 4), "b": S(4, 3)}),
+    "of two results": (lambda a, b: (3 * (a @ b), 2 * (a @ b)), {"a": P(4, 4), "b": S(4, 3)}),
+    "a multiple and a term": (lambda a, b: (2 * (a @ b), 2 * (a @ b) + 1), {"a": P(4, 4), "b": S(4, 3)}),
     "a result and a term": (lambda a, b: (a @ b, a @ b - b), {"a": P(4, 4), "b": S(4, 3)}),
 }  # fmt: skip
 

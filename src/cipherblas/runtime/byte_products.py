@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from cipherblas.common.limits import BYTE_LARGEST
@@ -22,15 +23,21 @@ class Sides(NamedTuple):
 def sides_of(root: Expression) -> dict[int, Sides]:
     """By the id of a product, which factors may be cut into bytes.
 
-    It is a result of a program of exact integers, which the client puts together, and no factor or term of anything
-    else. Of two secret factors both are operands, which the client cuts; of others the clear one is cut.
+    It is a result of a program of exact integers, which the client puts together, or a result is a multiple of it, and
+    it is no factor or term of anything else. Of two secret factors both are operands, which the client cuts; of others
+    the clear one is cut.
     """
     if not is_exact(root):
         return {}
-    used = {id(child) for node in ordered(root) if not node.root for child in node.children}
+    results = results_of(root)
+    uses = Counter(id(child) for node in ordered(root) if not node.root for child in node.children)
     found = {}
-    for node in results_of(root):
-        if node.product and len(node.children) == 2 and id(node) not in used:
+    for result in results:
+        node, most = result, 0
+        while node.op == "scale" and uses[id(node)] <= most:
+            node, most = node.children[0], 1
+        once = uses[id(node)] <= most and (node is result or all(node is not other for other in results))
+        if node.product and len(node.children) == 2 and once:
             sides = Sides(*(_may_be_cut(node, child) for child in node.children))
             if any(sides):
                 found[id(node)] = sides
