@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 
 import cipherblas as cb
 from cipherblas.common.progress import Steps
+from cipherblas.crypto.params import MAX_PRIME_BITS
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.in_process import run_ranks
 from cipherblas.forms import byte_rows
 from cipherblas.forms.form import RowForm
+from cipherblas.methods.matmul.registry import RING
 from cipherblas.planner.dry_run import dry_run
+from cipherblas.planner.rows import RowSize
 from cipherblas.rlwe.noise import FAILURE_BITS
 from cipherblas.runtime.values import Choice
 from tests.support.runs import Parties, listed, run_by_files, toy_rows
@@ -176,20 +179,23 @@ def test_moduli_of_secrets_are_those_of_bytes() -> None:
     assert words.parameters.key_limbs == bytes_.parameters.key_limbs == 1
 
 
-def test_errors_of_results_that_are_shared() -> None:
-    """Data that someone chose may bring a product with bytes to the next whole number, which counts 385 times; where
-    that cannot be, there is nothing to hide but what is rounded away."""
-    operands = {"a": P(9, 40), "b": S(40, 30)}
-    loose, tight = (
-        toy_rows(lambda a, b: a @ b, by_bytes=True, error=error, **operands) for error in (0.49, 0.01)
+@pytest.mark.parametrize("name", ["by rows", "secrets"])
+def test_errors_of_results_that_are_shared(name: str) -> None:
+    """Data that someone chose may bring a product with bytes to the next whole number, which counts 385 times for each
+    factor that is cut. Who asks for smaller errors, which rounding does not need, gets matrices as they are."""
+    function, operands = PROGRAMS[name]
+    loose, words, tight = (
+        toy_rows(function, n=64, by_bytes=wanted, **error, **operands)
+        for wanted, error in ((True, {}), (False, {}), (None, {"error": 0.05}))
     )
-    assert loose.worst_error > 385 / 2 and tight.worst_error < 0.5
+    assert all(in_bytes(loose)) and not any(in_bytes(tight))
+    assert tight.worst_error < words.worst_error < 385 / 2
+    assert loose.worst_error > 385 / 2 or name == "secrets"  # in a ring so small, with keys so large
     sharing = cb.Sharing(entries=270)
     values = values_for(tight, "random")
     parties = Parties(tight)
     shared = parties.client.decrypt(parties.server.run(parties.inputs(values)), share=sharing)
-    exact = values["a"] @ values["b"]
-    assert 0 < np.abs(shared - exact).max() < 10 * sharing.deviation(tight)
+    assert 0 < np.abs(shared - function(**values)).max() < 10 * sharing.deviation(tight)
 
 
 REFUSED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
@@ -229,6 +235,30 @@ def test_other_products_are_no_results_of_two_bytes(name: str) -> None:
     )
     with pytest.raises(cb.ParameterError, match="which only results of exact 16-bit integers may be"):
         dry_run(program.plan.parameters, program.executed, forged)
+
+
+def test_methods_that_are_no_gemms_take_no_bytes() -> None:
+    function, operands = PROGRAMS["by rows"]
+    program = toy_rows(function, by_bytes=True, **operands)
+    ring = {number: Choice(RING, one.options) for number, one in program.plan.decided.choices.items()}
+    with pytest.raises(cb.ParameterError, match="which only results of exact 16-bit integers may be"):
+        dry_run(program.plan.parameters, program.executed, replace(program.plan.decided, choices=ring))
+
+
+def test_primes_that_fill_whole_bytes_are_no_larger_than_primes_may_be() -> None:
+    """Of moduli of 92 bits the other one would have 52, which is more than words of the kernels hold."""
+    program = cb.compile(
+        lambda a, b, x: a @ (b @ x),
+        {"a": cb.public(20, 30), "b": cb.public(30, 30), "x": cb.secret(30, 20)},
+        precision=1e-7,
+        form="rows",
+    )
+    assert max(program.plan.parameters.q) < 2**MAX_PRIME_BITS
+    for bits in range(52, 101):
+        size = RowSize(2048, bits, 0.0)
+        if size.limbs == 2:
+            first, second = replace(size, aligned=True).shape().q
+            assert first * second == pytest.approx(2.0**bits) and np.log2(first) % 8 > 7.9
 
 
 @pytest.mark.parametrize("name", ["by columns", "secrets", "public key"])

@@ -32,8 +32,7 @@ def exact_options(expression: Expression, options: PlanOptions, precision: Any) 
         return options
     check_exact(expression)
     results = results_of(expression)
-    # Zeros are bounded by less than one half.
-    most = tuple(min(MOST_ERROR, node.bound / 4) for node in results)
+    most = tuple(map(_most, results))
     asked: Sequence[float] = ()
     if options.error is not None:
         asked = asked_errors(expression, options.error)
@@ -50,6 +49,18 @@ def exact_options(expression: Expression, options: PlanOptions, precision: Any) 
     if asked:
         return options
     return replace(options, error=arranged(expression, most))
+
+
+def is_rounded_alone(expression: Expression, targets: Sequence[float]) -> bool:
+    """Whether a program of exact integers was asked for no smaller errors than those that rounding takes away: whoever
+    asks for less wants to share results, whose errors count before that."""
+    pairs = zip(results_of(expression), targets, strict=True)
+    return is_exact(expression) and all(target >= _most(node) for node, target in pairs)
+
+
+def _most(result: Expression) -> float:
+    """The error of a result that rounding takes away; zeros are bounded by less than one half."""
+    return min(MOST_ERROR, result.bound / 4)
 
 
 def check_planned(expression: Expression, results: Sequence[ResultFigures]) -> None:

@@ -20,6 +20,7 @@ from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.results import results_of
 from cipherblas.methods.matmul.registry import GEMM
 from cipherblas.planner.budgets import Budgets
+from cipherblas.planner.exact import is_rounded_alone
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.sizing import PRIME_SPREAD_BITS, ModulusError
 from cipherblas.planner.strategy import Candidate, Run, Scored, Strategy
@@ -179,7 +180,7 @@ class RowStrategy(Strategy):
         numbers = {id(node): number for number, node in enumerate(ordered(self.expression))}
         nodes = products(self.expression)
         clear = any(not child.secret for node in nodes for child in node.children)
-        cut = sides_of(self.expression)
+        cut = sides_of(self.expression) if is_rounded_alone(self.expression, self.targets) else {}
         for fixed, rounded, in_bytes in itertools.product(
             {False, any(map(can_be_fixed, nodes))}, {False, clear}, {False, bool(cut)}
         ):
@@ -241,8 +242,9 @@ class RowStrategy(Strategy):
                 return [size]
             if switched:
                 return [size, *self._narrowed(n, reaches, extra)]
-            aligned = [replace(size, aligned=True)] if size.limbs == 2 else []
-            return [size, *aligned, replace(size, more=1)]
+            aligned = replace(size, aligned=True)
+            fits = size.limbs == 2 and max(aligned.shape().q) < 2.0**LARGEST_BITS
+            return [size, *([aligned] if fits else []), replace(size, more=1)]
         narrowed = self._narrowed(n, reaches, extra) if switched else []
         needed = smallest(MAX_MODULUS_BITS)
         if needed is None:

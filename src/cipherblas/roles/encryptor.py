@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -132,14 +133,15 @@ def _checked(program: PlannedProgram, key: Key, name: str, value: Any) -> Matrix
 
 
 def _working_bytes(key: Key, inputs: Sequence[Input]) -> int:
-    """Memory that encryption takes: all ciphertexts, and by rows once an a part or as much of secrets and noise."""
+    """Memory that encryption takes: all ciphertexts, and by rows once an a part or as much of secrets and noise, and
+    the digits of what is cut into them."""
     public = isinstance(key, PublicKey)
     degrees = [degree_of(one.form, key.params) for one in inputs]
     kept = sum(
         one.form.upload(one.limbs, n, public).upload_bytes for one, n in zip(inputs, degrees, strict=True)
     )
     by_rows = (
-        one.limbs * one.form.shape[0] * n * 8
+        one.limbs * one.form.shape[0] * n * 8 + math.prod(one.form.shape) * 24 * one.form.columns_by_bytes
         for one, n in zip(inputs, degrees, strict=True)
         if isinstance(one.form, RowForm)
     )

@@ -404,7 +404,7 @@ class RowRun(FormRun):
         """
         if not self.options(product).get("bytes"):
             return Sides()
-        if id(product) not in self._sides:
+        if id(product) not in self._sides or self.run.choice(product).method != GEMM:
             raise ParameterError(
                 "A product is decided to be one with the bytes of its factors, which only results of exact 16-bit "
                 "integers may be.",
@@ -532,7 +532,7 @@ def _product(run: RowRun, node: Expression, wish: Wish) -> Value:
     other = right if right.secret else left
     factor, method = run.clear_factor(node, transposed=wish.by_columns), run.other_products(node)
     growth = 1.0 if method is None else method.growth(wish.placing)
-    sides = Sides() if method is not None else run.sides(node)
+    sides = run.sides(node)
     if any(sides):
         growth = byte_products.growth(node, sides)
     inner = wish._replace(scale=wish.scale * factor.unit / growth)
