@@ -162,9 +162,8 @@ class Output:
         """Memory that decryption takes: complex slots of all ciphertexts, blocks, and the matrix; or the pieces, and
         the matrix before and after it is turned."""
         form = self.form
-        if isinstance(
-            form, RowForm
-        ):  # products with bytes before and after they are rounded, and two of the terms
+        if isinstance(form, RowForm):
+            # Of products with bytes: before and after they are rounded, and two terms of their sum.
             held = math.prod(form.shape) * (4 if form.rows_by_bytes or form.columns_by_bytes else 1)
         else:
             held = form.ciphertexts * self.n
