@@ -71,6 +71,38 @@ Words encrypt_rows_array(const Context& context, const AnyArray& secrets, const 
     return b.array();
 }
 
+Words encrypt_operand_rows_array(const Context& context, const AnyArray& secret, const AnyArray& a,
+                                 const AnyArray& noise_words, const AnyArray& matrix, double scale,
+                                 const std::vector<std::uint64_t>& moduli) {
+    const Flat<double> messages(matrix, "matrix", {kAny, kAny});
+    check_messages(messages, scale);
+    const RowLayout layout = layout_of(context, messages.shape(0), messages.shape(1), false);
+    check_operand_moduli(moduli);
+    const Flat<std::uint64_t> masks(a, "a", {length(moduli.size()), length(layout.rows), length(layout.n)});
+    const Flat<std::uint64_t> words(noise_words, "noise_words", {length(layout.rows), length(layout.width)});
+    const Secrets s(context, secret, 1, largest_prime(context) + 1);
+    Result<std::uint64_t> b({moduli.size(), layout.rows, layout.width});
+    {
+        const nb::gil_scoped_release release;
+        encrypt_operand_rows(context, layout, s.view(), masks.data(), words.data(), {messages.data(), scale},
+                             moduli, b.data());
+    }
+    return b.array();
+}
+
+Words switch_operands_array(const Context& context, const AnyArray& x,
+                            const std::vector<std::uint64_t>& moduli) {
+    check_operand_moduli(moduli);
+    const Flat<std::uint64_t> residues(x, "x", {length(moduli.size()), kAny, kAny});
+    Result<std::uint64_t> result({1, residues.shape(1), residues.shape(2)});
+    {
+        const nb::gil_scoped_release release;
+        switch_operands(residues.data(), residues.shape(1) * residues.shape(2), moduli, context.modulus(0).q,
+                        result.data());
+    }
+    return result.array();
+}
+
 nb::tuple encrypt_rows_public_arrays(const Context& context, const AnyArray& public_key,
                                      const AnyArray& ternary_bytes, const AnyArray& e0_words,
                                      const AnyArray& e1_words, const AnyArray& matrix, double scale,
@@ -209,6 +241,16 @@ void bind_coefficient_rows(nb::class_<Context>& context) {
             "shared=False: an a part per row, a secret per segment; shared=True: an a part per segment, a "
             "secret per row.\n"
             "noise_words (rows, width): random words.")
+        .def("encrypt_operand_rows", &encrypt_operand_rows_array, "secret"_a, "a"_a, "noise_words"_a,
+             "matrix"_a, "scale"_a, "moduli"_a,
+             "The b part (moduli, rows, width) of rows of at most N entries, modulo each of `moduli`: 2^52, "
+             "then "
+             "coprime odd\n"
+             "ones below 2^8. secret: (1, all limbs of Q and P, N); a: (moduli, rows, N). See encrypt_rows.")
+        .def("switch_operands", &switch_operands_array, "x"_a, "moduli"_a,
+             "x (moduli, rows, width) times q_0 over the product of the moduli, rounded: (1, rows, width) "
+             "modulo "
+             "q_0.")
         .def("encrypt_rows_public", &encrypt_rows_public_arrays, "public_key"_a, "ternary_bytes"_a,
              "e0_words"_a, "e1_words"_a, "matrix"_a, "scale"_a, "limbs"_a,
              "(a, b) of the rows of round(scale * matrix) under a public key (2, limbs, N), one v per row.")

@@ -16,7 +16,7 @@ inline constexpr std::size_t kBytesCols = 2048;
 inline constexpr std::uint64_t kOneByte = 127;
 inline constexpr std::uint64_t kTwoBytes = (127 << 8) + 127;
 // Of moduli: quotients of sums, below 2^53, must stay below 2^51.
-inline constexpr std::uint64_t kLeastByteModulus = 256;
+inline constexpr std::uint64_t kLeastByteModulus = 128;
 
 // The signed bytes that entries up to `most` take, int8 ones 1 whatever they are; 0 if more than two.
 int signed_bytes(Item item, std::uint64_t most);

@@ -194,6 +194,21 @@ bool path_available(Path path) {
     }
 }
 
+namespace {
+
+void binary_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, Path path, bool accumulate) {
+    const Path tiles[] = {Path::kIfma, Path::kStrassen, Path::kStrassen2};
+    if (path == Path::kAuto) path = path_available(Path::kIfma) ? tiles[levels_for(a, c)] : Path::kScalar;
+    if (path == Path::kScalar) return reference_binary_gemm(a, b, c, accumulate);
+    const auto* const found = std::find(std::begin(tiles), std::end(tiles), path);
+    if (found == std::end(tiles)) {
+        throw std::invalid_argument("path: expected one of tiles, or the definition, modulo 2^52");
+    }
+    blocked_gemm(a, b, c, GemmModulus::binary(), static_cast<int>(found - tiles), accumulate);
+}
+
+}  // namespace
+
 void modular_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, std::uint64_t q, Path path,
                   bool accumulate) {
     check_path(path);
@@ -201,6 +216,7 @@ void modular_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c,
         throw std::invalid_argument("path: expected an exact one of residues");
     }
     if (is_trivial(a, c, accumulate)) return;
+    if (q == kBinaryModulus) return binary_gemm(a, b, c, path, accumulate);
     const Splitting splitting = plan_splitting(q / 2, q / 2, a.cols);
     run(a, b, c, q, path == Path::kAuto ? choose(a, c, splitting, q / 2, q) : path, splitting, q / 2,
         accumulate);

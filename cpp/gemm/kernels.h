@@ -15,6 +15,12 @@ struct GemmModulus {
 
     GemmModulus() = default;
     explicit GemmModulus(std::uint64_t q) : m(q), r3_mod_q(mul_mod(m.r2_mod_q, m.r_mod_q, m)) {}
+    // 2^52, which multiply-adds of low words need no reduction for. It has none of the constants.
+    static GemmModulus binary() {
+        GemmModulus result;
+        result.m.q = kBinaryModulus;
+        return result;
+    }
 };
 
 // What becomes of a tile of residues: c = tile, c = -tile, c += tile or c -= tile.
@@ -62,6 +68,9 @@ struct GemmKernels {
                  const GemmModulus& m);
     // The same for products a b below 2^52. Null with `tile`.
     void (*narrow_tile)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::size_t k,
+                        const GemmModulus& m);
+    // The same modulo 2^52, of any words, of which the low 52 bits count. Null with `tile`.
+    void (*binary_tile)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::size_t k,
                         const GemmModulus& m);
     // The top left rows x cols of a tile into c; null with `tile`.
     void (*merge)(std::uint64_t* c, std::ptrdiff_t row_stride, const std::uint64_t* r, std::size_t rows,

@@ -126,8 +126,9 @@ TEST_F(SmallGemm, BytesAtTheirLimits) {
     EXPECT_THROW(
         gemm::small_gemm(u.view(), b.view(), c.span(), 257, gemm::kTwoBytes + 1, Path::kBytes, false),
         std::invalid_argument);
-    EXPECT_THROW(gemm::small_gemm(u.view(), b.view(), c.span(), 255, 1, Path::kBytes, false),
-                 std::invalid_argument);
+    EXPECT_THROW(
+        gemm::small_gemm(u.view(), b.view(), c.span(), gemm::kLeastByteModulus - 1, 1, Path::kBytes, false),
+        std::invalid_argument);
 }
 
 // Every splitting is exact at its own limit: all digits as large as they may be, all signs equal.

@@ -253,5 +253,98 @@ TEST(CoefficientRows, DivisionByTheLastPrimeIsRounded) {
     }
 }
 
+// b + a s modulo every modulus of operands is the message with its error, at the places of the entries.
+TEST(CoefficientRows, OperandsModuloModuliOfTheirOwn) {
+    const std::vector<std::uint64_t> moduli = {kBinaryModulus, 255, 253, 251};
+    for (const std::size_t width : {1u, 5u, 16u, 64u}) {
+        const std::size_t rows = 3, n = 64;
+        const Batch batch(n, rows, width, RowSharing::kSecrets, 1000.0);
+        std::mt19937_64 random(width);
+        Limb a, b(moduli.size() * rows * width);
+        for (const std::uint64_t modulus : moduli) {
+            const Limb part = make_limb(rows * n, modulus, random);
+            a.insert(a.end(), part.begin(), part.end());
+        }
+        a[0] = kBinaryModulus - 1;
+        const double scale = 0x1p30;
+        encrypt_operand_rows(batch.context, batch.layout, batch.view(), a.data(), batch.words.data(),
+                             {batch.matrix.data(), scale}, moduli, b.data());
+        const std::vector<std::int64_t> noise = batch.noise();
+        for (std::size_t i = 0; i < moduli.size(); ++i) {
+            Modulus m;
+            m.q = moduli[i];  // sums and differences take no other constants
+            for (std::size_t row = 0; row < rows; ++row) {
+                for (std::size_t j = 0; j < width; ++j) {
+                    const std::uint64_t phase = product_coefficient(
+                        a.data() + (i * rows + row) * n, batch.secrets[0], j * (n / std::bit_ceil(width)), m);
+                    const std::uint64_t found = add_mod(b[(i * rows + row) * width + j], phase, m);
+                    const std::size_t place = row * width + j;
+                    const double message = std::floor(scale * batch.matrix[place]);
+                    const auto whole = static_cast<std::int64_t>(message) + noise[place];
+                    const auto q = static_cast<std::int64_t>(m.q);
+                    const auto least = static_cast<std::uint64_t>((whole % q + q) % q);
+                    EXPECT_TRUE(found == least || found == add_mod(least, 1, m)) << i << ' ' << place;
+                }
+            }
+        }
+    }
+}
+
+// x q / W, rounded, from the whole x: also where it is near one half, and where it is q.
+TEST(CoefficientRows, OperandsAreSwitchedToAPrime) {
+    std::mt19937_64 random(52);
+    for (const std::vector<std::uint64_t>& moduli : {std::vector<std::uint64_t>{kBinaryModulus},
+                                                     {kBinaryModulus, 3},
+                                                     {kBinaryModulus, 255},
+                                                     {kBinaryModulus, 255, 253},
+                                                     {kBinaryModulus, 255, 253, 251}}) {
+        u128 whole = 1;
+        for (const std::uint64_t modulus : moduli) whole *= modulus;
+        for (const int bits : {20, 41, 50}) {
+            const std::uint64_t q = primes_below(16, bits, 1)[0];
+            std::vector<u128> values = {0, 1, whole - 1, whole / 2, whole / 2 + 1, whole - whole / q / 2};
+            for (int i = 0; i < 400; ++i) {
+                values.push_back(((static_cast<u128>(random()) << 64) + random()) % whole);
+                // The numbers around (r + 1/2) W / q.
+                const u128 r = random() % q;
+                values.push_back((r * (whole / q) + r * (whole % q) / q + whole / q / 2 + random() % 3) %
+                                 whole);
+            }
+            Limb x(moduli.size() * values.size()), r(values.size());
+            for (std::size_t i = 0; i < moduli.size(); ++i) {
+                for (std::size_t j = 0; j < values.size(); ++j) {
+                    x[i * values.size() + j] = static_cast<std::uint64_t>(values[j] % moduli[i]);
+                }
+            }
+            switch_operands(x.data(), values.size(), moduli, q, r.data());
+            for (std::size_t j = 0; j < values.size(); ++j) {
+                // Bit by bit: 2 x q + W may exceed 128 bits.
+                u128 rest = 0;
+                std::uint64_t quotient = 0;
+                for (int bit = 63; bit >= 0; --bit) {
+                    rest = 2 * rest + ((q >> bit & 1) != 0 ? values[j] : 0);
+                    const auto times = static_cast<std::uint64_t>(rest / whole);
+                    quotient = 2 * quotient + times;
+                    rest %= whole;
+                }
+                quotient += 2 * rest >= whole ? 1 : 0;
+                ASSERT_EQ(r[j], quotient % q) << moduli.size() << ' ' << bits << ' ' << j;
+            }
+        }
+    }
+}
+
+TEST(CoefficientRows, ModuliOfOperandsAreChecked) {
+    for (const std::vector<std::uint64_t>& moduli : {std::vector<std::uint64_t>{},
+                                                     {255},
+                                                     {kBinaryModulus, 254},
+                                                     {kBinaryModulus, 257},
+                                                     {kBinaryModulus, 1},
+                                                     {kBinaryModulus, 255, 51},
+                                                     {kBinaryModulus, 255, 253, 251, 247}}) {
+        EXPECT_THROW(check_operand_moduli(moduli), std::invalid_argument);
+    }
+}
+
 }  // namespace
 }  // namespace cipherblas

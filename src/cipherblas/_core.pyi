@@ -45,6 +45,7 @@ MOST_DIGITS: int
 PACKED_ROWS: int
 PACKED_DEPTH: int
 PACKED_COLS: int
+BINARY_MODULUS: int
 
 def modular_gemm(
     a: _Words,
@@ -122,6 +123,16 @@ class Context:
         scale: float,
         shared: bool = ...,
     ) -> _Words: ...
+    def encrypt_operand_rows(
+        self,
+        secret: _Words,
+        a: _Words,
+        noise_words: _Words,
+        matrix: NDArray[np.float64],
+        scale: float,
+        moduli: list[int],
+    ) -> _Words: ...
+    def switch_operands(self, x: _Words, moduli: list[int]) -> _Words: ...
     def encrypt_rows_public(
         self,
         public_key: _Words,

@@ -194,10 +194,10 @@ def test_the_largest_bytes_do_not_overflow(k: int, modulus: int) -> None:
 def test_what_is_too_large_for_bytes() -> None:
     need("bytes")
     b = np.ones((1, 1), np.uint64)
-    with pytest.raises(ValueError, match="two signed bytes and a modulus from 256 on, got 32640 modulo 257"):
+    with pytest.raises(ValueError, match="two signed bytes and a modulus from 128 on, got 32640 modulo 257"):
         _core.small_gemm(np.array([[32640]], np.int32), b, 257, "bytes")
-    with pytest.raises(ValueError, match="got 1 modulo 255"):
-        _core.small_gemm(np.array([[1]], np.int8), b, 255, "bytes")
+    with pytest.raises(ValueError, match="got 1 modulo 127"):
+        _core.small_gemm(np.array([[1]], np.int8), b, 127, "bytes")
     with pytest.raises(ValueError, match="modulo 65281"):
         _core.modular_gemm(b, b, 65281, "bytes")
 

@@ -77,6 +77,8 @@ def _planned(program: cb.Program) -> Iterator[Fact]:
         f"alpha {params.alpha}, scale 2^{_number(params.scale_bits)}, {params.security} bits",
     )
     yield "moduli", f"q {_sizes(params.q)}; p {_sizes(params.p)}; {_digest((*params.q, *params.p))}"
+    if params.operand_moduli is not None:
+        yield "operands", f"modulo {' · '.join(map(str, params.operand_moduli))}"
     yield from _keys(plan)
     for name in program.operands:
         for one in program.inputs_of(name):

@@ -228,7 +228,7 @@ def test_residues_are_checked_where_they_are_read(beside: InFiles) -> None:
     first, second = np.arange(1), np.arange(20, 21)
     for columns_of in (rows.a_columns, rows.b_columns):
         columns_of(second)
-        with pytest.raises(cb.FormatError, match=rf"{beside.folder / 'b'}.*not below its prime"):
+        with pytest.raises(cb.FormatError, match=rf"{beside.folder / 'b'}.*not below its modulus"):
             columns_of(first)
 
 

@@ -35,6 +35,7 @@ def toy(
     alpha: int,
     special_limbs: int | None,
     digit_limbs: tuple[int, ...] | None = None,
+    operand_moduli: tuple[int, ...] | None = None,
 ) -> Parameters:
     """INSECURE."""
     with warnings.catch_warnings():
@@ -46,6 +47,7 @@ def toy(
             scale_bits=30.0,
             insecure=True,
             digit_limbs=digit_limbs,
+            operand_moduli=operand_moduli,
         )
 
 
@@ -473,6 +475,29 @@ def test_division_by_the_last_limb(both: Both) -> None:
             lambda e, x=x: e.rescale_matrix(
                 e.cut(e.upload_matrix(x), rows=slice(0, 6, 2), columns=slice(5, 9))
             )
+        )
+
+
+OPERAND_MODULI = (1 << 52, 255, 253, 251)
+
+
+@pytest.mark.parametrize("count", range(1, 5))
+@pytest.mark.parametrize("columns", [1, 8])
+def test_products_of_operands(
+    count: int, columns: int, extreme: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cipherblas.engines.cpu.GRAM_COLUMNS", columns)
+    moduli = OPERAND_MODULI[:count]
+    both = Both(toy(16, (45.0,), 1, None, None, moduli), extreme, np.random.default_rng(count))
+
+    def operand(rows: int, cols: int) -> Words:
+        return np.stack([both.residues((rows, cols), modulus) for modulus in moduli])
+
+    for x, y in ((operand(5, 9), operand(9, 16)), (operand(1, 1), operand(1, 3))):
+        both.check_matrix(lambda e, x=x, y=y: e.multiply_operands(e.upload_matrix(x), e.upload_matrix(y)))
+        both.check_matrix(lambda e, y=y: e.gram_operands(e.upload_matrix(y)))
+        both.check_matrix(
+            lambda e, y=y: e.multiply_operands(e.transposed(e.upload_matrix(y)), e.upload_matrix(y))
         )
 
 

@@ -18,6 +18,7 @@ N, Q, K = C.n, C.num_q, C.num_p
 ALL = Q + K
 GENERATOR = np.random.default_rng(1)
 PRIME = RING.moduli[0]
+OPERAND_MODULI = (1 << 52, 255)
 
 
 def words(*shape: int) -> Array:
@@ -142,6 +143,22 @@ CALLS: dict[str, Call] = {
             "matrix": GENERATOR.random((3, N + 5)),
             "scale": 1000.0,
             "shared": False,
+        }
+    ),
+    "encrypt_operand_rows": Call(
+        {
+            "secret": polynomials(1, ALL),
+            "a": np.stack([below(modulus, 3, N) for modulus in OPERAND_MODULI]),
+            "noise_words": words(3, 20),
+            "matrix": GENERATOR.random((3, 20)),
+            "scale": 1000.0,
+            "moduli": list(OPERAND_MODULI),
+        }
+    ),
+    "switch_operands": Call(
+        {
+            "x": np.stack([below(modulus, 3, 5) for modulus in OPERAND_MODULI]),
+            "moduli": list(OPERAND_MODULI),
         }
     ),
     "encrypt_rows_public": Call(

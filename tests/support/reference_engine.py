@@ -473,6 +473,21 @@ class ReferenceEngine(Engine):
     def gram(self, x: Matrix) -> Matrix:
         return self.multiply_matrices(self.transposed(x), x)
 
+    def gram_operands(self, x: Matrix) -> Matrix:
+        return self.multiply_operands(self.transposed(x), x)
+
+    def multiply_operands(self, x: Matrix, y: Matrix) -> Matrix:
+        left, right = _words(x, Matrix), _words(y, Matrix)
+        moduli = self._params.operand_moduli or ()
+        product, q = prod(moduli), self._params.q[0]
+        assert left.shape[-1] <= 1 << 12
+        # Modulo 2^52 words may wrap around; sums modulo the others stay below 2^28.
+        residues = [left[i] @ right[i] % np.uint64(modulus) for i, modulus in enumerate(moduli)]
+        shares = [product // modulus * pow(product // modulus, -1, modulus) for modulus in moduli]
+        whole = sum(one.astype(object) * share for one, share in zip(residues, shares, strict=True)) % product
+        switched = (2 * whole * q + product) // (2 * product) % q
+        return Matrix(np.asarray(switched[None], dtype=np.uint64))
+
     def multiply_matrices(self, x: Matrix, y: Matrix) -> Matrix:
         left, right = _words(x, Matrix), _words(y, Matrix)
         return Matrix(

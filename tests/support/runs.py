@@ -53,11 +53,13 @@ def toy_rows(
     key_policy: KeyPolicy = "direct",
     fixed: bool = False,
     by_bytes: bool | None = None,
+    operand_moduli: bool | None = False,
     **rest: Any,
 ) -> cb.Program:
     """An INSECURE program by GEMM in a ring below those that `compile` plans for, sized as it would size it.
 
-    Clear factors of two bytes are multiplied byte by byte, as a whole, or as is faster.
+    Clear factors of two bytes are multiplied byte by byte, as a whole, or as is faster; operands have moduli of their
+    own, or not, or as is faster.
 
     Transposing a matrix in a secure ring takes seconds: N² log N of work, and rows of the ring's length.
     """
@@ -68,7 +70,8 @@ def toy_rows(
     options = exact_options(expression, options, wanted.get("precision")).relative_to(expression)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        plan, run = plan_by_rows(expression, replace(options, key_policy=key_policy), n, fixed, by_bytes)
+        options = replace(options, key_policy=key_policy)
+        plan, run = plan_by_rows(expression, options, n, fixed, by_bytes, operand_moduli)
         return cb.Program(expression, operands, plan, run)
 
 
@@ -77,10 +80,17 @@ class OneRing(RowStrategy):
 
     n = 256
     wanted: Mapping[str, bool | None] = MappingProxyType({"fixed": False})
+    operand_moduli: bool | None = False
 
     @property
     def degrees(self) -> tuple[int]:
         return (self.n,)
+
+    def sizes(self, candidate: Candidate, run: Run, extra_bits: float) -> Sequence[RowSize]:
+        found = super().sizes(candidate, run, extra_bits)
+        if self.operand_moduli is None:
+            return found
+        return [one for one in found if (one.operand_moduli is not None) == self.operand_moduli]
 
     def _candidates(self, n: int) -> Iterator[Candidate]:
         for one in super()._candidates(n):
@@ -91,12 +101,18 @@ class OneRing(RowStrategy):
 
 
 def plan_by_rows(
-    expression: Expression, options: PlanOptions, n: int, fixed: bool, by_bytes: bool | None = None
+    expression: Expression,
+    options: PlanOptions,
+    n: int,
+    fixed: bool,
+    by_bytes: bool | None = None,
+    operand_moduli: bool | None = False,
 ) -> tuple[Plan, DryRun]:
     """The plan of a program by GEMM in a ring of degree n."""
     budgets = budgets_of(options, secret_entries(expression))
     strategy = OneRing(expression, options, budgets)
     strategy.n, strategy.wanted = n, {"fixed": fixed, "bytes": by_bytes}
+    strategy.operand_moduli = operand_moduli
     return Search([strategy], options, budgets).run()
 
 

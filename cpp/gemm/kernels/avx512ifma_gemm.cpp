@@ -17,8 +17,10 @@ CIPHERBLAS_INLINE __m512i reduce_sum(__m512i low, __m512i high, const Lanes& m, 
     return add_once(montgomery_product(x, r3, m), m.q);
 }
 
-// Narrow products have no high words.
-template <bool NARROW>
+// Narrow products have no high words, and modulo 2^52 they do not count.
+enum class Sum { kWhole, kNarrow, kBinary };
+
+template <Sum SUM>
 void tile(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::size_t k,
           const GemmModulus& modulus) {
     __m512i low[kTileRows][kVectors];
@@ -36,17 +38,19 @@ void tile(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std:
 #pragma GCC unroll 3
             for (std::size_t j = 0; j < kVectors; ++j) {
                 low[i][j] = add_low(low[i][j], left, right[j]);
-                if (!NARROW) high[i][j] = add_high(high[i][j], left, right[j]);
+                if (SUM == Sum::kWhole) high[i][j] = add_high(high[i][j], left, right[j]);
             }
         }
     }
     const Lanes m(modulus.m);
-    const __m512i r3 = broadcast(modulus.r3_mod_q);
+    const __m512i r3 = broadcast(modulus.r3_mod_q), low_bits = broadcast(kBinaryModulus - 1);
 #pragma GCC unroll 4
     for (std::size_t i = 0; i < kTileRows; ++i) {
 #pragma GCC unroll 3
         for (std::size_t j = 0; j < kVectors; ++j) {
-            store(r + i * kTileCols + j * kLanes, reduce_sum(low[i][j], high[i][j], m, r3));
+            store(r + i * kTileCols + j * kLanes, SUM == Sum::kBinary
+                                                      ? _mm512_and_si512(low[i][j], low_bits)
+                                                      : reduce_sum(low[i][j], high[i][j], m, r3));
         }
     }
 }
@@ -161,8 +165,17 @@ void pack(std::uint64_t* packed, const std::uint64_t* from, const PanelShape& sh
 }  // namespace
 
 const GemmKernels* avx512ifma_table() {
-    static const GemmKernels table = {"avx512ifma", tile<false>, tile<true>, merge,     pack,
-                                      to_double,    split,       reduce,     byte_tile, byte_pack};
+    static const GemmKernels table = {"avx512ifma",
+                                      tile<Sum::kWhole>,
+                                      tile<Sum::kNarrow>,
+                                      tile<Sum::kBinary>,
+                                      merge,
+                                      pack,
+                                      to_double,
+                                      split,
+                                      reduce,
+                                      byte_tile,
+                                      byte_pack};
     return &table;
 }
 

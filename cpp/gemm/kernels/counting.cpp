@@ -13,6 +13,7 @@ using Word = std::uint64_t;
 struct Totals {
     std::atomic<std::uint64_t> tile_macs{0};      // multiply-adds modulo q, those of padding included
     std::atomic<std::uint64_t> narrow_macs{0};    // of narrow ones
+    std::atomic<std::uint64_t> binary_macs{0};    // modulo 2^52
     std::atomic<std::uint64_t> tile_inputs{0};    // entries that are packed, those of padding left out
     std::atomic<std::uint64_t> tile_outputs{0};   // entries of tiles that are merged into results
     std::atomic<std::uint64_t> float_macs{0};     // multiply-adds by the BLAS
@@ -39,6 +40,11 @@ void tile(Word* r, const Word* a, const Word* b, std::size_t k, const GemmModulu
 void narrow_tile(Word* r, const Word* a, const Word* b, std::size_t k, const GemmModulus& m) {
     count(totals.narrow_macs, kTileRows * kTileCols * k);
     inner->narrow_tile(r, a, b, k, m);
+}
+
+void binary_tile(Word* r, const Word* a, const Word* b, std::size_t k, const GemmModulus& m) {
+    count(totals.binary_macs, kTileRows * kTileCols * k);
+    inner->binary_tile(r, a, b, k, m);
 }
 
 void merge(Word* c, std::ptrdiff_t row_stride, const Word* r, std::size_t rows, std::size_t cols, Merge how,
@@ -92,6 +98,7 @@ template <typename Body>
 void for_each_total(const Body& body) {
     body("tile_macs", totals.tile_macs);
     body("narrow_macs", totals.narrow_macs);
+    body("binary_macs", totals.binary_macs);
     body("tile_inputs", totals.tile_inputs);
     body("tile_outputs", totals.tile_outputs);
     body("float_macs", totals.float_macs);
@@ -110,6 +117,7 @@ const GemmKernels* counting_table(const GemmKernels& counted) {
     table = {.name = counted.name,
              .tile = tiles ? tile : nullptr,
              .narrow_tile = tiles ? narrow_tile : nullptr,
+             .binary_tile = tiles ? binary_tile : nullptr,
              .merge = tiles ? merge : nullptr,
              .pack = tiles ? pack : nullptr,
              .to_double = to_double,

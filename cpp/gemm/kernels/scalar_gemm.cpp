@@ -5,7 +5,7 @@
 namespace cipherblas::gemm {
 
 const GemmKernels* scalar_table() {
-    static const GemmKernels table = {"scalar",  nullptr, nullptr, nullptr, nullptr,
+    static const GemmKernels table = {"scalar",  nullptr, nullptr, nullptr, nullptr, nullptr,
                                       to_double, split,   reduce,  nullptr, nullptr};
     return &table;
 }

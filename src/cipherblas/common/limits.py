@@ -22,7 +22,7 @@ FLOAT_BITS = 53  # up to which integers are exact in float64
 # Integers, and moduli, whose products are below 2^52: `kNarrowOffset`, `kNarrowBits` of the core.
 NARROW_LARGEST, NARROW_BITS = 1 << 15, 36
 # Integers that are one signed byte; rows that products of bytes are worth it for; and moduli whose residues are two
-# bytes each when they are multiplied by each other: `kLeastByteModulus`, twice `kTwoBytes` of the core.
+# bytes each when they are multiplied by each other: above one byte, up to twice `kTwoBytes` of the core.
 BYTE_LARGEST, BYTE_ROWS = 128, 8
 BYTE_COST = 1 / 7  # of a product of bytes, in products of float64: `kByteCost` of the core
 BYTE_MODULI = (256.0, 2.0 * (127 * 2**8 + 127) + 1)

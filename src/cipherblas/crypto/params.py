@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MAX_PRIME_BITS = 50  # limb primes are below 2^50 (52-bit words with lazy values below 4q)
 MIN_LOG_N, MAX_LOG_N = 3, 17
 MAX_LIMBS = 512  # far above the table's 3523 bits; bounds the work that a hostile file can ask for
+# Of operands of products of two matrices: 2^52, which low words are multiplied modulo, and odd numbers of one byte.
+BINARY_MODULUS, MAX_OPERAND_MODULI = 1 << 52, 4
 MAX_ALPHA, MAX_SPECIAL_LIMBS = 64, 63  # of the kernels, which add up so many terms before they reduce
 
 # Bits by which P should exceed the largest digit: the key term of a key switch, about
@@ -32,9 +34,9 @@ SPECIAL_SLACK_BITS = 0.5
 PRIME_TOLERANCE_BITS = 0.5
 
 _FIELDS = ("n", "q", "p", "alpha", "scale_bits", "security")
-# Fields of sets whose keys serve fewer limbs than there are, of those whose rows have a ring of their own, and of those
-# whose digits have unlike numbers of limbs.
-_OPTIONAL = ("key_limbs", "row_degree", "digit_limbs")
+# Fields of sets whose keys serve fewer limbs than there are, of those whose rows have a ring of their own, of those whose
+# digits have unlike numbers of limbs, and of those whose rows are multiplied modulo other numbers.
+_OPTIONAL = ("key_limbs", "row_degree", "digit_limbs", "operand_moduli")
 
 
 class TooFewPrimesError(ParameterError):
@@ -95,6 +97,9 @@ class Parameters:
         row_degree: degree of a ring of their own for matrices that are encrypted by rows (`row_parameters`); None: they
             are in the ring of all else.
         digit_limbs: limbs of each digit from q_0 on, `alpha` of them at most; None: `alpha` each.
+        operand_moduli: what operands of products of two encrypted matrices are encrypted modulo instead of q_0, the only
+            limb: the product of these, 2^52 and at most three coprime odd numbers below 2^8. The product is switched to
+            q_0 before any key is. None: there are none.
 
     A set of security 0 is made with the argument insecure=True alone; the attribute `insecure` tells such sets.
 
@@ -113,6 +118,7 @@ class Parameters:
     key_limbs: int | None = None
     row_degree: int | None = None
     digit_limbs: tuple[int, ...] | None = None
+    operand_moduli: tuple[int, ...] | None = None
 
     def __post_init__(self, insecure: bool) -> None:
         object.__setattr__(self, "q", tuple(self.q))
@@ -121,6 +127,7 @@ class Parameters:
         self._check_primes()
         self._check_row_degree()
         self._check_digit_limbs()
+        self._check_operand_moduli()
         security_table.check_wanted(self.security, insecure)
         if self.security and self.log_qp > security_table.max_log_qp(self.n, self.security):
             raise SecurityError(
@@ -201,6 +208,25 @@ class Parameters:
             )
         object.__setattr__(self, "digit_limbs", sizes)
 
+    def _check_operand_moduli(self) -> None:
+        if self.operand_moduli is None:
+            return
+        moduli: tuple[Any, ...] = tuple(self.operand_moduli)
+        good = 1 <= len(moduli) <= MAX_OPERAND_MODULI and all(type(one) is int for one in moduli)
+        good = good and moduli[0] == BINARY_MODULUS and all(1 < one < 256 and one % 2 for one in moduli[1:])
+        good = good and math.lcm(*moduli[1:]) == math.prod(moduli[1:])
+        if not good:
+            raise ParameterError(
+                "The moduli of operands are none that there can be.",
+                expected=f"{BINARY_MODULUS}, then at most {MAX_OPERAND_MODULI - 1} coprime odd numbers below 256",
+                got=moduli,
+            )
+        if len(self.q) > 1 or self.row_degree is not None:
+            raise ParameterError(
+                "Operands have moduli of their own beside one limb alone.", expected="1 limb", got=len(self.q)
+            )
+        object.__setattr__(self, "operand_moduli", moduli)
+
     def _check_primes(self) -> None:
         primes: tuple[Any, ...] = self.q + self.p
         for prime in primes:
@@ -273,8 +299,8 @@ class Parameters:
 
     @functools.cached_property
     def log_qp(self) -> float:
-        """log2 of the largest modulus that anything is encrypted with: that of keys, or of ciphertexts."""
-        return max(self.log_q, _log2(self.q[: self.key_limbs]) + self.log_p)
+        """log2 of the largest modulus that anything is encrypted with: that of keys, of ciphertexts, or of operands."""
+        return max(self.log_q, _log2(self.q[: self.key_limbs]) + self.log_p, _log2(self.operand_moduli or ()))
 
     def digits(self, limbs: int) -> int:
         """Digits of a ciphertext that has `limbs` limbs."""
@@ -312,7 +338,7 @@ class Parameters:
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready dictionary; `from_dict` is the inverse."""
-        values = {
+        values: dict[str, Any] = {
             "n": self.n,
             "q": list(self.q),
             "p": list(self.p),
@@ -321,8 +347,9 @@ class Parameters:
             "security": self.security,
         }
         values |= {name: own for name in _OPTIONAL if (own := getattr(self, name)) is not None}
-        if self.digit_limbs is not None:
-            values["digit_limbs"] = list(self.digit_limbs)
+        for name in ("digit_limbs", "operand_moduli"):
+            if name in values:
+                values[name] = list(values[name])
         return values
 
     @classmethod
@@ -391,6 +418,7 @@ def make_parameters(
     key_limbs: int | None = None,
     row_degree: int | None = None,
     digit_limbs: Sequence[int] | None = None,
+    operand_moduli: Sequence[int] | None = None,
 ) -> Parameters:
     """Choose distinct primes nearest to the wanted sizes and check the security table.
 
@@ -408,6 +436,7 @@ def make_parameters(
         key_limbs: limbs that keys are made for, at most; by default all.
         row_degree: degree of a ring of their own for rows; by default they have none.
         digit_limbs: limbs of each digit from q_0 on; by default `alpha` each, which is not looked at otherwise.
+        operand_moduli: of operands of products of two encrypted matrices; by default they have none of their own.
 
     Raises:
         ParameterError: no such primes, or P would be smaller than the largest digit.
@@ -449,8 +478,10 @@ def make_parameters(
             expected=f"log2(P) >= {largest:.2f}",
             got=f"{_log2(p):.2f}",
         )
-    reached = security_table.check(n, max(_log2(q), log_q + _log2(p)), security, insecure)
+    most = max(_log2(q), log_q + _log2(p), _log2(operand_moduli or ()))
+    reached = security_table.check(n, most, security, insecure)
     optional: Any = {"key_limbs": key_limbs, "row_degree": row_degree, "digit_limbs": unlike}
+    optional["operand_moduli"] = operand_moduli
     return Parameters(n, q, p, alpha, float(scale_bits), reached, insecure=insecure, **optional)
 
 

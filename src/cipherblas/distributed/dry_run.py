@@ -34,6 +34,7 @@ from cipherblas.evaluators.slots.values import Ct
 from cipherblas.lang.nodes import Expression
 from cipherblas.rlwe.costs import Costs
 from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.rings import operand_level
 from cipherblas.runtime.executor import Executor
 from cipherblas.runtime.inputs import SymbolicInputs
 from cipherblas.runtime.values import Decisions, Handles, Input
@@ -214,6 +215,7 @@ class _ShapeEngine:
     def __init__(self, params: Parameters, counts: Counts, memory: _Memory) -> None:
         self.memory = memory
         self._n, self._counts, self._costs = params.n, counts, Costs(params)
+        self._operand_level = operand_level(params)
         self._steps: Mapping[str, int] = {}
 
     def upload_matrix(self, words: Words) -> Words:
@@ -234,6 +236,12 @@ class _ShapeEngine:
     def multiply_matrices(self, x: Words, y: Words) -> Words:
         self._costs.secret_gemm(self._counts, x.shape[1], x.shape[2], y.shape[2], len(x))
         return self.memory.array(len(x), x.shape[1], y.shape[2])
+
+    def multiply_operands(self, x: Words, y: Words) -> Words:
+        shape = x.shape[1], y.shape[2] - self._n
+        self._costs.secret_gemm(self._counts, x.shape[1], x.shape[2], y.shape[2], self._operand_level)
+        self._costs.operand_switch(self._counts, shape)
+        return self.memory.array(1, x.shape[1], y.shape[2])
 
     def multiply_factor(self, factor: ClearFactor, x: Words, exact: bool) -> Words:
         """In the place of `multiply_integers`: the integers themselves are not needed."""

@@ -203,6 +203,18 @@ class RowsRanks(RowsNative):
         return _Half(x.data, False), _Half(x.data, True)
 
     def _part_product_data(self, part: Part, x: Rows) -> Share:
+        return self._rows_product(part, x, self.engine.multiply_matrices, x.limbs)
+
+    def _switched_product_data(self, part: Part, x: Rows) -> Share:
+        return self._rows_product(part, x, self.engine.multiply_operands, len(self.params.q))
+
+    def _switched_gram_data(self, x: Rows) -> tuple[Share, Share]:
+        a, b = self.parts(x)
+        return self._switched_product_data(a, x), self._switched_product_data(b, x)
+
+    def _rows_product(
+        self, part: Part, x: Rows, multiply: Callable[[Matrix, Matrix], Matrix], limbs: int
+    ) -> Share:
         """The rows of this rank, which are columns of the left factor, times all of the right one."""
         half: _Half = part.data
         left, right = self.whole(half.of), self.whole(x.data)
@@ -210,8 +222,8 @@ class RowsRanks(RowsNative):
         turned = self._turned_columns(left, half.is_b, part.shape[0])
         shape = (part.shape[0], x.shape[1])
         if turned is None:
-            return self._no_rows(shape, x.limbs)
-        a, b = (self.engine.multiply_matrices(turned, one) for one in factors)
+            return self._no_rows(shape, limbs)
+        a, b = (multiply(turned, one) for one in factors)
         return Share(a, b, ROWS, shape)
 
     def _turned_columns(self, x: Share, is_b: bool, count: int) -> Matrix | None:

@@ -27,6 +27,7 @@ class CpuEngine(Engine):
     def __init__(self, params: Parameters) -> None:
         self._context = params.context()
         self._moduli = params.q
+        self._operand_moduli = params.operand_moduli or ()
 
     # ---- what enters and leaves ----
 
@@ -218,18 +219,33 @@ class CpuEngine(Engine):
         return out
 
     def multiply_matrices(self, x: Words, y: Words) -> Words:
+        return self._products(x, y, self._moduli)
+
+    def gram(self, x: Words) -> Words:
+        return self._grams(x, self._moduli)
+
+    def multiply_operands(self, x: Words, y: Words) -> Words:
+        moduli = self._operand_moduli
+        return self._context.switch_operands(self._products(x, y, moduli), list(moduli))
+
+    def gram_operands(self, x: Words) -> Words:
+        moduli = self._operand_moduli
+        return self._context.switch_operands(self._grams(x, moduli), list(moduli))
+
+    @staticmethod
+    def _products(x: Words, y: Words, moduli: Sequence[int]) -> Words:
         openblas.load()
         out = aligned_empty((len(x), x.shape[1], y.shape[2]))
         for limb, (left, right) in enumerate(zip(x, y, strict=True)):
-            _core.modular_gemm(left, right, self._moduli[limb], "auto", out[limb])
+            _core.modular_gemm(left, right, moduli[limb], "auto", out[limb])
         return out
 
-    def gram(self, x: Words) -> Words:
+    def _grams(self, x: Words, moduli: Sequence[int]) -> Words:
         openblas.load()
         cols = x.shape[2]
         out = aligned_empty((len(x), cols, cols))
         for limb, residues in enumerate(x):
-            self._gram(residues, self._moduli[limb], out[limb])
+            self._gram(residues, moduli[limb], out[limb])
         return out
 
     def _gram(self, x: Words, modulus: int, out: Words) -> None:

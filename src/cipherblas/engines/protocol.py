@@ -299,6 +299,15 @@ class Engine(Protocol):
         """xᵀ @ x for every limb, exactly: a symmetric matrix, of which it may compute one half."""
         ...
 
+    def multiply_operands(self, x: Matrix, y: Matrix) -> Matrix:
+        """x @ y modulo each of the moduli of operands, switched to q_0: times q_0 over their product, rounded, halves
+        up. The arguments have a residue for each of the moduli, the result one."""
+        ...
+
+    def gram_operands(self, x: Matrix) -> Matrix:
+        """The same of xᵀ @ x, a symmetric matrix."""
+        ...
+
     def transposed(self, x: Matrix) -> Matrix:
         """Every limb transposed; it may be a view."""
         ...

@@ -57,6 +57,7 @@ def explain(
             "log2(Q), log2(P)",
             f"{params.log_q:.1f} ({params.limbs} limbs), {params.log_p:.1f} ({params.special_limbs} limbs)",
         ),
+        *_operand_moduli(plan),
         ("dnum", f"{params.dnum}"),
         ("security", security),
         *([] if alone else [("scale", f"2^{params.scale_bits:.1f}")]),
@@ -295,6 +296,15 @@ def _ring_of_rows(params: Parameters) -> list[tuple[str, str]]:
     own = row_parameters(params)
     text = f"2^{own.n.bit_length() - 1} = {own.n}, log2(QP) {own.log_qp:.1f} ({own.limbs} limbs)"
     return [("ring of rows", text)]
+
+
+def _operand_moduli(plan: Plan) -> list[tuple[str, str]]:
+    """What operands of products of secrets are encrypted modulo, where that is not Q."""
+    moduli = plan.parameters.operand_moduli
+    if moduli is None:
+        return []
+    bits, factors = math.log2(math.prod(moduli)), " · ".join(("2^52", *map(str, moduli[1:])))
+    return [("operand modulus", f"{factors} ({bits:.1f} bits), of which products are switched to Q")]
 
 
 def _rows(plan: Plan) -> list[tuple[str, str]]:

@@ -91,7 +91,7 @@ _MACHINE = schema.record(
                 "floats": _GEMM,
                 "modular": _GEMM,
             },
-            {"keyed": _KEYED, "switched": _DIFFERENCE},
+            {"keyed": _KEYED, "switched": _DIFFERENCE, "binary": schema.either(schema.nothing, _GEMM)},
         ),
     },
     {"caches": schema.listed(_CACHE, 1, MOST_CACHES)},
@@ -212,7 +212,10 @@ class Machine(Rebuilt):
         rates = dict(values["rates"])
         rates["switching"] = tuple(SwitchRates(**one) for one in rates["switching"])
         rates["threads"] = ThreadRates(**rates["threads"])
-        rates["floats"], rates["modular"] = GemmRates(**rates["floats"]), GemmRates(**rates["modular"])
+        gemms = {
+            name: GemmRates(**rates[name]) for name in ("floats", "modular", "binary") if rates.get(name)
+        }
+        rates |= gemms
         caches = tuple(Cache(**one) for one in values.get("caches", ()))
         return cls(**{**values, "rates": Rates(**rates), "caches": caches})
 

@@ -21,7 +21,7 @@ from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto.files.format import hasher
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
 from cipherblas.crypto.keys.switching import SwitchingKey, key_shape
-from cipherblas.crypto.params import make_parameters
+from cipherblas.crypto.params import BINARY_MODULUS, make_parameters
 from cipherblas.crypto.randomness import SEED_BYTES, Purpose, streams, ternary
 from cipherblas.crypto.randomness import uniform as random_residues
 from cipherblas.evaluators.slots.interface import Evaluator
@@ -134,6 +134,7 @@ def measured(rounds: int = ROUNDS, progress: Progress | None = None) -> Rates:
         term=max(0.0, found["books"] - found["book"]) / REPEATS / (BOOKED - 1),
         floats=_gemm_rates(found, "small"),
         modular=_gemm_rates(found, "modular"),
+        binary=_gemm_rates(found, "binary") if f"binary {DEEP}" in found else None,
         keyed=each_byte - stream,
         switched=each_residue,
     )
@@ -313,24 +314,29 @@ THIN, SHORT, DEEP = (1, 1024, 2048), (512, 1, 2048), (512, 1024, 1024)
 
 
 def _products() -> dict[str, Work]:
-    """Both kinds of GEMM in each of these shapes."""
+    """All kinds of GEMM in each of these shapes; modulo 2^52 where there is a kernel for it."""
     prime = _core.primes_near(1 << 12, 2.0**40, 1)[0]
+    context = _core.Context(1 << 12, [prime], [], 1)
 
-    def product(shape: tuple[int, int, int], small: bool) -> Work:
+    def product(shape: tuple[int, int, int], kind: str) -> Work:
         m, k, n = shape
         right = np.full((k, n), prime // 3, np.uint64)  # what the entries are takes no time
-        out = np.empty((m, n), np.uint64)
-        if small:
+        out = np.empty((1, m, n), np.uint64)
+        if kind == "small":
             factor = np.full((m, k), 77, np.int8)
-            return lambda: _core.small_gemm(factor, right, prime, "rounded", out)
+            return lambda: _core.small_gemm(factor, right, prime, "rounded", out[0])
         left = np.full((m, k), prime // 5, np.uint64)
-        return lambda: _core.modular_gemm(left, right, prime, "auto", out)
+        if kind == "modular":
+            return lambda: _core.modular_gemm(left, right, prime, "auto", out[0])
 
-    return {
-        f"{kind} {shape}": product(shape, kind == "small")
-        for kind in ("small", "modular")
-        for shape in (THIN, SHORT, DEEP)
-    }
+        def switched() -> None:
+            _core.modular_gemm(left, right, BINARY_MODULUS, "auto", out[0])
+            context.switch_operands(out, [BINARY_MODULUS])
+
+        return switched
+
+    kinds = ("small", "modular", *(["binary"] if "ifma" in _core.gemm_paths() else []))
+    return {f"{kind} {shape}": product(shape, kind) for kind in kinds for shape in (THIN, SHORT, DEEP)}
 
 
 def _gemm_rates(found: Mapping[str, float], kind: str) -> GemmRates:

@@ -12,7 +12,13 @@ from typing import Any, ClassVar
 from cipherblas import _core
 from cipherblas.common.errors import LevelError, MismatchError, ParameterError, PrecisionError
 from cipherblas.common.limits import are_bytes
-from cipherblas.crypto.params import MAX_PRIME_BITS, SPECIAL_MARGIN_BITS, Parameters, make_parameters
+from cipherblas.crypto.params import (
+    BINARY_MODULUS,
+    MAX_PRIME_BITS,
+    SPECIAL_MARGIN_BITS,
+    Parameters,
+    make_parameters,
+)
 from cipherblas.crypto.security import max_log_qp
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.graph import products
@@ -49,6 +55,8 @@ NARROWED_KEY_LIMBS = (1, 2)
 # as large at worst (`worst_error`), beside 8 to 100 times elsewhere.
 NARROWED_EXCESS = 2.0**-6
 LARGEST_BITS = MAX_PRIME_BITS - 0.1  # of a prime that is to be found, one or two of its size
+# Of operands of products of two secrets, so many of them as reach the precision.
+OPERAND_MODULI = (BINARY_MODULUS, 255, 253, 251)
 NOMINAL_SCALE_BITS = 20.0  # of parameters whose scales come from the modulus
 WORTH_KEYS = 1.1  # fewer keys are taken where they cost a tenth of the time at most,
 WORTH_KEYS_SERVER = 1.02  # and less where the server's time is asked to be least
@@ -97,6 +105,7 @@ class RowSize:
         more: primes beyond the fewest.
         aligned: the first prime of two fills whole bytes, so that both together have the fewest.
         narrow: bits of primes beyond these, by which products are divided before keys are switched.
+        operand_moduli: of operands of products of secrets; None for the same as keys have.
     """
 
     n: int
@@ -106,6 +115,7 @@ class RowSize:
     more: int = 0
     narrow: tuple[float, ...] = ()
     aligned: bool = False
+    operand_moduli: tuple[int, ...] | None = None
 
     @property
     def limbs(self) -> int:
@@ -125,7 +135,8 @@ class RowSize:
         first = 8 * (each // 8) - PRIME_BELOW if self.aligned else each
         q_bits = [first, *[(self.bits - first) / (limbs - 1) for _ in range(limbs - 1)], *self.narrow]
         special = [self.special_bits] * bool(self.special_bits)
-        return RingShape.from_bits(self.n, q_bits, special, 1, NOMINAL_SCALE_BITS, self.key_limbs)
+        optional: Any = {"key_limbs": self.key_limbs, "operand_moduli": self.operand_moduli}
+        return RingShape.from_bits(self.n, q_bits, special, 1, NOMINAL_SCALE_BITS, **optional)
 
     def parameters(self, security: int, insecure: bool) -> Parameters:
         """Real primes, checked against the security table."""
@@ -138,6 +149,7 @@ class RowSize:
             security=security,
             insecure=insecure,
             key_limbs=self.key_limbs,
+            operand_moduli=self.operand_moduli,
         )
 
 
@@ -238,14 +250,16 @@ class RowStrategy(Strategy):
         found = smallest(math.floor(limit))
         if found is not None and found + extra <= limit:
             size = RowSize(n, found + extra, special)
+            if switched:
+                narrowed = [] if size.limbs == 1 else self._narrowed(n, reaches, extra)
+                return [size, *narrowed, *self._with_operand_moduli(n, reaches, extra, found)]
             if size.limbs == 1:
                 return [size]
-            if switched:
-                return [size, *self._narrowed(n, reaches, extra)]
             aligned = replace(size, aligned=True)
             fits = size.limbs == 2 and max(aligned.shape().q) < 2.0**LARGEST_BITS
             return [size, *([aligned] if fits else []), replace(size, more=1)]
         narrowed = self._narrowed(n, reaches, extra) if switched else []
+        narrowed += self._with_operand_moduli(n, reaches, extra, None) if switched else []
         needed = smallest(MAX_MODULUS_BITS)
         if needed is None:
             raise self._unreachable(run, RowSize(n, MAX_MODULUS_BITS, special))
@@ -282,6 +296,38 @@ class RowStrategy(Strategy):
                     found.append(size)
                     break
         return found
+
+    def _with_operand_moduli(
+        self, n: int, reaches: Callable[[RowSize, float], bool], extra: int, usual: int | None
+    ) -> list[RowSize]:
+        """The smallest modulus of keys beside operands that have moduli of their own, as few as reach the precision:
+        products fill these, and what keys serve holds the result.
+
+        Args:
+            usual: bits of the modulus without. Where results may be shared the one of keys is no smaller, so that
+                what switches add is no larger either.
+        """
+        if self.options.planned_for.rates.binary is None:
+            return []
+        allowed = self._allowed(n, SPECIAL_BITS)
+        most = math.floor(min(LARGEST_BITS, allowed - SPECIAL_BITS - PRIME_SPREAD_BITS))
+        exact = is_exact(self.expression)
+        excess = 1.0 if exact or usual is not None else NARROWED_EXCESS
+        least = MIN_MODULUS_BITS if exact or usual is None else usual
+        for count in range(1, len(OPERAND_MODULI) + 1):
+            moduli = OPERAND_MODULI[:count]
+            if math.log2(math.prod(moduli)) > allowed:
+                break
+            largest = RowSize(n, most, SPECIAL_BITS, operand_moduli=moduli)
+            if not reaches(largest, excess):
+                continue
+            low, high = min(least, most), most
+            while low < high:
+                middle = (low + high) // 2
+                size = replace(largest, bits=middle)
+                low, high = (low, middle) if reaches(size, excess) else (middle + 1, high)
+            return [replace(largest, bits=min(low + extra, most))]
+        return []
 
     def _allowed(self, n: int, special: float) -> float:
         """The largest log2(QP) that security allows, or enough where it sets no limit."""

@@ -23,7 +23,7 @@ from cipherblas.common.limits import (
 from cipherblas.crypto.digits import digit_ranges
 from cipherblas.crypto.params import key_words
 from cipherblas.rlwe.counts import Counts
-from cipherblas.rlwe.rings import Ring
+from cipherblas.rlwe.rings import Ring, moduli_at
 
 WORD_BYTES = 8
 MAPPED_BYTES = 32 << 20  # the C library maps larger blocks anew each time; smaller ones are there already
@@ -71,6 +71,7 @@ class Costs:
         self._key_limb_bytes = key_words(ring.n, (*ring.q, *ring.p)) * WORD_BYTES
         self._special, self._alpha, self._digit_limbs = len(ring.p), ring.alpha, ring.digit_limbs
         self._moduli = [float(q) for q in ring.q]
+        self._ring = ring
 
     # ---- key switching ----
 
@@ -273,6 +274,9 @@ class Costs:
     def secret_gemm(self, counts: Counts, m: int, k: int, width: int, limbs: int) -> None:
         """An m × k matrix of residues times `width` columns of residues, exactly: modulo narrow primes by a float64
         GEMM, or by four products of bytes each."""
+        if limbs > len(self._moduli):
+            self._operand_gemm(counts, m, k, width, len(moduli_at(self._ring, limbs)))
+            return
         short = sum(map(are_bytes, self._moduli[:limbs]))
         narrow = sum(q * q / 4 * k <= 2.0**FLOAT_BITS for q in self._moduli[:limbs] if not are_bytes(q))
         wide = limbs - narrow
@@ -283,6 +287,21 @@ class Costs:
         counts.float_inputs += narrow * k * (m + width)
         counts.float_outputs += narrow * m * width
         self._write(counts, limbs * m * width)
+
+    def _operand_gemm(self, counts: Counts, m: int, k: int, width: int, moduli: int) -> None:
+        """The same modulo the moduli of operands: modulo 2^52, and one product of bytes for each other."""
+        short = moduli - 1
+        counts.binary_macs += m * k * width
+        counts.binary_inputs += k * (m + width)
+        counts.binary_outputs += m * width
+        counts.modular_macs += short * m * k * width // BYTE_MACS
+        counts.modular_inputs += short * k * (m + width)
+        counts.modular_outputs += short * m * width
+        self._write(counts, (moduli + 1) * m * width)  # and what it is switched to
+
+    def operand_switch(self, counts: Counts, shape: tuple[int, int]) -> None:
+        """Products of operands that are switched to q_0, which their `binary_outputs` hold."""
+        counts.rescales += 1
 
     def row_rescale(self, counts: Counts, shape: tuple[int, int], limbs: int) -> None:
         """Rows that are divided by the last of their limbs."""
@@ -301,7 +320,7 @@ class Costs:
         self.gram(counts, k, half, limbs)
         self.gram(counts, k, cols - half, limbs)
         self.secret_gemm(counts, half, k, cols - half, limbs)
-        self._write(counts, limbs * half * (cols - half))
+        self._write(counts, len(moduli_at(self._ring, limbs)) * half * (cols - half))
 
     def switches(self, counts: Counts, rows: int, limbs: int, keys: int, hoisted: int | None = None) -> None:
         """Switches of so many rows, whose coefficients go in and come out; each of the keys is read from memory once,

@@ -36,6 +36,8 @@ class Ring(Protocol):
     def row_degree(self) -> int | None: ...
     @property
     def digit_limbs(self) -> tuple[int, ...] | None: ...
+    @property
+    def operand_moduli(self) -> Sequence[float] | None: ...
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class RingShape:
         key_limbs: keys are made for so many limbs at most; None: for all.
         row_degree: of a ring of their own for rows; None: they have none.
         digit_limbs: limbs of each digit from q_0 on; None: `alpha` each.
+        operand_moduli: of operands of products of two matrices by rows, instead of q_0; None: they have none.
     """
 
     n: int
@@ -61,6 +64,7 @@ class RingShape:
     key_limbs: int | None = None
     row_degree: int | None = None
     digit_limbs: tuple[int, ...] | None = None
+    operand_moduli: tuple[float, ...] | None = None
 
     @classmethod
     def from_bits(
@@ -73,15 +77,29 @@ class RingShape:
         key_limbs: int | None = None,
         row_degree: int | None = None,
         digit_limbs: tuple[int, ...] | None = None,
+        operand_moduli: tuple[float, ...] | None = None,
     ) -> RingShape:
         """The shape whose moduli are 2^bits."""
         q, p = (tuple(2.0**size for size in bits) for bits in (q_bits, special_bits))
-        return cls(n, q, p, alpha, scale_bits, key_limbs, row_degree, digit_limbs)
+        return cls(n, q, p, alpha, scale_bits, key_limbs, row_degree, digit_limbs, operand_moduli)
 
     @classmethod
     def for_depth(cls, slots: int, depth: int, scale_bits: float = 40.0) -> RingShape:
         """A shape with `depth` rescales above two base limbs, one limb per digit."""
         return cls.from_bits(2 * slots, [scale_bits + 8] * 2 + [scale_bits] * depth, [50.0], 1, scale_bits)
+
+
+def operand_level(ring: Ring) -> int:
+    """What stands for a number of limbs where operands of products of two matrices have moduli of their own: one more
+    than keys, or anything else, can have."""
+    return len(ring.q) + 1
+
+
+def moduli_at(ring: Ring, limbs: int) -> Sequence[float]:
+    """What the residues of rows of so many limbs are modulo: their primes, or the moduli of operands."""
+    if limbs == operand_level(ring) and ring.operand_moduli is not None:
+        return ring.operand_moduli
+    return ring.q[:limbs]
 
 
 def encapsulating_shape(ring: Ring) -> RingShape:

@@ -20,7 +20,13 @@ from cipherblas.crypto.keys import FreshCiphertext, PublicKey, SecretKey, encryp
 from cipherblas.forms.blocks import block_of
 from cipherblas.forms.form import RowForm, SlotForm
 from cipherblas.planner.dry_run import degree_of
-from cipherblas.rlwe.matrices.encryption import encrypt_rows, encrypt_shared_batch, encrypt_shared_rows
+from cipherblas.rlwe.matrices.encryption import (
+    encrypt_operand_rows,
+    encrypt_rows,
+    encrypt_shared_batch,
+    encrypt_shared_rows,
+)
+from cipherblas.rlwe.rings import moduli_at
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.messages import (
     EncryptedOperand,
@@ -137,12 +143,14 @@ def _working_bytes(key: Key, inputs: Sequence[Input]) -> int:
     the digits of what is cut into them."""
     public = isinstance(key, PublicKey)
     degrees = [degree_of(one.form, key.params) for one in inputs]
+    counts = [len(moduli_at(key.params, one.limbs)) for one in inputs]
     kept = sum(
-        one.form.upload(one.limbs, n, public).upload_bytes for one, n in zip(inputs, degrees, strict=True)
+        one.form.upload(residues, n, public).upload_bytes
+        for one, n, residues in zip(inputs, degrees, counts, strict=True)
     )
     by_rows = (
-        one.limbs * one.form.shape[0] * n * 8 + math.prod(one.form.shape) * 24 * one.form.columns_by_bytes
-        for one, n in zip(inputs, degrees, strict=True)
+        residues * one.form.shape[0] * n * 8 + math.prod(one.form.shape) * 24 * one.form.columns_by_bytes
+        for one, n, residues in zip(inputs, degrees, counts, strict=True)
         if isinstance(one.form, RowForm)
     )
     return kept + max(by_rows, default=0)
@@ -204,7 +212,9 @@ def _encrypt_rows(
         missing = stop - start - piece.shape[1]
         if missing:
             piece = np.pad(piece, ((0, 0), (0, missing)))
-        if isinstance(key, SecretKey) and stop - start > key.params.n:
+        if isinstance(key, SecretKey) and limbs > key.params.limbs:
+            found.append(encrypt_operand_rows(key, piece, scale))
+        elif isinstance(key, SecretKey) and stop - start > key.params.n:
             found.append(encrypt_shared_rows(key, piece, scale, limbs))
         else:
             found.append(encrypt_rows(key, piece, scale, limbs))

@@ -27,7 +27,7 @@ from cipherblas.crypto.params import Parameters, row_parameters
 from cipherblas.crypto.randomness import SEED_BYTES
 from cipherblas.lang.operands import Encryption
 from cipherblas.lang.results import MOST_RESULTS, Arranged
-from cipherblas.rlwe.matrices import RlweRows, SharedBatch, SharedRows
+from cipherblas.rlwe.matrices import OperandRows, RlweRows, SharedBatch, SharedRows
 from cipherblas.roles.columns import by_columns, by_rows, columns_each
 from cipherblas.roles.stored import (
     StoredParts,
@@ -75,7 +75,7 @@ _RESULT = schema.record(
 )
 EncryptedRows: TypeAlias = "RlweRows | SharedRows | SharedBatch | StoredRows"
 ROW_FORMATS: dict[str, type[RlweRows] | type[SharedRows] | type[SharedBatch]] = {
-    kind.NAME: kind for kind in (RlweRows, SharedRows, SharedBatch)
+    kind.NAME: kind for kind in (RlweRows, OperandRows, SharedRows, SharedBatch)
 }
 
 

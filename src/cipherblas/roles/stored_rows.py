@@ -48,12 +48,13 @@ class StoredRows(Rebuilt):
         object.__setattr__(self, "shape", checked_shape(self.shape))
         object.__setattr__(self, "scale", checked_scale(self.scale))
         self.kind.check_shape(self.params, self.shape)
-        self.params.check_limbs(self.limbs)
+        residues = self.stored.shape[1] if self.stored.ndim == 3 else 0
+        self.kind.check_moduli(self.params, residues)
         (rows, cols), n = self.shape, self.params.n
-        expected: Any = (cols, self.limbs, rows), np.dtype(np.uint64)
+        expected: Any = (cols, residues, rows), np.dtype(np.uint64)
         got: Any = self.stored.shape, self.stored.dtype
         if isinstance(self.uniform, StoredParts):
-            expected += (n, self.limbs, self._a_rows), np.dtype(np.uint64)
+            expected += (n, residues, self._a_rows), np.dtype(np.uint64)
             got += self.uniform.shape, self.uniform.dtype
         else:
             expected, got = (*expected, SEED_BYTES), (*got, len(self.uniform))
@@ -72,8 +73,8 @@ class StoredRows(Rebuilt):
 
     @property
     def limbs(self) -> int:
-        """Number of limbs."""
-        return self.stored.shape[1] if self.stored.ndim == 3 else 0
+        """Number of limbs, as of the matrix."""
+        return self.kind.limbs_of(self.params, self.stored.shape[1])
 
     @property
     def seed(self) -> bytes | None:
@@ -124,7 +125,7 @@ class StoredRows(Rebuilt):
 
     def _checked(self, residues: Words) -> Words:
         try:
-            check_residues(self.params, residues)
+            check_residues(self.params, residues, self.limbs)
         except RangeError as error:
             raise FormatError(f"{self.stored.reader.path}: {error}") from error
         return residues

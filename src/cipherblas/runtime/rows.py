@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.arrays import strips
-from cipherblas.common.errors import MismatchError, ParameterError
+from cipherblas.common.errors import LevelError, MismatchError, ParameterError
 from cipherblas.evaluators.rows.values import EXACT_BITS, ClearFactor, Rows
 from cipherblas.forms import byte_rows
 from cipherblas.forms.form import Placing, RowForm
@@ -32,7 +32,7 @@ from cipherblas.methods.matmul.gemm import secret_product
 from cipherblas.methods.matmul.registry import GEMM, RING
 from cipherblas.methods.matmul.ring_elements import Elements, placed_elements
 from cipherblas.rlwe.matrices.matrix import bit_ceil
-from cipherblas.rlwe.rings import low_limbs
+from cipherblas.rlwe.rings import low_limbs, operand_level
 from cipherblas.runtime import byte_products
 from cipherblas.runtime.byte_products import Sides
 from cipherblas.runtime.executor import FORMS, OPERAND, Executor, FormRun, computes
@@ -251,6 +251,12 @@ class RowRun(FormRun):
 
     def _sent(self, node: Expression, wish: Wish, form: RowForm) -> Value:
         assert node.operand is not None
+        if node.operand.public_key and wish.limbs is not None and self.ev.is_operand(wish.limbs):
+            raise LevelError(
+                "A public key does not encrypt modulo the moduli of operands.",
+                expected=f"at most {self.limbs} limbs",
+                got=f"operand {node.name!r} of a product of secrets",
+            )
         rows, cols = matrix_shape(node)
         shape = (cols, rows) if wish.by_columns else (rows, cols)
         wanted = Input(
@@ -560,13 +566,17 @@ def _secret_product(run: RowRun, node: Expression, wish: Wish) -> Value:
     scale, (left_bound, right_bound) = wish.scale, byte_products.bounds(node, sides)
     if any(sides):
         scale /= byte_products.growth(node, sides)
+    limbs = wish.limbs
+    if run.ev.params.operand_moduli is not None:
+        limbs = operand_level(run.ev.params)
+        scale *= run.ev.dropped(limbs, run.limbs)
     if right.packable and not run.mixed and same(left.T, right):  # Xᵀ X: one encryption of X serves for both
-        x = run.value(right, Wish(False, math.sqrt(scale), wish.limbs, in_digits=sides.right))
+        x = run.value(right, Wish(False, math.sqrt(scale), limbs, in_digits=sides.right))
         return run.pieces_product(node, wish, x, x)
     left_scale = math.sqrt(scale) * math.sqrt(right_bound) / math.sqrt(left_bound)
     wishes = {
-        0: Wish(True, left_scale, wish.limbs, in_digits=sides.left),
-        1: Wish(False, scale / left_scale, wish.limbs, in_digits=sides.right),
+        0: Wish(True, left_scale, limbs, in_digits=sides.left),
+        1: Wish(False, scale / left_scale, limbs, in_digits=sides.right),
     }
     x, y = run.factors(left, right, wishes, scale if wish.matched else None)
     return run.pieces_product(node, wish, x, y)

@@ -14,14 +14,14 @@ from cipherblas.common.errors import LevelError, MissingKeyError
 from cipherblas.common.work import Work
 from cipherblas.crypto.keys.numbers import describe_galois
 from cipherblas.crypto.keys.request import KeyRequest
-from cipherblas.evaluators.rows.values import Batch, ClearFactor, Part, Rows
+from cipherblas.evaluators.rows.values import Batch, ClearFactor, Encryption, Part, Rows
 from cipherblas.evaluators.slots.values import Ledger
 from cipherblas.rlwe.costs import WORD_BYTES, Costs
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy
 from cipherblas.rlwe.matrices.transposition import TransposePolicy, transpose_plan
 from cipherblas.rlwe.noise import TAIL, CoefficientNoise
-from cipherblas.rlwe.rings import Ring
+from cipherblas.rlwe.rings import Ring, moduli_at
 
 STEPS_PER_PRODUCT = 10  # of the budget of work
 KEYS_PER_STEP = 16
@@ -73,6 +73,14 @@ class RowsBookkeeper(ABC):
 
     @abstractmethod
     def _part_product_data(self, part: Part, x: Rows) -> Any: ...
+
+    @abstractmethod
+    def _switched_product_data(self, part: Part, x: Rows) -> Any:
+        """A product of operands with moduli of their own, switched to q_0."""
+
+    @abstractmethod
+    def _switched_gram_data(self, x: Rows) -> tuple[Any, Any]:
+        """The same of an encryption and itself."""
 
     @abstractmethod
     def _transpose_data(self, x: Rows) -> Any: ...
@@ -141,12 +149,31 @@ class RowsBookkeeper(ABC):
         return self.ledger.peak
 
     def log_modulus(self, limbs: int) -> float:
-        """log2 of q_0 … q_{limbs - 1}."""
-        return math.fsum(math.log2(q) for q in self.params.q[:limbs])
+        """log2 of q_0 … q_{limbs - 1}, or of the modulus of operands."""
+        return math.fsum(math.log2(q) for q in moduli_at(self.params, limbs))
+
+    def is_operand(self, limbs: int) -> bool:
+        """Whether so many limbs stand for the moduli of operands, which only products of two secrets take."""
+        return self.params.operand_moduli is not None and limbs > len(self.params.q)
+
+    def dropped(self, limbs: int, kept: int) -> float:
+        """What scales are divided by between so many limbs and fewer."""
+        return math.prod(map(float, moduli_at(self.params, limbs))) / math.prod(
+            map(float, self.params.q[:kept])
+        )
+
+    def _check_switched(self, x: Encryption, what: str) -> None:
+        """Raise LevelError for operands with moduli of their own."""
+        if self.is_operand(x.limbs):
+            raise LevelError(
+                f"Rows modulo the moduli of operands cannot be {what}.",
+                expected=f"at most {len(self.params.q)} limbs",
+                got="an operand of products of secrets",
+            )
 
     def nbytes(self, shape: tuple[int, int], limbs: int) -> int:
         """Bytes of an encryption."""
-        return limbs * shape[0] * (self.n + shape[1]) * WORD_BYTES
+        return len(moduli_at(self.params, limbs)) * shape[0] * (self.n + shape[1]) * WORD_BYTES
 
     def make(
         self,

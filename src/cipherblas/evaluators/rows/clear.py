@@ -92,6 +92,17 @@ class RowsClear(RowsEvaluator):
         a, b = x.data
         return (a.T @ a, a.T @ b), (b.T @ a, b.T @ b)
 
+    def _switched_product_data(self, part: Part, x: Rows) -> Pair:
+        return self._divided(self._part_product_data(part, x), x)
+
+    def _switched_gram_data(self, x: Rows) -> tuple[Pair, Pair]:
+        first, second = self._gram_data(x)
+        return self._divided(first, x), self._divided(second, x)
+
+    def _divided(self, product: Pair, x: Rows) -> Pair:
+        dropped = self.dropped(x.limbs, len(self.params.q))
+        return product[0] / dropped, product[1] / dropped
+
     def _transpose_data(self, x: Rows) -> Pair:
         a, b = x.data
         full = a @ self._secret

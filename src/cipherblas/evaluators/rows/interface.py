@@ -32,6 +32,7 @@ from cipherblas.rlwe.costs import (
     spread_bytes,
 )
 from cipherblas.rlwe.matrices.transposition import gathered_switches, transpose_plan
+from cipherblas.rlwe.rings import moduli_at
 
 SCALE_TOLERANCE = 2.0**-40
 
@@ -51,6 +52,7 @@ class RowsEvaluator(RowsBookkeeper):
             ShapeError: inner dimensions differ. LevelError: the product does not fit the modulus.
         """
         x = self.settled(x)
+        self._check_switched(x, "multiplied by a clear matrix")
         m, k = factor.shape
         if k != x.shape[0]:
             raise ShapeError(
@@ -132,7 +134,8 @@ class RowsEvaluator(RowsBookkeeper):
         return Part((self.n, x.shape[0]), x.limbs, a), Part((x.shape[1], x.shape[0]), x.limbs, b)
 
     def part_product(self, part: Part, x: Rows) -> Rows:
-        """part @ x modulo Q: two exact GEMMs per limb. The message fills the modulus, and no noise is added to it."""
+        """part @ x modulo Q: two exact GEMMs per limb. The message fills the modulus, and no noise is added to it. Of
+        operands with moduli of their own it is switched to q_0: divided by what these are larger, and rounded."""
         x = self.settled(x)
         self._check_length(x)
         m, k = part.shape
@@ -144,11 +147,24 @@ class RowsEvaluator(RowsBookkeeper):
             )
         for width in (self.n, x.shape[1]):
             self.costs.secret_gemm(self.counts, m, k, width, x.limbs)
-        shape = (m, x.shape[1])
-        result = self.make(shape, x.limbs, x.scale, math.inf, 0.0, 0.0, None)
+        if self.is_operand(x.limbs):
+            result = self._switched_rows((m, x.shape[1]), x)
+            result.data = self._switched_product_data(part, x)
+            return result
+        result = self.make((m, x.shape[1]), x.limbs, x.scale, math.inf, 0.0, 0.0, None)
         self.ledger.touch(gemm_bytes(m, k, max(self.n, x.shape[1])))
         result.data = self._part_product_data(part, x)
         return result
+
+    def _switched_rows(self, shape: tuple[int, int], x: Rows) -> Rows:
+        """A product of so many rows with x, switched from the moduli of operands to q_0."""
+        self.costs.operand_switch(self.counts, shape)
+        kept = len(self.params.q)
+        scale, noise = x.scale / self.dropped(x.limbs, kept), math.sqrt(self._variance.rounding())
+        width = max(self.n, x.shape[1])
+        residues = len(moduli_at(self.params, x.limbs)) * shape[0] * width * WORD_BYTES
+        self.ledger.touch(gemm_bytes(shape[0], x.shape[0], width) + residues)
+        return self.make(shape, kept, scale, math.inf, noise, 0.0, None)
 
     def gram_products(self, x: Rows) -> tuple[Rows, Rows]:
         """`part_product` of both parts of x with x itself: two symmetric matrices, of which a half is computed, and two
@@ -159,6 +175,11 @@ class RowsEvaluator(RowsBookkeeper):
         self.costs.gram(self.counts, k, self.n, x.limbs)
         self.costs.secret_gemm(self.counts, self.n, k, cols, x.limbs)
         self.costs.gram(self.counts, k, cols, x.limbs)
+        if self.is_operand(x.limbs):
+            switched = [self._switched_rows((rows, cols), x) for rows in (self.n, cols)]
+            for one, data in zip(switched, self._switched_gram_data(x), strict=True):
+                one.data = data
+            return switched[0], switched[1]
         found = [
             self.make((rows, cols), x.limbs, x.scale, math.inf, 0.0, 0.0, None) for rows in (self.n, cols)
         ]
@@ -221,6 +242,7 @@ class RowsEvaluator(RowsBookkeeper):
         x = self.settled(x)
         if x.limbs < 2:
             raise LevelError("Rows of one limb cannot be rescaled.", expected="at least 2", got=x.limbs)
+        self._check_switched(x, "rescaled")
         dropped = float(self.params.q[x.limbs - 1])
         self.costs.row_rescale(self.counts, x.shape, x.limbs)
         noise = math.hypot(x.noise / dropped, math.sqrt(self._variance.rounding()))
@@ -337,6 +359,7 @@ class RowsEvaluator(RowsBookkeeper):
         """
         if limbs == x.limbs:
             return x
+        self._check_switched(x, "taken to fewer limbs")
         if not 1 <= limbs < x.limbs:
             raise LevelError("The rows cannot keep so many limbs.", expected=f"1 to {x.limbs}", got=limbs)
         data = self._drop_data(self.settled(x), limbs)
@@ -404,6 +427,7 @@ class RowsEvaluator(RowsBookkeeper):
 
     def _sum(self, x: Rows, y: Rows, combine: Callable[[Rows, Rows], Any]) -> Rows:
         x, y = self.settled(x), self.settled(y)
+        self._check_switched(x, "added")
         self._check_alike(x, y, x.shape)
         self.costs.addition(self.counts, x.shape, x.limbs)
         noise, bias = x.noise + y.noise, x.bias + y.bias  # both may come from one operand
@@ -430,6 +454,7 @@ class RowsEvaluator(RowsBookkeeper):
     def add_clear(self, x: Rows, values: Callable[[], NDArray[np.float64]], bound: float) -> Rows:
         """x plus a clear matrix of the same shape with entries up to `bound`."""
         x = self.settled(x)
+        self._check_switched(x, "added")
         self.counts.adds += 1
         bias = x.bias + 0.5  # equal values have equal errors
         result = self.make(x.shape, x.limbs, x.scale, x.bound + bound, x.noise, bias, None, x.independent)

@@ -120,11 +120,23 @@ class RowsNative(RowsEvaluator):
         return engine.multiply_matrices(part.data, a), engine.multiply_matrices(part.data, b)
 
     def _gram_data(self, x: Rows) -> tuple[Any, Any]:
+        return self._gram(x, self.engine.multiply_matrices, self.engine.gram)
+
+    def _gram(
+        self, x: Rows, multiply: Callable[[Matrix, Matrix], Matrix], gram: Callable[[Matrix], Matrix]
+    ) -> tuple[Any, Any]:
+        a, b = x.data
+        mixed = multiply(self.engine.transposed(a), b)
+        turned = self.engine.copied(self.engine.transposed(mixed))
+        return (gram(a), mixed), (turned, gram(b))
+
+    def _switched_product_data(self, part: Part, x: Rows) -> Any:
         a, b = x.data
         engine = self.engine
-        mixed = engine.multiply_matrices(engine.transposed(a), b)
-        turned = engine.copied(engine.transposed(mixed))
-        return (engine.gram(a), mixed), (turned, engine.gram(b))
+        return engine.multiply_operands(part.data, a), engine.multiply_operands(part.data, b)
+
+    def _switched_gram_data(self, x: Rows) -> tuple[Any, Any]:
+        return self._gram(x, self.engine.multiply_operands, self.engine.gram_operands)
 
     # ---- key switching ----
 

@@ -39,6 +39,12 @@ class RowsSymbolic(RowsEvaluator):
     def _gram_data(self, x: Rows) -> tuple[None, None]:
         return None, None
 
+    def _switched_product_data(self, part: Part, x: Rows) -> None:
+        return None
+
+    def _switched_gram_data(self, x: Rows) -> tuple[None, None]:
+        return None, None
+
     def _transpose_data(self, x: Rows) -> None:
         return None
 

@@ -157,6 +157,14 @@ class RowsWorstCase(RowsEvaluator):
         found = self._part_product_data(self.parts(x)[0], x)
         return found, found
 
+    def _switched_product_data(self, part: Part, x: Rows) -> WorstRows:
+        product, dropped = self._part_product_data(part, x), self.dropped(x.limbs, len(self.params.q))
+        return WorstRows(math.inf, self._worst.rounding(), product.product / dropped)
+
+    def _switched_gram_data(self, x: Rows) -> tuple[WorstRows, WorstRows]:
+        found = self._switched_product_data(self.parts(x)[0], x)
+        return found, found
+
     def _transpose_data(self, x: Rows) -> WorstRows:
         switches = gathered_switches(self.n, TRANSPOSE_POLICIES[self.key_policy], x.shape[0])
         data: WorstRows = x.data

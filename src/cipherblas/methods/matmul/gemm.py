@@ -27,8 +27,8 @@ def secret_product(ev: RowsEvaluator, left: Rows, right: Rows) -> Rows:
 
     Where both are one encryption, as of Xᵀ·X, two of the GEMMs are of symmetric matrices, and two are one.
 
-    Levels: those above the limbs that keys serve: both terms are divided by them before anything is switched. The
-    modulus must hold the product of both scales. Keys: those of `transpose` and `relinearise`.
+    Levels: those above the limbs that keys serve, or the moduli of operands: both terms are divided by them before
+    anything is switched. The modulus must hold the product of both scales. Keys: those of `transpose` and `relinearise`.
     """
     (k, m), n, limbs = left.shape, right.shape[1], left.limbs
     rest: Rows | None = None
@@ -45,13 +45,12 @@ def secret_product(ev: RowsEvaluator, left: Rows, right: Rows) -> Rows:
     if rest is None:
         rest = ev.part_product(ev.parts(left)[1], right)
     total = ev.add(first, ev.at_key_limbs(rest))
-    dropped = math.prod(map(float, ev.params.q[total.limbs : limbs]))
-    # (Δ1 M1 + E1)(Δ2 M2 + E2), entries as large as their bounds; the errors of both may come from one operand.
-    noise = (
-        left.scale * left.bound * right.noise_of_sums(k)
-        + right.scale * right.bound * left.noise_of_sums(k)
-        + TAIL * left.noise * right.noise * k
-    )
+    dropped = ev.dropped(limbs, total.limbs)
+    # (Δ1 M1 + E1)(Δ2 M2 + E2), entries as large as their bounds.
+    of_right = left.scale * left.bound * right.noise_of_sums(k)
+    of_left = right.scale * right.bound * left.noise_of_sums(k)
+    noise = math.hypot(of_right, of_left) if left.is_apart_from(right) else of_right + of_left
+    noise += TAIL * left.noise * right.noise * k
     bias = k * (left.scale * left.bound * right.bias + (right.scale * right.bound + right.bias) * left.bias)
     return ev.read_as(
         total,

@@ -5,7 +5,7 @@ Nothing here holds or makes a secret: a server uses the types of this package. W
 """
 
 from cipherblas.rlwe.matrices.matrix import CoefficientMatrix
-from cipherblas.rlwe.matrices.rlwe import RlweColumns, RlweRows
+from cipherblas.rlwe.matrices.rlwe import OperandRows, RlweColumns, RlweRows
 from cipherblas.rlwe.matrices.shared import SharedBatch, SharedRows, rows_format
 from cipherblas.rlwe.matrices.transposition import (
     transpose,
@@ -16,6 +16,7 @@ from cipherblas.rlwe.matrices.transposition import (
 
 __all__ = [
     "CoefficientMatrix",
+    "OperandRows",
     "RlweColumns",
     "RlweRows",
     "SharedBatch",

@@ -19,9 +19,10 @@ from cipherblas.rlwe.matrices.matrix import (
     checked_scale,
     checked_shape,
 )
-from cipherblas.rlwe.matrices.rlwe import RlweColumns, RlweRows
+from cipherblas.rlwe.matrices.rlwe import OperandRows, RlweColumns, RlweRows
 from cipherblas.rlwe.matrices.shared import SharedBatch, SharedRows
 from cipherblas.rlwe.matrices.uniform import expand
+from cipherblas.rlwe.rings import moduli_at, operand_level
 
 Key = SecretKey | PublicKey
 
@@ -46,6 +47,22 @@ def encrypt_rows(key: Key, matrix: ArrayLike, scale: float, limbs: int | None = 
         a, b = _encrypt_public(key, values, scale, limbs)
         return RlweRows(key.params, values.shape, scale, b, a, key.key_id)
     return _encrypt_secret(key, RlweRows, values, scale, limbs)
+
+
+def encrypt_operand_rows(secret: SecretKey, matrix: ArrayLike, scale: float) -> OperandRows:
+    """Encrypt a matrix as RLWE rows modulo the moduli of operands; see `encrypt_rows`. Only with the secret key."""
+    values, _ = _checked(_only_secret(secret), OperandRows, matrix, scale, operand_level(secret.params))
+    params = secret.params
+    rows, cols = values.shape
+    seed = randomness.fresh_seed()
+    a, words = expand(params, seed, operand_level(params), rows), _noise_words(rows, cols)
+    moduli = list(params.operand_moduli or ())
+    with secret.held_open():
+        b = params.context().encrypt_operand_rows(secret.ntt()[None], a, words, values, float(scale), moduli)
+    words.fill(0)
+    found = OperandRows(params, (rows, cols), scale, b, seed, secret.key_id)
+    security.check_lattice(found.lattice_dimension, params.log_qp, params.security)
+    return found
 
 
 def encrypt_columns(key: Key, matrix: ArrayLike, scale: float, limbs: int | None = None) -> RlweColumns:
@@ -105,6 +122,12 @@ def decrypt(
     if encrypted.key_id and encrypted.key_id != secret.key_id:
         raise MismatchError(
             "The matrix belongs to another key pair.", expected=secret.key_id, got=encrypted.key_id
+        )
+    if isinstance(encrypted, OperandRows):
+        raise DTypeError(
+            "Rows modulo the moduli of operands are decrypted as products alone.",
+            expected="a product, switched to q_0",
+            got=type(encrypted).__name__,
         )
     encrypted.check_residues()
     shared = isinstance(encrypted, SharedBatch)
@@ -259,7 +282,7 @@ def _checked(
         )
     params = key.params
     limbs = params.limbs if limbs is None else limbs
-    params.check_limbs(limbs)
+    kind.check_moduli(params, len(moduli_at(params, limbs)) if issubclass(kind, OperandRows) else limbs)
     given = np.asarray(matrix)
     if given.dtype.kind not in "fiub":
         raise DTypeError("A matrix must hold real numbers.", expected="real numbers", got=given.dtype)
@@ -272,7 +295,7 @@ def _checked(
         raise RangeError(
             "A matrix must hold finite numbers.", expected="finite entries", got="NaN or infinity"
         )
-    modulus = math.prod(params.q[:limbs])
+    modulus = math.prod(map(int, moduli_at(params, limbs)))
     room = modulus // 2 - math.ceil(noise.fresh_bound(params, isinstance(key, PublicKey)))
     message = checked_scale(scale) * max(largest, -smallest)
     if message > room:  # also where the product is infinite

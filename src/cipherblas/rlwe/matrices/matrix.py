@@ -24,6 +24,7 @@ from cipherblas.common.pickles import Rebuilt
 from cipherblas.crypto import files, randomness
 from cipherblas.crypto.params import Parameters
 from cipherblas.rlwe.matrices.uniform import expand
+from cipherblas.rlwe.rings import moduli_at
 
 MAX_DIMENSION = 1 << 31  # rows or columns: stream indices have 32 bits for a row
 
@@ -78,7 +79,7 @@ class CoefficientMatrix(Rebuilt):
         rows, width = self.b_shape(self.shape)
         limbs = self.b.shape[0] if self.b.ndim == 3 else 0
         _check_array(self.b, (limbs, rows, width), "b part")
-        self.params.check_limbs(limbs)
+        self.check_moduli(self.params, limbs)
         if isinstance(self.uniform, bytes):
             if len(self.uniform) != randomness.SEED_BYTES:
                 raise ParameterError(
@@ -105,12 +106,22 @@ class CoefficientMatrix(Rebuilt):
         """Rows of the a part; one per row of b, unless rows share it."""
         return cls.b_shape(shape)[0]
 
+    @classmethod
+    def check_moduli(cls, params: Parameters, residues: int) -> None:
+        """Raise ParameterError unless the format can have so many residues of an entry."""
+        params.check_limbs(residues)
+
+    @classmethod
+    def limbs_of(cls, params: Parameters, residues: int) -> int:
+        """The limbs that so many residues are."""
+        return residues
+
     # What all have.
 
     @property
     def limbs(self) -> int:
-        """Number of limbs."""
-        return int(self.b.shape[0])
+        """Number of limbs; `rings.operand_level` where the moduli are those of operands."""
+        return self.limbs_of(self.params, int(self.b.shape[0]))
 
     @property
     def seed(self) -> bytes | None:
@@ -146,10 +157,10 @@ class CoefficientMatrix(Rebuilt):
         return self.params.n
 
     def check_residues(self) -> None:
-        """Raise RangeError unless all residues are below their primes."""
-        check_residues(self.params, self.b)
+        """Raise RangeError unless all residues are below their moduli."""
+        check_residues(self.params, self.b, self.limbs)
         if not isinstance(self.uniform, bytes):
-            check_residues(self.params, self.uniform)
+            check_residues(self.params, self.uniform, self.limbs)
 
     def _check_arrived(self) -> None:
         self.check_residues()
@@ -264,14 +275,15 @@ def _taken(part: Array, columns: NDArray[np.int64]) -> Array:
     return found
 
 
-def check_residues(params: Parameters, residues: Array) -> None:
-    """Raise RangeError unless all residues, limb major, are below their primes."""
-    for limb, q in zip(residues, params.q, strict=False):
+def check_residues(params: Parameters, residues: Array, limbs: int) -> None:
+    """Raise RangeError unless all residues of so many limbs, limb major, are below their moduli."""
+    for number, (limb, modulus) in enumerate(zip(residues, moduli_at(params, limbs), strict=True)):
         largest = int(limb.max(initial=0))
-        if largest >= q:
-            number = params.q.index(q)
+        if largest >= modulus:
             raise RangeError(
-                f"A residue of limb {number} is not below its prime.", expected=f"below {q}", got=largest
+                f"A residue of limb {number} is not below its modulus.",
+                expected=f"below {modulus}",
+                got=largest,
             )
 
 
@@ -366,7 +378,7 @@ def _load(
         b = reader.read("b")
         uniform = reader.read("seed").tobytes() if "seed" in reader.tensors else reader.read("a")
         matrix = format_(reader.parameters, shape, scale, b, uniform, key_id)
-        assert matrix.limbs == limbs
+        assert len(b) == limbs
         try:
             matrix.check_residues()
         except RangeError as error:
@@ -391,7 +403,7 @@ def _described(reader: files.Reader, format_: type[CoefficientMatrix]) -> tuple[
 
 
 def _expect_tensors(reader: files.Reader, format_: type[CoefficientMatrix], shape: tuple[int, int]) -> int:
-    """Raise FormatError unless the tensors are those of this format and shape; return the number of limbs."""
+    """Raise FormatError unless the tensors are those of this format and shape; return the number of residues."""
     names = set(reader.tensors)
     if names not in ({"a", "b"}, {"seed", "b"}):
         raise FormatError(
@@ -401,13 +413,15 @@ def _expect_tensors(reader: files.Reader, format_: type[CoefficientMatrix], shap
         )
     params = reader.parameters
     found = reader.tensors["b"].shape
-    limbs = found[0] if len(found) == 3 and 1 <= found[0] <= params.limbs else 0
-    if limbs == 0:
+    limbs = found[0] if len(found) == 3 else 0
+    try:
+        format_.check_moduli(params, limbs)
+    except ParameterError as error:
         raise FormatError(
             f"{reader.path} has a tensor 'b' of the wrong shape.",
-            expected=f"(1 to {params.limbs} limbs, rows, width)",
+            expected=f"({error.expected} limbs, rows, width)",
             got=found,
-        )
+        ) from error
     reader.expect("b", np.uint64, (limbs, *format_.b_shape(shape)))
     if "seed" in names:
         reader.expect("seed", np.uint8, (randomness.SEED_BYTES,))

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from cipherblas.common.errors import MismatchError, ShapeError
+from cipherblas.common.errors import DTypeError, MismatchError, ParameterError, ShapeError
 from cipherblas.crypto.params import Parameters
-from cipherblas.rlwe.matrices.matrix import CoefficientMatrix, bit_ceil, check_together
+from cipherblas.rlwe.matrices.matrix import CoefficientMatrix, Matrix, bit_ceil, check_together
+from cipherblas.rlwe.rings import operand_level
 
 
 def _check_length(params: Parameters, length: int, what: str) -> None:
@@ -46,6 +47,63 @@ class RlweRows(CoefficientMatrix):
         """The transposed matrix, as columns; the arrays are shared."""
         rows, cols = self.shape
         return RlweColumns(self.params, (cols, rows), self.scale, self.b, self.uniform, self.key_id)
+
+
+@dataclass(frozen=True, eq=False)
+class OperandRows(RlweRows):
+    """The same modulo the moduli of operands, one residue for each of `Parameters.operand_moduli`: only products of two
+    such matrices are computed, which are switched to q_0. Sums, multiples and fewer limbs there are none.
+    """
+
+    NAME: ClassVar[str] = "operand-rows"
+
+    @classmethod
+    def check_moduli(cls, params: Parameters, residues: int) -> None:
+        """Raise ParameterError unless the parameters have so many of them."""
+        moduli = params.operand_moduli or ()
+        if not moduli or residues != len(moduli):
+            raise ParameterError(
+                "The parameters have not so many moduli of operands.", expected=len(moduli), got=residues
+            )
+
+    @classmethod
+    def limbs_of(cls, params: Parameters, residues: int) -> int:
+        """What stands for their level."""
+        return operand_level(params)
+
+    def _check_same(self, other: CoefficientMatrix) -> None:
+        raise self._refused("added")
+
+    def times(self: Matrix, factor: int | float) -> Matrix:
+        """None: refused.
+
+        Raises:
+            DTypeError: always.
+        """
+        raise OperandRows._refused("multiplied by numbers")
+
+    def drop(self: Matrix, limbs: int) -> Matrix:
+        """None: refused.
+
+        Raises:
+            DTypeError: always.
+        """
+        raise OperandRows._refused("taken to other limbs")
+
+    @property
+    def T(self) -> RlweColumns:
+        """None: refused.
+
+        Raises:
+            DTypeError: always.
+        """
+        raise self._refused("read as columns")
+
+    @staticmethod
+    def _refused(what: str) -> DTypeError:
+        return DTypeError(
+            f"Rows modulo the moduli of operands cannot be {what}.", expected="RlweRows", got="OperandRows"
+        )
 
 
 @dataclass(frozen=True, eq=False)

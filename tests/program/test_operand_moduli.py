@@ -1,0 +1,226 @@
+"""Products of secrets whose operands have moduli of their own: programs, errors, files, ranks, where there are none."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import cipherblas as cb
+from cipherblas.crypto.params import BINARY_MODULUS
+from cipherblas.distributed.communicator import Communicator
+from cipherblas.distributed.in_process import run_ranks
+from cipherblas.rlwe.matrices import OperandRows
+from tests.corpus.machine import MACHINE
+from tests.support.runs import Parties, listed, run_by_files, toy_rows, values_of
+
+pytestmark = pytest.mark.encrypted
+
+RNG = np.random.default_rng(52)
+
+
+def S(*shape: int, **rest: Any) -> Any:
+    return cb.secret(*shape, **rest)
+
+
+def E(*shape: int, dtype: str = "int8") -> Any:
+    return cb.secret(*shape, dtype=dtype, exact=True)
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "product": (lambda a, b: a @ b, {"a": S(9, 40), "b": S(40, 30)}),
+    "transposed": (lambda a, b: b.T @ a.T, {"a": S(9, 40), "b": S(40, 30)}),
+    "one entry": (lambda a, b: a @ b, {"a": S(1, 1), "b": S(1, 1)}),
+    "as large as the ring": (lambda a, b: a @ b, {"a": S(64, 64), "b": S(64, 64)}),
+    "longer than the ring": (lambda a, b: a @ b, {"a": S(70, 3), "b": S(3, 100)}),
+    "bounds far apart": (lambda a, b: a @ b, {"a": S(5, 20, bound=1e6), "b": S(20, 5, bound=1e-6)}),
+    "its transpose and a matrix": (lambda a: a.T @ a, {"a": S(12, 9)}),
+    "a matrix and its transpose": (lambda a: a @ a.T, {"a": S(12, 9)}),
+    "longer, and its transpose": (lambda a: a @ a.T, {"a": S(70, 5)}),
+    "terms": (lambda a, b, c: 2 * (a @ b) - c + np.eye(5), {"a": S(5, 6), "b": S(6, 5), "c": S(5, 5)}),
+    "of products": (
+        lambda a, b, c: a @ b + 3 * (b @ c),
+        {"a": S(5, 5), "b": S(5, 5), "c": S(5, 5)},
+    ),
+    "clear factors": (
+        lambda a, b, w: w @ (a @ b) @ w.T,
+        {"a": S(5, 6), "b": S(6, 5), "w": cb.public(7, 5), "error": 5.0},
+    ),
+    "several": (lambda a, b: (a @ b, b.T @ b), {"a": S(5, 6), "b": S(6, 5)}),
+    "int8": (lambda a, b: a @ b, {"a": E(9, 40), "b": E(40, 30)}),
+    "int16": (lambda a, b: a @ b, {"a": E(9, 40, dtype="int16"), "b": E(40, 30, dtype="int16")}),
+    "int16, its transpose": (lambda a: a @ a.T, {"a": E(9, 40, dtype="int16")}),
+    "uint8": (lambda a, b: a @ b, {"a": E(9, 40, dtype="uint8"), "b": E(40, 30)}),
+}
+# What has factors that are computed, or by a public key, has one modulus for all.
+OTHERS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "public key": (lambda a, b: a @ b, {"a": S(9, 9), "b": S(9, 9, encryption="public-key")}),
+    "chain": (lambda a, b: (a @ b) @ a, {"a": S(5, 5), "b": S(5, 5)}),
+    "of sums": (lambda a, b: (a + b) @ b, {"a": S(5, 5), "b": S(5, 5)}),
+    "of a clear product": (lambda a, w: (w @ a) @ a, {"a": S(5, 5), "w": cb.public(5, 5)}),
+    "of a clear matrix": (lambda a, w: w @ a, {"a": S(5, 5), "w": cb.public(5, 5)}),
+}
+
+
+def planned(name: str, **options: Any) -> cb.Program:
+    function, operands = PROGRAMS[name]
+    program = toy_rows(function, n=64, operand_moduli=True, **operands, **options)
+    assert (program.plan.parameters.operand_moduli or ())[0] == BINARY_MODULUS
+    assert program.plan.parameters.limbs == 1
+    return program
+
+
+def extremes(program: cb.Program, sign: float) -> dict[str, NDArray[np.float64]]:
+    """All entries as large as they may be, where they are whole with one sign as large as integers have it."""
+    found = {}
+    for name, operand in program.operands.items():
+        fill = sign * operand.bound
+        found[name] = np.full(operand.shape, fill if sign < 0 or not operand.whole else fill - 1)
+    return found
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name: str) -> None:
+    program = planned(name)
+    parties = Parties(program)
+    for values in (values_of(program), extremes(program, -1.0), extremes(program, 1.0)):
+        if name == "uint8":
+            values["a"] = np.abs(values["a"])
+        found = listed(program, parties.client.decrypt(parties.server.run(parties.inputs(values))))
+        wanted = listed(program, PROGRAMS[name][0](**values))
+        for one, want, result in zip(found, wanted, program.plan.results, strict=True):
+            assert np.abs(one - want).max() <= (0 if one.dtype == np.int64 else result.error)
+    assert parties.server.counts == program.plan.counts
+    assert program.plan.counts.binary_macs > 0
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_where_there_are_none(name: str) -> None:
+    function, operands = OTHERS[name]
+    program = toy_rows(function, n=64, operand_moduli=None, **operands)
+    assert program.plan.parameters.operand_moduli is None
+    parties, values = Parties(program), values_of(program)
+    assert parties.run(values).error <= program.plan.error
+
+
+def test_as_many_moduli_as_the_precision_takes() -> None:
+    for error, count in ((1.0, 1), (1e-4, 2), (1e-6, 3), (1e-7, 4)):
+        program = planned("product", error=error)
+        moduli = program.plan.parameters.operand_moduli or ()
+        assert len(moduli) <= count
+        values = values_of(program)
+        run = Parties(program).run(values)
+        assert run.error <= program.plan.error <= error
+    assert len(moduli) > 1
+
+
+@pytest.mark.parametrize("name", ["product", "int8", "its transpose and a matrix"])
+def test_files(name: str, tmp_path: Path) -> None:
+    program = planned(name)
+    values = values_of(program)
+    found = run_by_files(program, values, tmp_path)
+    np.testing.assert_allclose(
+        listed(program, found.decrypted)[0], PROGRAMS[name][0](**values), atol=program.plan.error
+    )
+
+
+@pytest.mark.parametrize("name", ["product", "longer than the ring", "its transpose and a matrix", "several"])
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ranks(name: str, ranks: int) -> None:
+    program = planned(name)
+    parties = Parties(program)
+    sent, keys = parties.inputs(values_of(program)), parties.client.evaluation_keys()
+    alone = program.server(keys).run(sent)
+
+    def work(communicator: Communicator) -> Any:
+        return program.server(keys, communicator=communicator).run(sent)
+
+    found = run_ranks(ranks, work)[0]
+    for got, wanted in zip(found.ciphertexts, alone.ciphertexts, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_real_parameters() -> None:
+    """Planned by itself where the machine is fast modulo 2^52, and secure."""
+    operands = {"a": S(30, 300), "b": S(300, 20)}
+    options: dict[str, Any] = {"form": "rows", "machine": MACHINE, "minimise": "server"}
+    program = cb.compile(lambda a, b: a @ b, operands, **options)
+    plan = program.plan
+    assert plan.parameters.operand_moduli is not None
+    assert plan.parameters.security == 128 and plan.parameters.log_qp >= 52
+    assert "operand modulus" in program.explain()
+    without = dataclasses.replace(MACHINE, rates=dataclasses.replace(MACHINE.rates, binary=None))
+    other = cb.compile(lambda a, b: a @ b, operands, **{**options, "machine": without}).plan
+    assert other.parameters.operand_moduli is None
+    assert plan.parameters.log_q >= other.parameters.log_q  # what switches add may be shared
+    exact = {name: E(*operand.shape) for name, operand in operands.items()}
+    assert cb.compile(lambda a, b: a @ b, exact, **options).plan.parameters.operand_moduli is not None
+
+
+def test_errors_of_results_that_are_shared() -> None:
+    """At worst no more times as large as without moduli of operands."""
+    own, other = (
+        toy_rows(*(PROGRAMS["product"][0], 64), operand_moduli=wanted, **PROGRAMS["product"][1])
+        for wanted in (True, False)
+    )
+    assert own.plan.error < own.worst_error < 2 * other.worst_error
+
+
+def test_what_is_sent_is_refused_elsewhere() -> None:
+    """Operands modulo q_0 do not take the place of those modulo 2^52, and the other way round."""
+    function, operands = PROGRAMS["product"]
+    own, other = (toy_rows(function, n=64, operand_moduli=wanted, **operands) for wanted in (True, False))
+    values = values_of(own)
+    mine, theirs = Parties(own), Parties(other)
+    (rows,) = mine.inputs(values)["a"].feeds[0]
+    assert isinstance(rows, OperandRows)
+    for call in (lambda: rows.add(rows), lambda: rows.times(2), lambda: rows.drop(1), lambda: rows.T):
+        with pytest.raises(cb.DTypeError, match="moduli of operands"):
+            call()
+    with pytest.raises(cb.MismatchError):
+        theirs.server.run(mine.inputs(values))
+    with pytest.raises(cb.CipherblasError):
+        dataclasses.replace(rows, b=rows.b[:, :, :1])
+    damaged = rows.b.copy()
+    damaged[0, 0, 0] = 1 << 52
+    with pytest.raises(cb.RangeError, match="not below its modulus"):
+        dataclasses.replace(rows, b=damaged).check_residues()
+
+
+def test_saved_rows(tmp_path: Path) -> None:
+    program = planned("int8")
+    (rows,) = Parties(program).inputs(values_of(program))["a"].feeds[0]
+    rows.save(tmp_path / "rows")
+    low: dict[str, Any] = {"insecure": True, "security": 0}
+    found = OperandRows.load(tmp_path / "rows", **low)
+    np.testing.assert_array_equal(found.b, rows.b)
+    np.testing.assert_array_equal(found.a, rows.a)
+    assert found.limbs == rows.limbs == 2
+    assert int(found.a[0].max()) > 1 << 51 and int(found.a[0].max()) < 1 << 52
+
+
+@pytest.mark.parametrize(
+    "moduli",
+    [(), (255,), (1 << 52, 254), (1 << 52, 1), (1 << 52, 257), (1 << 52, 255, 51), (1 << 52, 3, 5, 7, 11)],
+)
+def test_moduli_that_there_are_none_of(moduli: tuple[int, ...]) -> None:
+    params = planned("product").plan.parameters
+    with pytest.raises(cb.ParameterError, match="moduli of operands"):
+        dataclasses.replace(params, operand_moduli=moduli, insecure=True)
+    with pytest.raises(cb.ParameterError, match="moduli of operands"):
+        type(params).parsed({**params.to_dict(), "operand_moduli": list(moduli)})
+
+
+def test_security_counts_the_moduli_of_operands() -> None:
+    params = cb.compile(
+        lambda a, w: w @ a, {"a": S(30, 30), "w": cb.public(4, 30)}, form="rows"
+    ).plan.parameters
+    assert params.n == 2048 and params.security == 128
+    assert dataclasses.replace(params, operand_moduli=(1 << 52,)).log_qp >= 52
+    with pytest.raises(cb.SecurityError):
+        dataclasses.replace(params, operand_moduli=(1 << 52, 255))
