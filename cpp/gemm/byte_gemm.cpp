@@ -67,8 +67,37 @@ void put_quad(const Left& planes, std::size_t panel, std::size_t quad, std::size
     }
 }
 
+// Centred residues of one byte whose rows lie together in memory, as those of a transposed matrix do: four entries of a
+// row are one word. Some panels at a time, so that whole lines of the caches are read.
+void pack_bytes(const Left& planes, const MatrixView& block, const Modulus& m) {
+    constexpr std::size_t kPanels = 16, kRows = kPanels * kByteRows;
+    const std::size_t groups = ceil_div(block.rows, kRows);
+    const auto q = static_cast<std::uint32_t>(m.q);
+    parallel_for(groups, threads_for_work(groups, block.rows * block.cols), [&](std::size_t group, int) {
+        const std::size_t first = group * kRows, count = std::min(kRows, block.rows - first);
+        for (std::size_t quad = 0; quad < planes.quads(); ++quad) {
+            std::uint32_t words[kRows] = {};
+            const std::size_t start = quad * kQuad;
+            for (std::size_t p = 0; p < std::min(kQuad, block.cols - start); ++p) {
+                const auto* const line = static_cast<const std::uint64_t*>(block.at(first, start + p));
+                for (std::size_t i = 0; i < count; ++i) {
+                    const auto x = static_cast<std::uint32_t>(line[i]);
+                    words[i] |= ((x - (x > q / 2 ? q : 0)) & 0xff) << (8 * p);
+                }
+            }
+            for (std::size_t panel = 0; panel < ceil_div(count, kByteRows); ++panel) {
+                std::memcpy(planes.at(0, group * kPanels + panel, quad), words + panel * kByteRows,
+                            kByteRows * sizeof(words[0]));
+            }
+        }
+    });
+}
+
 void pack_left(const Left& planes, const MatrixView& block, const Modulus& m) {
     static_assert(kQuad == sizeof(std::uint32_t));
+    if (planes.planes() == 1 && block.item == Item::kResidue && block.row_stride == 1 && m.q >> 8 == 0) {
+        return pack_bytes(planes, block, m);
+    }
     const std::size_t panels = ceil_div(block.rows, kByteRows);
     // In the order of memory, if that is by columns as well.
     const bool by_columns = std::abs(block.row_stride) < std::abs(block.col_stride);

@@ -99,8 +99,12 @@ TEST_F(ModularGemm, EveryPathAndShape) {
 // Moduli of one byte need not be primes.
 TEST_F(ModularGemm, ModuliOfOneByte) {
     for (const std::uint64_t q : {255u, 253u, 251u, 129u, 127u, 3u}) {
-        for (const Shape& shape : {Shape{7, 512, 23}, Shape{25, 4099, 33}}) {
-            KnownProduct(make(shape.m, shape.k, q), make(shape.k, shape.n, q), q).expect_by_all_paths();
+        for (const Shape& shape :
+             {Shape{7, 512, 23}, Shape{25, 4099, 33}, Shape{205, 31, 26}, Shape{192, 4, 2}}) {
+            for (const Layout layout : kLayouts) {
+                KnownProduct(make(shape.m, shape.k, q, layout), make(shape.k, shape.n, q), q)
+                    .expect_by_all_paths();
+            }
         }
     }
 }

@@ -245,4 +245,6 @@ def test_moduli_of_exact_integers(row: dict[str, str]) -> None:
         options = {"form": "rows", "minimise": "server", "memory_budget": 1 << 40, "machine": MACHINE}
         params = cb.compile(lambda a, b: a @ b, {"a": a, "b": b}, **options).plan.parameters
         primes = f"{params.limbs} prime{'s' if params.limbs > 1 else ''}"
-        assert row[kind] == f"{params.log_q:.0f}, {primes}, 2^{params.n.bit_length() - 1}"
+        own = params.operand_moduli
+        operands = f" (operands {math.log2(math.prod(own)):.0f})" if own else ""
+        assert row[kind] == f"{params.log_q:.0f}{operands}, {primes}, 2^{params.n.bit_length() - 1}"
