@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -22,7 +22,7 @@ from cipherblas.planner.budgets import budgets_of, secret_entries
 from cipherblas.planner.dry_run import DryRun
 from cipherblas.planner.exact import exact_options
 from cipherblas.planner.plan import Plan, PlanOptions
-from cipherblas.planner.rows import RowStrategy
+from cipherblas.planner.rows import RowSize, RowStrategy
 from cipherblas.planner.search import Search
 from cipherblas.planner.strategy import Candidate
 from cipherblas.rlwe.counts import Counts
@@ -86,7 +86,7 @@ class OneRing(RowStrategy):
     def degrees(self) -> tuple[int]:
         return (self.n,)
 
-    def sizes(self, candidate: Candidate, run: Run, extra_bits: float) -> Sequence[RowSize]:
+    def sizes(self, candidate: Candidate, run: Any, extra_bits: float) -> Sequence[RowSize]:
         found = super().sizes(candidate, run, extra_bits)
         if self.operand_moduli is None:
             return found

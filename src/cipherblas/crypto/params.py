@@ -34,8 +34,8 @@ SPECIAL_SLACK_BITS = 0.5
 PRIME_TOLERANCE_BITS = 0.5
 
 _FIELDS = ("n", "q", "p", "alpha", "scale_bits", "security")
-# Fields of sets whose keys serve fewer limbs than there are, of those whose rows have a ring of their own, of those whose
-# digits have unlike numbers of limbs, and of those whose rows are multiplied modulo other numbers.
+# Fields of sets whose keys serve fewer limbs than there are, of those whose rows have a ring of their own, of those
+# whose digits have unlike numbers of limbs, and of those whose rows are multiplied modulo other numbers.
 _OPTIONAL = ("key_limbs", "row_degree", "digit_limbs", "operand_moduli")
 
 
@@ -97,9 +97,9 @@ class Parameters:
         row_degree: degree of a ring of their own for matrices that are encrypted by rows (`row_parameters`); None: they
             are in the ring of all else.
         digit_limbs: limbs of each digit from q_0 on, `alpha` of them at most; None: `alpha` each.
-        operand_moduli: what operands of products of two encrypted matrices are encrypted modulo instead of q_0, the only
-            limb: the product of these, 2^52 and at most three coprime odd numbers below 2^8. The product is switched to
-            q_0 before any key is. None: there are none.
+        operand_moduli: what operands of products of two encrypted matrices are encrypted modulo instead of q_0, the
+            only limb: the product of these, 2^52 and at most three coprime odd numbers below 2^8. The product is
+            switched to q_0 before any key is. None: there are none.
 
     A set of security 0 is made with the argument insecure=True alone; the attribute `insecure` tells such sets.
 

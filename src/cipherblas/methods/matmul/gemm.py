@@ -28,7 +28,8 @@ def secret_product(ev: RowsEvaluator, left: Rows, right: Rows) -> Rows:
     Where both are one encryption, as of Xᵀ·X, two of the GEMMs are of symmetric matrices, and two are one.
 
     Levels: those above the limbs that keys serve, or the moduli of operands: both terms are divided by them before
-    anything is switched. The modulus must hold the product of both scales. Keys: those of `transpose` and `relinearise`.
+    anything is switched. The modulus must hold the product of both scales. Keys: those of `transpose` and
+    `relinearise`.
     """
     (k, m), n, limbs = left.shape, right.shape[1], left.limbs
     rest: Rows | None = None
