@@ -111,15 +111,17 @@ def test_counts_of_products_by_gemm() -> None:
             form="rows",
             ring_degree=4096,
             key_policy=policy,
+            machine=MACHINE,
         ).plan
         assert (plan.parameters.limbs, plan.parameters.special_limbs) == (1, 1)
         assert row == {
             "keys": str(len(plan.keys)),
             "key bytes": str(plan.key_bytes),
             "key switches": str(plan.counts.row_switches),
-            "modular multiply-adds": str(plan.counts.modular_macs),
+            "multiply-adds modulo 2^52": str(plan.counts.binary_macs),
         }
-        assert plan.counts.modular_macs == 64 * (4096 + 64) * (4096 + 64)
+        assert plan.counts.modular_macs == plan.counts.float_macs == 0
+        assert plan.counts.binary_macs == 64 * (4096 + 64) * (4096 + 64)
         below = plan.counts.row_switches < switches[policy]
         assert below if policy == "composed" else plan.counts.row_switches == switches[policy]
 

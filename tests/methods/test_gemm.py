@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import get_args
 
@@ -128,6 +129,57 @@ def test_a_product_is_divided_before_keys_are_used(m: int, k: int, n: int, count
     assert ev.counts.rescales == 2 * count
     assert set(ev.request.galois.values()) == {ev.request.relinearise} == {1}
     np.testing.assert_allclose(ev.decrypt(product), left @ right, atol=1e-6)
+
+
+@given(m=lengths, k=st.integers(1, 40), n=lengths, count=st.integers(1, 3), seed=st.integers(0, 99))
+def test_a_product_of_operands_is_switched_before_keys_are_used(
+    m: int, k: int, n: int, count: int, seed: int
+) -> None:
+    """Times q_0 over the product of the moduli of operands; the same with an encryption and itself."""
+    random, moduli = np.random.default_rng(seed), (2.0**40, 255.0, 253.0)[:count]
+    left, right = random.integers(-8, 9, (k, m)), random.integers(-8, 9, (k, n))
+    own = dataclasses.replace(RingShape.from_bits(N, [38.0], [50.0], 1, 20.0), operand_moduli=moduli)
+    ev, scale, dropped = RowsClear(own, seed), 2.0**6, math.prod(moduli) / 2.0**38
+    assert ev.dropped(2, 1) == pytest.approx(dropped)
+    x, y = (
+        ev.fresh(ev.encrypt(matrix, scale), matrix.shape, bound=8.0, scale=scale, limbs=2)
+        for matrix in (left.astype(float), right.astype(float))
+    )
+    for first, second, matrices in ((x, y, (left, right)), (y, y, (right, right))):
+        product = secret_product(ev, first, second)
+        assert product.limbs == 1 and product.scale == pytest.approx(scale**2 / dropped)
+        np.testing.assert_allclose(ev.decrypt(product), matrices[0].T @ matrices[1], atol=1e-6)
+
+
+def test_operands_with_moduli_of_their_own_are_for_products_alone() -> None:
+    own = RingShape.from_bits(N, [40.0], [50.0], 1, 20.0, operand_moduli=(2.0**52, 255.0))
+    ev = RowsSymbolic(own)
+    x = ev.fresh(None, (N, N), bound=1.0, scale=2.0**10, limbs=2)
+    assert ev.log_modulus(2) == pytest.approx(52 + math.log2(255)) and ev.log_modulus(1) == 40
+    factor = ClearFactor("one", (1, N), 1.0, 1.0, True, lambda: np.ones((1, N)))
+    for operation in (
+        lambda: ev.clear_product(factor, x),
+        lambda: ev.transpose(x),
+        lambda: ev.relinearise(x),
+        lambda: ev.rescale(x),
+        lambda: ev.drop(x, 1),
+        lambda: ev.add(x, x),
+        lambda: ev.sub(x, x),
+        lambda: ev.add_clear(x, lambda: np.ones((N, N)), 1.0),
+    ):
+        with pytest.raises(LevelError, match=r"moduli of operands|no keys for so many"):
+            operation()
+
+
+def test_errors_of_two_operands_are_independent() -> None:
+    """Which those of one, on both sides, are not; of computed values it is not known."""
+    ev = RowsSymbolic(ring())
+    x, y = (ev.fresh(None, (30, 5), bound=1.0, scale=2.0**12, limbs=1) for _ in range(2))
+    apart, together = (secret_product(ev, x, y, one) for one in (True, False))
+    computed = secret_product(ev, ev.add(x, y), y, True)
+    own = together.noise - apart.noise
+    assert own > 0 and together.noise < math.sqrt(2) * apart.noise
+    assert computed.noise > together.noise
 
 
 def test_keys_serve_no_more_limbs_than_they_are_made_for() -> None:

@@ -51,6 +51,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         lambda a, b, w: w @ (a @ b) @ w.T,
         {"a": S(5, 6), "b": S(6, 5), "w": cb.public(7, 5), "error": 5.0},
     ),
+    "a multiple of its transpose": (lambda a: (3 * a).T @ a, {"a": S(12, 9)}),
+    "its square": (lambda a: a @ a, {"a": S(9, 9)}),
     "several": (lambda a, b: (a @ b, b.T @ b), {"a": S(5, 6), "b": S(6, 5)}),
     "int8": (lambda a, b: a @ b, {"a": E(9, 40), "b": E(40, 30)}),
     "int16": (lambda a, b: a @ b, {"a": E(9, 40, dtype="int16"), "b": E(40, 30, dtype="int16")}),
@@ -206,14 +208,17 @@ def test_saved_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "moduli",
-    [(), (255,), (1 << 52, 254), (1 << 52, 1), (1 << 52, 257), (1 << 52, 255, 51), (1 << 52, 3, 5, 7, 11)],
+    [
+        *(5, "2^52", (1.5,), (), (255,), (1 << 52, 254), (1 << 52, 1)),
+        *((1 << 52, 257), (1 << 52, 255, 51), (1 << 52, 3, 5, 7, 11)),
+    ],
 )
-def test_moduli_that_there_are_none_of(moduli: tuple[int, ...]) -> None:
+def test_moduli_that_there_are_none_of(moduli: Any) -> None:
     params = planned("product").plan.parameters
     with pytest.raises(cb.ParameterError, match="moduli of operands"):
         dataclasses.replace(params, operand_moduli=moduli, insecure=True)
     with pytest.raises(cb.ParameterError, match="moduli of operands"):
-        type(params).parsed({**params.to_dict(), "operand_moduli": list(moduli)})
+        type(params).parsed({**params.to_dict(), "operand_moduli": moduli})
 
 
 def test_security_counts_the_moduli_of_operands() -> None:

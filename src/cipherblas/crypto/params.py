@@ -211,7 +211,8 @@ class Parameters:
     def _check_operand_moduli(self) -> None:
         if self.operand_moduli is None:
             return
-        moduli: tuple[Any, ...] = tuple(self.operand_moduli)
+        given: Any = self.operand_moduli
+        moduli: tuple[Any, ...] = tuple(given) if isinstance(given, (list, tuple)) else ()
         good = 1 <= len(moduli) <= MAX_OPERAND_MODULI and all(type(one) is int for one in moduli)
         good = good and moduli[0] == BINARY_MODULUS and all(1 < one < 256 and one % 2 for one in moduli[1:])
         good = good and math.lcm(*moduli[1:]) == math.prod(moduli[1:])
@@ -219,7 +220,7 @@ class Parameters:
             raise ParameterError(
                 "The moduli of operands are none that there can be.",
                 expected=f"{BINARY_MODULUS}, then at most {MAX_OPERAND_MODULI - 1} coprime odd numbers below 256",
-                got=moduli,
+                got=given,
             )
         if len(self.q) > 1 or self.row_degree is not None:
             raise ParameterError(

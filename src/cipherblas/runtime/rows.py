@@ -27,7 +27,7 @@ from cipherblas.forms.form import Placing, RowForm
 from cipherblas.lang.analysis import has_public_key, is_constant, whole_nodes
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.graph import products, same
-from cipherblas.lang.nodes import Expression, matrix_shape
+from cipherblas.lang.nodes import Expression, matrix_shape, operands_of
 from cipherblas.methods.matmul.gemm import secret_product
 from cipherblas.methods.matmul.registry import GEMM, RING
 from cipherblas.methods.matmul.ring_elements import Elements, placed_elements
@@ -350,10 +350,11 @@ class RowRun(FormRun):
         """The products of the pieces of both factors."""
         ev = self.ev
         first, second = (y, x) if wish.by_columns else (x, y)
+        apart = not operands_of(node.children[0]) & operands_of(node.children[1])
         ev.spend(ev.product_steps * len(first.handles) * len(second.handles), "products of pieces")
         pieces = [
             ev.rows_of(
-                ev.stack([secret_product(ev, row_piece, col_piece) for row_piece in first.handles]),
+                ev.stack([secret_product(ev, row_piece, col_piece, apart) for row_piece in first.handles]),
                 *(0, first.rows.shape[1]),
             )
             for col_piece in second.handles

@@ -124,18 +124,6 @@ class Encryption:
     def __del__(self) -> None:
         self._ledger.release(self._booked)
 
-    def is_apart_from(self, other: Encryption) -> bool:
-        """Whether both are fresh and their errors have nothing in common; of computed values they may come from one
-        operand."""
-        return self.independent and other.independent and self._made() is not other._made()
-
-    def _made(self) -> Encryption:
-        """The handle that these data were made for."""
-        found = self
-        while found._source is not None:
-            found = found._source
-        return found
-
     def noise_of_sums(self, count: int) -> float:
         """Noise of a sum of so many entries of a column, whatever they are."""
         return self.noise * (math.sqrt(count) if self.independent else count)

@@ -13,7 +13,7 @@ from cipherblas.evaluators.rows.values import Rows
 from cipherblas.rlwe.noise import TAIL
 
 
-def secret_product(ev: RowsEvaluator, left: Rows, right: Rows) -> Rows:
+def secret_product(ev: RowsEvaluator, left: Rows, right: Rows, apart: bool = False) -> Rows:
     """M1 @ M2, encrypted by rows, from M1 encrypted by columns and M2 encrypted by rows.
 
     With M1 = Sᵀ·A1 + B1 and M2 = A2·S + B2,
@@ -24,6 +24,7 @@ def secret_product(ev: RowsEvaluator, left: Rows, right: Rows) -> Rows:
     Args:
         left: row encryption of M1ᵀ (k × m), m <= N.
         right: row encryption of M2 (k × n), n <= N.
+        apart: no operand is in both, so that the errors of fresh ones have nothing in common.
 
     Where both are one encryption, as of Xᵀ·X, two of the GEMMs are of symmetric matrices, and two are one.
 
@@ -50,7 +51,8 @@ def secret_product(ev: RowsEvaluator, left: Rows, right: Rows) -> Rows:
     # (Δ1 M1 + E1)(Δ2 M2 + E2), entries as large as their bounds.
     of_right = left.scale * left.bound * right.noise_of_sums(k)
     of_left = right.scale * right.bound * left.noise_of_sums(k)
-    noise = math.hypot(of_right, of_left) if left.is_apart_from(right) else of_right + of_left
+    apart = apart and left.independent and right.independent
+    noise = math.hypot(of_right, of_left) if apart else of_right + of_left
     noise += TAIL * left.noise * right.noise * k
     bias = k * (left.scale * left.bound * right.bias + (right.scale * right.bound + right.bias) * left.bias)
     return ev.read_as(
