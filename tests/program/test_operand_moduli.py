@@ -12,10 +12,12 @@ import pytest
 from numpy.typing import NDArray
 
 import cipherblas as cb
-from cipherblas.crypto.params import BINARY_MODULUS
+from cipherblas.crypto.keys import generate_secret
+from cipherblas.crypto.params import BINARY_MODULUS, make_parameters
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.in_process import run_ranks
-from cipherblas.rlwe.matrices import OperandRows
+from cipherblas.rlwe.matrices import OperandRows, transpose_request
+from cipherblas.rlwe.matrices.encryption import encrypt_operand_rows
 from tests.corpus.machine import MACHINE
 from tests.support.runs import Parties, listed, run_by_files, toy_rows, values_of
 
@@ -30,6 +32,16 @@ def S(*shape: int, **rest: Any) -> Any:
 
 def E(*shape: int, dtype: str = "int8") -> Any:
     return cb.secret(*shape, dtype=dtype, exact=True)
+
+
+def _with_its_multiple(a: Any, b: Any) -> Any:
+    c = 2 * a
+    return c @ b, c
+
+
+def _with_its_rows(a: Any, b: Any) -> Any:
+    c = a[:2]
+    return c @ b, c
 
 
 PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
@@ -54,6 +66,14 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "a multiple of its transpose": (lambda a: (3 * a).T @ a, {"a": S(12, 9)}),
     "its square": (lambda a: a @ a, {"a": S(9, 9)}),
     "several": (lambda a, b: (a @ b, b.T @ b), {"a": S(5, 6), "b": S(6, 5)}),
+    "a factor that is a result": (lambda a, b: (a @ b, a), {"a": S(9, 12), "b": S(12, 5)}),
+    "a factor of integers that is a result": (lambda a, b: (b, a @ b), {"a": E(9, 12), "b": E(12, 5)}),
+    "factors of its own": (lambda a: (a, a.T @ a, 2 * a, a[:2]), {"a": S(9, 12)}),
+    "a multiple that is a result": (_with_its_multiple, {"a": S(9, 12), "b": S(12, 5)}),
+    "some rows that are a result": (
+        _with_its_rows,
+        {"a": E(9, 12, dtype="int16"), "b": E(12, 5, dtype="int16")},
+    ),
     "int8": (lambda a, b: a @ b, {"a": E(9, 40), "b": E(40, 30)}),
     "int16": (lambda a, b: a @ b, {"a": E(9, 40, dtype="int16"), "b": E(40, 30, dtype="int16")}),
     "int16, its transpose": (lambda a: a @ a.T, {"a": E(9, 40, dtype="int16")}),
@@ -184,6 +204,10 @@ def test_what_is_sent_is_refused_elsewhere() -> None:
     for call in (lambda: rows.add(rows), lambda: rows.times(2), lambda: rows.drop(1), lambda: rows.T):
         with pytest.raises(cb.DTypeError, match="moduli of operands"):
             call()
+    with pytest.raises(cb.RangeError, match="does not fit"):
+        encrypt_operand_rows(mine.client._secret, np.ones((2, 2)), 2.0**61)
+    with pytest.raises(cb.MismatchError, match="RlweRows"):
+        transpose_request(rows)
     with pytest.raises(cb.MismatchError):
         theirs.server.run(mine.inputs(values))
     with pytest.raises(cb.CipherblasError):
@@ -219,6 +243,15 @@ def test_moduli_that_there_are_none_of(moduli: Any) -> None:
         dataclasses.replace(params, operand_moduli=moduli, insecure=True)
     with pytest.raises(cb.ParameterError, match="moduli of operands"):
         type(params).parsed({**params.to_dict(), "operand_moduli": moduli})
+
+
+@pytest.mark.filterwarnings("ignore::cipherblas.common.errors.SecurityWarning")
+def test_a_prime_holds_the_masks_of_operands() -> None:
+    options: dict[str, Any] = {"special_limbs": 0, "insecure": True, "operand_moduli": (1 << 52,)}
+    params = make_parameters(64, [16.5], **options)
+    assert encrypt_operand_rows(generate_secret(params), np.ones((2, 5)), 4.0).limbs == 2
+    with pytest.raises(cb.ParameterError, match="No prime is large enough"):
+        make_parameters(64, [15.5], **options)
 
 
 def test_security_counts_the_moduli_of_operands() -> None:

@@ -21,7 +21,8 @@ MAX_PRIME_BITS = 50  # limb primes are below 2^50 (52-bit words with lazy values
 MIN_LOG_N, MAX_LOG_N = 3, 17
 MAX_LIMBS = 512  # far above the table's 3523 bits; bounds the work that a hostile file can ask for
 # Of operands of products of two matrices: 2^52, which low words are multiplied modulo, and odd numbers of one byte.
-BINARY_MODULUS, MAX_OPERAND_MODULI = 1 << 52, 4
+# They are masked in pieces of at least a byte, whose products with a secret a prime of so many bits and log2(N) holds.
+BINARY_MODULUS, MAX_OPERAND_MODULI, OPERAND_PRIME_BITS = 1 << 52, 4, 10
 MAX_ALPHA, MAX_SPECIAL_LIMBS = 64, 63  # of the kernels, which add up so many terms before they reduce
 
 # Bits by which P should exceed the largest digit: the key term of a key switch, about
@@ -225,6 +226,13 @@ class Parameters:
         if len(self.q) > 1 or self.row_degree is not None:
             raise ParameterError(
                 "Operands have moduli of their own beside one limb alone.", expected="1 limb", got=len(self.q)
+            )
+        largest, least = max(self.q + self.p), 1 << (OPERAND_PRIME_BITS + self.n.bit_length() - 1)
+        if largest < least:
+            raise ParameterError(
+                "No prime is large enough for masks of operands with moduli of their own.",
+                expected=f"one from {least} on",
+                got=largest,
             )
         object.__setattr__(self, "operand_moduli", moduli)
 

@@ -133,6 +133,7 @@ class RowRun(FormRun):
 
     def finished(self, value: Value) -> Value:
         for piece in value.handles:
+            self.ev.check_switched(piece, "a result")
             self.ev.settled(piece)
         return value
 
@@ -140,6 +141,7 @@ class RowRun(FormRun):
         """As it was computed for other results; else at as large a scale as the modulus holds."""
         wishes = self.run.wishes(node, self.name)
         made = [wish for wish in wishes if isinstance(wish, Wish) and wish.placing is None]
+        made = [wish for wish in made if wish.limbs is None or not self.ev.is_operand(wish.limbs)]
         if made:
             return max(made, key=lambda wish: wish.scale)
         room = min(self.ev.log_modulus(self.limbs) - 1 - self._headroom(node), MOST_SCALE_BITS)

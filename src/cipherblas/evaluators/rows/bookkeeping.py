@@ -162,7 +162,7 @@ class RowsBookkeeper(ABC):
             map(float, self.params.q[:kept])
         )
 
-    def _check_switched(self, x: Encryption, what: str) -> None:
+    def check_switched(self, x: Encryption, what: str) -> None:
         """Raise LevelError for operands with moduli of their own."""
         if self.is_operand(x.limbs):
             raise LevelError(

@@ -52,7 +52,7 @@ class RowsEvaluator(RowsBookkeeper):
             ShapeError: inner dimensions differ. LevelError: the product does not fit the modulus.
         """
         x = self.settled(x)
-        self._check_switched(x, "multiplied by a clear matrix")
+        self.check_switched(x, "multiplied by a clear matrix")
         m, k = factor.shape
         if k != x.shape[0]:
             raise ShapeError(
@@ -242,7 +242,7 @@ class RowsEvaluator(RowsBookkeeper):
         x = self.settled(x)
         if x.limbs < 2:
             raise LevelError("Rows of one limb cannot be rescaled.", expected="at least 2", got=x.limbs)
-        self._check_switched(x, "rescaled")
+        self.check_switched(x, "rescaled")
         dropped = float(self.params.q[x.limbs - 1])
         self.costs.row_rescale(self.counts, x.shape, x.limbs)
         noise = math.hypot(x.noise / dropped, math.sqrt(self._variance.rounding()))
@@ -359,7 +359,7 @@ class RowsEvaluator(RowsBookkeeper):
         """
         if limbs == x.limbs:
             return x
-        self._check_switched(x, "taken to fewer limbs")
+        self.check_switched(x, "taken to fewer limbs")
         if not 1 <= limbs < x.limbs:
             raise LevelError("The rows cannot keep so many limbs.", expected=f"1 to {x.limbs}", got=limbs)
         data = self._drop_data(self.settled(x), limbs)
@@ -427,7 +427,7 @@ class RowsEvaluator(RowsBookkeeper):
 
     def _sum(self, x: Rows, y: Rows, combine: Callable[[Rows, Rows], Any]) -> Rows:
         x, y = self.settled(x), self.settled(y)
-        self._check_switched(x, "added")
+        self.check_switched(x, "added")
         self._check_alike(x, y, x.shape)
         self.costs.addition(self.counts, x.shape, x.limbs)
         noise, bias = x.noise + y.noise, x.bias + y.bias  # both may come from one operand
@@ -454,7 +454,7 @@ class RowsEvaluator(RowsBookkeeper):
     def add_clear(self, x: Rows, values: Callable[[], NDArray[np.float64]], bound: float) -> Rows:
         """x plus a clear matrix of the same shape with entries up to `bound`."""
         x = self.settled(x)
-        self._check_switched(x, "added")
+        self.check_switched(x, "added")
         self.counts.adds += 1
         bias = x.bias + 0.5  # equal values have equal errors
         result = self.make(x.shape, x.limbs, x.scale, x.bound + bound, x.noise, bias, None, x.independent)

@@ -26,6 +26,8 @@ from cipherblas.rlwe.rings import moduli_at, operand_level
 
 Key = SecretKey | PublicKey
 
+MOST_OPERAND_MESSAGE = (1 << 61) - 1  # of operands modulo moduli of their own: with its error it is one word
+
 
 def encrypt_rows(key: Key, matrix: ArrayLike, scale: float, limbs: int | None = None) -> RlweRows:
     """Encrypt a matrix as RLWE rows.
@@ -297,6 +299,8 @@ def _checked(
         )
     modulus = math.prod(map(int, moduli_at(params, limbs)))
     room = modulus // 2 - math.ceil(noise.fresh_bound(params, isinstance(key, PublicKey)))
+    if issubclass(kind, OperandRows):
+        room = min(room, MOST_OPERAND_MESSAGE)
     message = checked_scale(scale) * max(largest, -smallest)
     if message > room:  # also where the product is infinite
         raise RangeError(

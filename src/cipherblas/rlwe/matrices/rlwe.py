@@ -143,7 +143,8 @@ def joined(blocks: Sequence[RlweRows]) -> tuple[Parameters, tuple[int, int]]:
     Raises:
         MismatchError, ShapeError: they do not fit each other.
     """
-    if not blocks or not all(isinstance(block, RlweRows) for block in blocks):
+    good = all(isinstance(block, RlweRows) and not isinstance(block, OperandRows) for block in blocks)
+    if not blocks or not good:
         raise MismatchError(
             "Blocks of a matrix must be RlweRows, at least one.",
             expected="RlweRows, at least one",
