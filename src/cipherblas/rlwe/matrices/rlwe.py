@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from cipherblas.common.errors import DTypeError, MismatchError, ParameterError, ShapeError
 from cipherblas.crypto.params import Parameters
@@ -143,7 +143,8 @@ def joined(blocks: Sequence[RlweRows]) -> tuple[Parameters, tuple[int, int]]:
     Raises:
         MismatchError, ShapeError: they do not fit each other.
     """
-    good = all(isinstance(block, RlweRows) and not isinstance(block, OperandRows) for block in blocks)
+    given: Sequence[Any] = blocks
+    good = all(isinstance(block, RlweRows) and not isinstance(block, OperandRows) for block in given)
     if not blocks or not good:
         raise MismatchError(
             "Blocks of a matrix must be RlweRows, at least one.",
