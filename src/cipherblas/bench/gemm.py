@@ -6,6 +6,8 @@ ifma              residues × residues, register tiles of 52-bit multiply-adds
 strassen          the same with one level of Strassen's algorithm; `strassen2` with two
 blas 22           residues × residues of 22 bits by exact float64 products: one up to k = 2048, chunks of it beyond
 blas              residues × residues by exact float64 products of their digits
+binary 52         words modulo 2^52 by one multiply-add each, with levels of Strassen's algorithm as is faster
+bytes 8           residues modulo 255 by exact products of bytes
 bytes 15          residues × residues of 15 bits by exact products of two bytes each
 small exact       int8 × residues by exact float64 products of the digits of the residues
 small rounded     int8 × residues by one float64 product, rounded
@@ -29,6 +31,7 @@ from cipherblas.bench.harness import MeasurementError, Row, Timing, in_turns, lo
 
 YARDSTICK = "float64"
 BYTE_BITS, LEAST_BYTE_BITS = 15, 9  # of moduli from 256 to 65279
+ONE_BYTE = 255
 NARROW_BITS = 22  # one exact float64 product: (2^21)^2 · 2048 = 2^53
 MAX_U = 127
 REFERENCE_WORK = 1 << 27  # multiply-adds that the reference is asked for
@@ -106,7 +109,7 @@ def _rows(shape: tuple[int, int, int], bits: int, threads: int, budget: float) -
         yield row(
             "gemm",
             "x".join(map(str, shape)),
-            params={"logq": case.modulus.bit_length(), "limbs": 1} if case.modulus else None,
+            params={"logq": (case.modulus - 1).bit_length(), "limbs": 1} if case.modulus else None,
             algorithm=case.name,
             threads=threads,
             timing=timing,
@@ -140,6 +143,13 @@ def _cases(shape: tuple[int, int, int], bits: int) -> Iterator[Case]:
         f"blas {narrow.bit_length()}", "blas", a % np.uint64(narrow), b % np.uint64(narrow), narrow, out
     )
 
+    if "ifma" in _core.gemm_paths():
+        modulus = _core.BINARY_MODULUS
+        one, other = (generator.integers(0, modulus, size, dtype=np.uint64) for size in ((m, k), (k, n)))
+        yield _modular("binary 52", "auto", one, other, modulus, out)
+    if "bytes" in _core.gemm_paths():
+        byte = np.uint64(ONE_BYTE)
+        yield _modular("bytes 8", "bytes", a % byte, b % byte, ONE_BYTE, out)
     if "bytes" in _core.gemm_paths() and bits >= LEAST_BYTE_BITS:
         short = _prime(min(bits, BYTE_BITS))
         name = f"bytes {short.bit_length()}"
