@@ -16,6 +16,7 @@ from cipherblas.crypto.keys import generate_secret
 from cipherblas.crypto.params import BINARY_MODULUS, make_parameters
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.in_process import run_ranks
+from cipherblas.planner.explain import shown_nodes
 from cipherblas.rlwe.matrices import OperandRows, transpose_request
 from cipherblas.rlwe.matrices.encryption import encrypt_operand_rows
 from tests.corpus.machine import MACHINE
@@ -175,7 +176,9 @@ def test_real_parameters() -> None:
     plan = program.plan
     assert plan.parameters.operand_moduli is not None
     assert plan.parameters.security == 128 and plan.parameters.log_qp >= 52
-    assert "operand modulus" in program.explain()
+    text = program.explain()
+    assert "operand modulus   2^52" in text and "0 exact" not in text
+    assert [one.limbs for one in shown_nodes(plan)] == ["operand modulus"] * 2 + ["1 limb"]
     without = dataclasses.replace(MACHINE, rates=dataclasses.replace(MACHINE.rates, binary=None))
     other = cb.compile(lambda a, b: a @ b, operands, **{**options, "machine": without}).plan
     assert other.parameters.operand_moduli is None

@@ -13,7 +13,7 @@ from cipherblas.crypto import files
 from cipherblas.lang.graph import formula
 from cipherblas.lang.nodes import ordered
 from cipherblas.lang.results import results_of
-from cipherblas.planner.explain import limbs_text, shown_nodes
+from cipherblas.planner.explain import shown_nodes
 from cipherblas.report import Display, program_picture
 from cipherblas.report.figures import check_drawing
 from cipherblas.report.program_picture import Box
@@ -77,9 +77,9 @@ def boxes_of(program: Program) -> list[Box]:
             children: tuple[int, ...] = (last[one.number],) if " to " in one.form else ()
         else:
             children = tuple(_child(boxes, last, number[id(child)], child.title) for child in node.children)
-        lines = (one.title, one.how, f"{limbs_text(one.limbs)}, {one.time}")
+        lines = (one.title, one.how, f"{one.limbs}, {one.time}")
         if node.operand is not None:
-            lines = (one.title, "from the client", limbs_text(one.limbs))
+            lines = (one.title, "from the client", one.limbs)
         last[one.number] = len(boxes)
         boxes.append(Box(lines, one.form, tuple(dict.fromkeys(children)), one.number in results))
     return boxes

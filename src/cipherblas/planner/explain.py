@@ -167,13 +167,14 @@ class ShownNode(NamedTuple):
         number: of the node in the order of the graph.
         form: the name of a form, or of a conversion.
         how: the method with its options.
+        limbs: how many, or that it is modulo the moduli of operands.
     """
 
     number: int
     title: str
     form: str
     how: str
-    limbs: int
+    limbs: str
     time: str
 
 
@@ -184,12 +185,15 @@ def shown_nodes(plan: Plan) -> list[ShownNode]:
 
 def _shown(plan: Plan, one: NodeFigures) -> ShownNode:
     seconds = duration(plan.seconds_of(one.counts))
-    return ShownNode(one.number, one.title, one.form, _how(plan, one), one.limbs, seconds)
+    return ShownNode(one.number, one.title, one.form, _how(plan, one), _limbs(plan, one), seconds)
 
 
-def limbs_text(number: int) -> str:
+def _limbs(plan: Plan, one: NodeFigures) -> str:
     """Limbs for people."""
-    return f"{number} limb{'s' if number != 1 else ''}"
+    params = plan.parameters
+    if params.operand_moduli is not None and one.limbs > params.limbs:
+        return "operand modulus"
+    return f"{one.limbs} limb{'s' if one.limbs != 1 else ''}"
 
 
 def _nodes(plan: Plan) -> list[str]:
@@ -202,7 +206,7 @@ def _nodes(plan: Plan) -> list[str]:
     for one in shown:
         text, nearly = _shown(plan, one), _nearly(plan, one)
         cells = (text.title, *([text.form] if mixed else []), text.how, _spent(one))
-        rows.append((*cells, limbs_text(text.limbs), text.time, f"(before {nearly})" if nearly else ""))
+        rows.append((*cells, text.limbs, text.time, f"(before {nearly})" if nearly else ""))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
     heading = "nodes:" if mixed else f"nodes, all {plan.form}:"
@@ -327,10 +331,11 @@ def _work(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _work_of_rows(counts: Counts) -> list[tuple[str, str]]:
+    exact = counts.modular_macs + counts.binary_macs
     return [
         (
             "products",
-            f"{counts.float_macs:.3g} float64 and {counts.modular_macs:.3g} exact multiply-adds in GEMMs",
+            f"{counts.float_macs:.3g} float64 and {exact:.3g} exact multiply-adds in GEMMs",
         ),
         (
             "key switches",
