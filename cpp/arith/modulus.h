@@ -11,9 +11,6 @@ inline constexpr int kMaxModulusBits = 50;
 inline constexpr int kWordBits = 52;  // Montgomery radix R = 2^52
 inline constexpr std::uint64_t kWordMask = (std::uint64_t{1} << kWordBits) - 1;
 
-// The modulus of products of low words, which is no prime: operations that take it say so.
-inline constexpr std::uint64_t kBinaryModulus = std::uint64_t{1} << kWordBits;
-
 using u128 = unsigned __int128;
 
 struct Modulus {

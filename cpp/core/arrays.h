@@ -261,6 +261,7 @@ void bind_gemm(nb::module_& m);
 void bind_transpose(nb::class_<Context>& context);
 void bind_transpose_plan(nb::module_& m);
 void bind_coefficient_rows(nb::class_<Context>& context);
+void bind_operands(nb::module_& m);
 void bind_row_elements(nb::class_<Context>& context);
 
 }  // namespace cipherblas::core

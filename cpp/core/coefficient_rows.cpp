@@ -8,6 +8,7 @@
 
 #include "core/arrays.h"
 #include "ring/samplers.h"
+#include "rlwe/operand_rows.h"
 
 namespace cipherblas::core {
 namespace {
@@ -71,36 +72,108 @@ Words encrypt_rows_array(const Context& context, const AnyArray& secrets, const 
     return b.array();
 }
 
+gemm::OperandModuli operand_moduli(const std::vector<std::uint64_t>& moduli) {
+    return gemm::OperandModuli(moduli);  // throws unless they can be
+}
+
 Words encrypt_operand_rows_array(const Context& context, const AnyArray& secret, const AnyArray& a,
                                  const AnyArray& noise_words, const AnyArray& matrix, double scale,
                                  const std::vector<std::uint64_t>& moduli) {
     const Flat<double> messages(matrix, "matrix", {kAny, kAny});
     check_messages(messages, scale);
     const RowLayout layout = layout_of(context, messages.shape(0), messages.shape(1), false);
-    check_operand_moduli(moduli);
-    const Flat<std::uint64_t> masks(a, "a", {length(moduli.size()), length(layout.rows), length(layout.n)});
+    const gemm::OperandModuli checked = operand_moduli(moduli);
+    const Flat<std::uint64_t> masks(a, "a", {length(checked.words()), length(layout.rows), length(layout.n)});
     const Flat<std::uint64_t> words(noise_words, "noise_words", {length(layout.rows), length(layout.width)});
     const Secrets s(context, secret, 1, largest_prime(context) + 1);
-    Result<std::uint64_t> b({moduli.size(), layout.rows, layout.width});
+    Result<std::uint64_t> b({checked.words(), layout.rows, layout.width});
     {
         const nb::gil_scoped_release release;
         encrypt_operand_rows(context, layout, s.view(), masks.data(), words.data(), {messages.data(), scale},
-                             moduli, b.data());
+                             checked, b.data());
     }
     return b.array();
 }
 
-Words switch_operands_array(const Context& context, const AnyArray& x,
-                            const std::vector<std::uint64_t>& moduli) {
-    check_operand_moduli(moduli);
-    const Flat<std::uint64_t> residues(x, "x", {length(moduli.size()), kAny, kAny});
-    Result<std::uint64_t> result({1, residues.shape(1), residues.shape(2)});
+// Words of residues of operands, (words, rows, columns), where they lie.
+class OperandWords {
+  public:
+    OperandWords(const AnyArray& array, const char* what, std::int64_t rows,
+                 const gemm::OperandModuli& moduli)
+        : argument_(array, what, {length(moduli.words()), rows, kAny}) {
+        for (std::size_t word = 0; word < moduli.words(); ++word) {
+            views_.push_back({argument_.origin() + static_cast<std::ptrdiff_t>(word) * argument_.stride(0),
+                              gemm::Item::kResidue, argument_.shape(1), argument_.shape(2),
+                              argument_.stride(1), argument_.stride(2)});
+            if (!moduli.all_below(word, views_.back())) {
+                fail(what, "bytes below their moduli", "others in word " + std::to_string(word));
+            }
+        }
+    }
+    const std::vector<gemm::MatrixView>& views() const { return views_; }
+
+  private:
+    Argument<std::uint64_t, Layout::kStrided> argument_;
+    std::vector<gemm::MatrixView> views_;
+};
+
+void check_switched_limbs(const Context& context, int limbs) {
+    const int most = std::min(context.num_q(), static_cast<int>(gemm::kMostFractions));
+    if (limbs < 1 || limbs > most) {
+        fail("limbs", "1 to " + std::to_string(most), std::to_string(limbs));
+    }
+}
+
+Words multiply_operands_array(const Context& context, const AnyArray& x, const AnyArray& y,
+                              const std::vector<std::uint64_t>& moduli, int limbs) {
+    const gemm::OperandModuli checked = operand_moduli(moduli);
+    check_switched_limbs(context, limbs);
+    const OperandWords left(x, "x", kAny, checked);
+    const OperandWords right(y, "y", length(x.shape(2)), checked);
+    Result<std::uint64_t> result({static_cast<std::size_t>(limbs), x.shape(1), y.shape(2)});
     {
         const nb::gil_scoped_release release;
-        switch_operands(residues.data(), residues.shape(1) * residues.shape(2), moduli, context.modulus(0).q,
-                        result.data());
+        multiply_operands(context, left.views(), right.views(), checked, limbs, result.data());
     }
     return result.array();
+}
+
+Words gram_operands_array(const Context& context, const AnyArray& x, const std::vector<std::uint64_t>& moduli,
+                          int limbs, std::int64_t least) {
+    const gemm::OperandModuli checked = operand_moduli(moduli);
+    check_switched_limbs(context, limbs);
+    const OperandWords operand(x, "x", kAny, checked);
+    if (least < 1) fail("least", "at least 1", std::to_string(least));
+    Result<std::uint64_t> result({static_cast<std::size_t>(limbs), x.shape(2), x.shape(2)});
+    {
+        const nb::gil_scoped_release release;
+        gram_operands(context, operand.views(), checked, limbs, static_cast<std::size_t>(least),
+                      result.data());
+    }
+    return result.array();
+}
+
+Words uniform_operands_array(const AnyArray& random, const std::vector<std::uint64_t>& moduli,
+                             std::size_t word) {
+    const gemm::OperandModuli checked = operand_moduli(moduli);
+    const Flat<std::uint64_t> words(random, "random", {kAny, 2});
+    if (word >= checked.words()) {
+        fail("word", "below " + std::to_string(checked.words()), std::to_string(word));
+    }
+    Result<std::uint64_t> result({words.shape(0)});
+    uniform_operands(words.data(), words.shape(0), checked, word, result.data());
+    return result.array();
+}
+
+bool are_operands(const AnyArray& words, const std::vector<std::uint64_t>& moduli, std::size_t word) {
+    const gemm::OperandModuli checked = operand_moduli(moduli);
+    const Flat<std::uint64_t> given(words, "words", {kAny, kAny});
+    if (word >= checked.words()) {
+        fail("word", "below " + std::to_string(checked.words()), std::to_string(word));
+    }
+    const nb::gil_scoped_release release;
+    return checked.all_below(word, {given.data(), gemm::Item::kResidue, given.shape(0), given.shape(1),
+                                    static_cast<std::ptrdiff_t>(given.shape(1)), 1});
 }
 
 nb::tuple encrypt_rows_public_arrays(const Context& context, const AnyArray& public_key,
@@ -229,6 +302,17 @@ Words rescaled_limbs(const Context& context, const AnyArray& x) {
 
 }  // namespace
 
+void bind_operands(nb::module_& m) {
+    m.attr("MOST_OPERAND_MODULI") = gemm::kMostOperandModuli;
+    m.attr("OPERAND_DEPTH") = gemm::kOperandDepth;
+    m.attr("OPERAND_ROWS") = gemm::kOperandRows;
+    m.attr("OPERAND_COLS") = gemm::kOperandCols;
+    m.def("uniform_operands", &uniform_operands_array, "random"_a, "moduli"_a, "word"_a,
+          "Word `word` of uniform residues, of two random words (count, 2) each.");
+    m.def("are_operands", &are_operands, "words"_a, "moduli"_a, "word"_a,
+          "Whether the bytes of words (rows, columns) of place `word` are below their moduli, all others 0.");
+}
+
 void bind_coefficient_rows(nb::class_<Context>& context) {
     context
         .def(
@@ -243,14 +327,18 @@ void bind_coefficient_rows(nb::class_<Context>& context) {
             "noise_words (rows, width): random words.")
         .def("encrypt_operand_rows", &encrypt_operand_rows_array, "secret"_a, "a"_a, "noise_words"_a,
              "matrix"_a, "scale"_a, "moduli"_a,
-             "The b part (moduli, rows, width) of rows of at most N entries, modulo each of `moduli`: 2^52, "
-             "then "
-             "coprime odd\n"
-             "ones below 2^8. secret: (1, all limbs of Q and P, N); a: (moduli, rows, N). See encrypt_rows.")
-        .def("switch_operands", &switch_operands_array, "x"_a, "moduli"_a,
-             "x (moduli, rows, width) times q_0 over the product of the moduli, rounded: (1, rows, width) "
-             "modulo "
-             "q_0.")
+             "The b part (words, rows, width) of rows of at most N entries, modulo coprime odd moduli of a "
+             "byte "
+             "each,\n"
+             "residue i in byte i % 8 of word i / 8. secret: (1, all limbs of Q and P, N); a: (words, rows, "
+             "N). "
+             "See encrypt_rows.")
+        .def("multiply_operands", &multiply_operands_array, "x"_a, "y"_a, "moduli"_a, "limbs"_a,
+             "x y times Q over the product W of the moduli, rounded to within 9/16: words (words, m, k) and "
+             "(words, k, n) to\n"
+             "residues (limbs, m, n) modulo the first limbs, Q their product, one or two.")
+        .def("gram_operands", &gram_operands_array, "x"_a, "moduli"_a, "limbs"_a, "least"_a,
+             "The same of the transpose of x and x, of halves of columns until there are `least` or fewer.")
         .def("encrypt_rows_public", &encrypt_rows_public_arrays, "public_key"_a, "ternary_bytes"_a,
              "e0_words"_a, "e1_words"_a, "matrix"_a, "scale"_a, "limbs"_a,
              "(a, b) of the rows of round(scale * matrix) under a public key (2, limbs, N), one v per row.")

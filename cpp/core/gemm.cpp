@@ -170,7 +170,7 @@ void check_accumulator(const MatrixSpan& c, std::uint64_t modulus) {
 
 nb::object modular_gemm(const AnyArray& a, const AnyArray& b, std::uint64_t modulus, const std::string& path,
                         const nb::object& out, bool accumulate) {
-    if (modulus != kBinaryModulus) Modulus{modulus};  // throws unless it can be one
+    Modulus{modulus};  // throws unless it can be one
     const Path chosen = path_named(path, kModularPaths);
     const Residues left(a, "a", kAny, modulus);
     const Residues right(b, "b", length(left.view().cols), modulus);
@@ -283,7 +283,6 @@ void bind_gemm(nb::module_& m) {
     m.attr("CONVERTED_DEPTH") = gemm::kConvertedDepth;
     m.attr("CONVERTED_COLS") = gemm::kConvertedCols;
     m.attr("MOST_DIGITS") = gemm::kMaxParts;
-    m.attr("BINARY_MODULUS") = kBinaryModulus;
     m.attr("PACKED_ROWS") = gemm::kPackedRows;
     m.attr("PACKED_DEPTH") = gemm::kPackedDepth;
     m.attr("PACKED_COLS") = gemm::kPackedCols;
@@ -291,7 +290,7 @@ void bind_gemm(nb::module_& m) {
           "accumulate"_a = false,
           "a b mod `modulus` (m, n), exactly; residues (m, k) and (k, n), any strides. `out` has contiguous "
           "rows.\n"
-          "The modulus is odd and below 2^50, or BINARY_MODULUS.");
+          "The modulus is odd and below 2^50.");
     m.def("small_gemm", &small_gemm, "u"_a, "b"_a, "modulus"_a, "path"_a = "auto", "out"_a = nb::none(),
           "accumulate"_a = false,
           "u b mod `modulus` (m, n) for signed integers u (m, k) and residues b (k, n). Exact on every path "

@@ -111,5 +111,6 @@ NB_MODULE(_core, m) {
     cipherblas::core::bind_transpose(context);
     cipherblas::core::bind_transpose_plan(m);
     cipherblas::core::bind_coefficient_rows(context);
+    cipherblas::core::bind_operands(m);
     cipherblas::core::bind_row_elements(context);
 }

@@ -38,9 +38,7 @@ class BlockProduct {
           n_(n),
           modulus_(modulus),
           offset_(offset),
-          tile_(modulus.m.q == kBinaryModulus ? gemm_kernels().binary_tile
-                : narrow                      ? gemm_kernels().narrow_tile
-                                              : gemm_kernels().tile) {}
+          tile_(narrow ? gemm_kernels().narrow_tile : gemm_kernels().tile) {}
 
     void run(std::uint64_t* packed_left, std::uint64_t* packed_right) {
         for (std::size_t col = 0; col < n_; col += kPackedCols) {

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "gemm/byte_planes.h"
 #include "gemm/float_gemm.h"
 #include "ring/pool.h"
 #include "ring/threads.h"
@@ -20,33 +21,6 @@ constexpr int kTogether =
 static_assert(kBytesDepth <= 4096 && kByteDepth % kQuad == 0);
 constexpr std::size_t kBlockPanels = 20;  // of rows, to a task
 constexpr std::size_t kBytesSpeed = 32;   // products of a tile in the time of a word operation
-
-// A block of either operand, byte by byte: [byte][panel][quad][line of the panel][4].
-template <typename Byte, std::size_t WIDTH>
-class Planes {
-  public:
-    Planes(int planes, std::size_t lines, std::size_t depth)
-        : planes_(planes),
-          plane_(ceil_div(lines, WIDTH) * WIDTH * ceil_div(depth, kQuad) * kQuad),
-          buffer_(plane_ * static_cast<std::size_t>(planes)) {}
-
-    void resize(std::size_t depth) { quads_ = ceil_div(depth, kQuad); }
-    int planes() const { return planes_; }
-    std::size_t quads() const { return quads_; }
-    std::size_t pitch() const { return plane_; }
-    Byte* at(int plane, std::size_t panel, std::size_t quad) const {
-        return static_cast<Byte*>(buffer_.data()) + static_cast<std::size_t>(plane) * plane_ +
-               (panel * quads_ + quad) * WIDTH * kQuad;
-    }
-
-  private:
-    int planes_;
-    std::size_t plane_, quads_ = 0;
-    Buffer buffer_;
-};
-
-using Left = Planes<std::int8_t, kByteRows>;
-using Right = Planes<std::uint8_t, kByteCols>;
 
 std::int64_t centred(std::uint64_t x, std::uint64_t q) {
     return static_cast<std::int64_t>(x) - (x > q / 2 ? static_cast<std::int64_t>(q) : 0);
@@ -67,37 +41,8 @@ void put_quad(const Left& planes, std::size_t panel, std::size_t quad, std::size
     }
 }
 
-// Centred residues of one byte whose rows lie together in memory, as those of a transposed matrix do: four entries of a
-// row are one word. Some panels at a time, so that whole lines of the caches are read.
-void pack_bytes(const Left& planes, const MatrixView& block, const Modulus& m) {
-    constexpr std::size_t kPanels = 16, kRows = kPanels * kByteRows;
-    const std::size_t groups = ceil_div(block.rows, kRows);
-    const auto q = static_cast<std::uint32_t>(m.q);
-    parallel_for(groups, threads_for_work(groups, block.rows * block.cols), [&](std::size_t group, int) {
-        const std::size_t first = group * kRows, count = std::min(kRows, block.rows - first);
-        for (std::size_t quad = 0; quad < planes.quads(); ++quad) {
-            std::uint32_t words[kRows] = {};
-            const std::size_t start = quad * kQuad;
-            for (std::size_t p = 0; p < std::min(kQuad, block.cols - start); ++p) {
-                const auto* const line = static_cast<const std::uint64_t*>(block.at(first, start + p));
-                for (std::size_t i = 0; i < count; ++i) {
-                    const auto x = static_cast<std::uint32_t>(line[i]);
-                    words[i] |= ((x - (x > q / 2 ? q : 0)) & 0xff) << (8 * p);
-                }
-            }
-            for (std::size_t panel = 0; panel < ceil_div(count, kByteRows); ++panel) {
-                std::memcpy(planes.at(0, group * kPanels + panel, quad), words + panel * kByteRows,
-                            kByteRows * sizeof(words[0]));
-            }
-        }
-    });
-}
-
 void pack_left(const Left& planes, const MatrixView& block, const Modulus& m) {
     static_assert(kQuad == sizeof(std::uint32_t));
-    if (planes.planes() == 1 && block.item == Item::kResidue && block.row_stride == 1 && m.q >> 8 == 0) {
-        return pack_bytes(planes, block, m);
-    }
     const std::size_t panels = ceil_div(block.rows, kByteRows);
     // In the order of memory, if that is by columns as well.
     const bool by_columns = std::abs(block.row_stride) < std::abs(block.col_stride);
@@ -129,44 +74,6 @@ void pack_left(const Left& planes, const MatrixView& block, const Modulus& m) {
                 for (std::size_t y = 0; y < inner; ++y) by_columns ? put(y, x) : put(x, y);
             }
         });
-    });
-}
-
-// Four rows of a panel of columns: where they lie, or copied beside zeros.
-class Quad {
-  public:
-    Quad(const MatrixView& block, std::size_t row, std::size_t col) {
-        const MatrixView four = block.block(row, col, kQuad, kByteCols);
-        if (four.rows == kQuad && four.cols == kByteCols && four.col_stride == 1) {
-            for (std::size_t i = 0; i < kQuad; ++i) {
-                lines_[i] = static_cast<const std::uint64_t*>(four.at(i, 0));
-            }
-            return;
-        }
-        for (std::size_t i = 0; i < kQuad; ++i) {
-            lines_[i] = words_ + i * kByteCols;
-            for (std::size_t j = 0; j < kByteCols; ++j) {
-                words_[i * kByteCols + j] =
-                    i < four.rows && j < four.cols ? *static_cast<const std::uint64_t*>(four.at(i, j)) : 0;
-            }
-        }
-    }
-    Quad(const Quad&) = delete;
-    const std::uint64_t* const* lines() const { return lines_; }
-
-  private:
-    const std::uint64_t* lines_[kQuad];
-    std::uint64_t words_[kQuad * kByteCols];
-};
-
-void pack_right(const Right& planes, const MatrixView& block) {
-    const std::size_t panels = ceil_div(block.cols, kByteCols);
-    parallel_for(panels, threads_for_work(panels, block.rows * block.cols), [&](std::size_t panel, int) {
-        for (std::size_t quad = 0; quad < planes.quads(); ++quad) {
-            const Quad four(block, quad * kQuad, panel * kByteCols);
-            gemm_kernels().byte_pack(planes.at(0, panel, quad), planes.pitch(), four.lines(),
-                                     planes.planes());
-        }
     });
 }
 
@@ -232,7 +139,7 @@ void byte_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, co
             const std::size_t count = std::min(depth, a.cols - p);
             left.resize(count);
             right.resize(count);
-            pack_right(right, b.block(p, col, count, cols));
+            pack_words(right, 0, right.planes(), b.block(p, col, count, cols), nullptr);
             for (std::size_t row = 0; row < c.rows; row += rows) {
                 pack_left(left, a.block(row, p, rows, count), m);
                 const MatrixSpan region = c.block(row, col, rows, cols);

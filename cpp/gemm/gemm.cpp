@@ -14,6 +14,7 @@
 #include "gemm/float_gemm.h"
 #include "gemm/kernels.h"
 #include "gemm/lift.h"
+#include "gemm/lines.h"
 #include "gemm/reference.h"
 #include "gemm/rounding.h"
 #include "ring/pool.h"
@@ -151,30 +152,6 @@ std::uint64_t magnitude(double x) {
     return magnitude(static_cast<std::int64_t>(x));
 }
 
-// The entries of a view, each once however often it is repeated by strides of 0: by its rows, or by its columns where
-// they are what lies together in memory.
-struct Lines {
-    std::size_t count, length;
-    std::ptrdiff_t across, along;
-
-    explicit Lines(const MatrixView& view)
-        : count(view.rows), length(view.cols), across(view.row_stride), along(view.col_stride) {
-        if (std::abs(along) > std::abs(across)) {
-            std::swap(count, length);
-            std::swap(across, along);
-        }
-        if (length == 0) count = 0;
-        if (across == 0) count = std::min<std::size_t>(count, 1);
-        if (along == 0) length = std::min<std::size_t>(length, 1);
-    }
-    // Calls body(offset of the first entry, line) for every line.
-    template <typename Body>
-    void each(const Body& body) const {
-        parallel_for(count, threads_for_work(count, count * length),
-                     [&](std::size_t line, int) { body(static_cast<std::ptrdiff_t>(line) * across, line); });
-    }
-};
-
 }  // namespace
 
 bool path_available(Path path) {
@@ -194,21 +171,6 @@ bool path_available(Path path) {
     }
 }
 
-namespace {
-
-void binary_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, Path path, bool accumulate) {
-    const Path tiles[] = {Path::kIfma, Path::kStrassen, Path::kStrassen2};
-    if (path == Path::kAuto) path = path_available(Path::kIfma) ? tiles[levels_for(a, c)] : Path::kScalar;
-    if (path == Path::kScalar) return reference_binary_gemm(a, b, c, accumulate);
-    const auto* const found = std::find(std::begin(tiles), std::end(tiles), path);
-    if (found == std::end(tiles)) {
-        throw std::invalid_argument("path: expected one of tiles, or the definition, modulo 2^52");
-    }
-    blocked_gemm(a, b, c, GemmModulus::binary(), static_cast<int>(found - tiles), accumulate);
-}
-
-}  // namespace
-
 void modular_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, std::uint64_t q, Path path,
                   bool accumulate) {
     check_path(path);
@@ -216,7 +178,6 @@ void modular_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c,
         throw std::invalid_argument("path: expected an exact one of residues");
     }
     if (is_trivial(a, c, accumulate)) return;
-    if (q == kBinaryModulus) return binary_gemm(a, b, c, path, accumulate);
     const Splitting splitting = plan_splitting(q / 2, q / 2, a.cols);
     run(a, b, c, q, path == Path::kAuto ? choose(a, c, splitting, q / 2, q) : path, splitting, q / 2,
         accumulate);

@@ -15,12 +15,6 @@ struct GemmModulus {
 
     GemmModulus() = default;
     explicit GemmModulus(std::uint64_t q) : m(q), r3_mod_q(mul_mod(m.r2_mod_q, m.r_mod_q, m)) {}
-    // 2^52, which multiply-adds of low words need no reduction for. It has none of the constants.
-    static GemmModulus binary() {
-        GemmModulus result;
-        result.m.q = kBinaryModulus;
-        return result;
-    }
 };
 
 // What becomes of a tile of residues: c = tile, c = -tile, c += tile or c -= tile.
@@ -52,6 +46,13 @@ inline constexpr std::uint64_t kNarrowOffset = std::uint64_t{1} << 15;
 inline constexpr int kNarrowBits = 36;
 inline constexpr std::uint64_t kNarrowResidues = std::uint64_t{1} << 26;  // residues up to it as both factors
 
+// One of the moduli p of operands (gemm/operand_gemm.h), and what a residue counts: r residues are r times `weights` in
+// units of 2^-64 and, where there is a second one, 2^-104.
+struct OperandModulus {
+    double p = 0, inverse = 0;
+    std::uint64_t weights[2] = {};
+};
+
 // A tile of bytes: 24 vectors of 16 sums; products that one instruction adds up; and so many products, each below
 // 255 * 128, that their sums fit 32 bits and a panel of the left operand the first-level cache.
 inline constexpr std::size_t kByteRows = 12;
@@ -68,9 +69,6 @@ struct GemmKernels {
                  const GemmModulus& m);
     // The same for products a b below 2^52. Null with `tile`.
     void (*narrow_tile)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::size_t k,
-                        const GemmModulus& m);
-    // The same modulo 2^52, of any words, of which the low 52 bits count. Null with `tile`.
-    void (*binary_tile)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::size_t k,
                         const GemmModulus& m);
     // The top left rows x cols of a tile into c; null with `tile`.
     void (*merge)(std::uint64_t* c, std::ptrdiff_t row_stride, const std::uint64_t* r, std::size_t rows,
@@ -95,9 +93,17 @@ struct GemmKernels {
     // 64-byte aligned. Null where there is no such kernel.
     void (*byte_tile)(double* r, const std::int8_t* a, const std::uint8_t* b, std::size_t quads,
                       double weight, bool accumulate);
-    // Byte k < planes of word j of lines[t] goes to packed[k pitch + 4 j + t], for four lines of 32 words; null with
-    // `byte_tile`.
-    void (*byte_pack)(std::uint8_t* packed, std::size_t pitch, const std::uint64_t* const* lines, int planes);
+    // r (12 x 32 contiguous, 64-byte aligned) = those sums as integers, or these added to r: below 2^31 together. Null with
+    // `byte_tile`, as all that follow.
+    void (*byte_sums)(std::int32_t* r, const std::int8_t* a, const std::uint8_t* b, std::size_t quads,
+                      bool accumulate);
+    // c += w r mod 2^64 for the top left rows x cols of sums, r the remainder of each modulo p, centred, w its weight.
+    void (*byte_fold)(std::uint64_t* c, std::ptrdiff_t row_stride, const std::int32_t* sums, std::size_t rows,
+                      std::size_t cols, const OperandModulus& m, int weight);
+    // Byte k < planes of word j of lines[t] goes to packed[k pitch + 4 j + t], for four lines of `words` words, a multiple
+    // of 4. With moduli, one for each plane, residues are centred.
+    void (*byte_pack)(std::uint8_t* packed, std::size_t pitch, const std::uint64_t* const* lines,
+                      std::size_t words, int planes, const std::uint8_t* moduli);
 };
 
 // The table that goes with cipherblas::kernels(), so that CIPHERBLAS_ISA forces both.

@@ -42,21 +42,4 @@ void reference_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& 
     });
 }
 
-void reference_binary_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, bool accumulate) {
-    const auto* const left = static_cast<const std::uint64_t*>(a.data);
-    const auto* const right = static_cast<const std::uint64_t*>(b.data);
-    parallel_for(c.rows, threads_for_work(c.rows, c.rows * c.cols * a.cols), [&](std::size_t i, int) {
-        std::uint64_t* const row = c.row(i);
-        if (!accumulate) std::fill_n(row, c.cols, 0);
-        for (std::size_t p = 0; p < a.cols; ++p) {
-            const std::uint64_t x = left[static_cast<std::ptrdiff_t>(i) * a.row_stride +
-                                         static_cast<std::ptrdiff_t>(p) * a.col_stride];
-            const std::uint64_t* const y = right + static_cast<std::ptrdiff_t>(p) * b.row_stride;
-            for (std::size_t j = 0; j < c.cols; ++j)
-                row[j] += x * y[static_cast<std::ptrdiff_t>(j) * b.col_stride];
-        }
-        for (std::size_t j = 0; j < c.cols; ++j) row[j] %= kBinaryModulus;
-    });
-}
-
 }  // namespace cipherblas::gemm

@@ -9,7 +9,4 @@ namespace cipherblas::gemm {
 void reference_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, const Modulus& m,
                     bool accumulate);
 
-// The same modulo 2^52.
-void reference_binary_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, bool accumulate);
-
 }  // namespace cipherblas::gemm

@@ -51,25 +51,6 @@ void encrypt_rows(const Context& context, const RowLayout& layout, const Secrets
                   const std::uint64_t* a, const std::uint64_t* noise_words, const RowMessages& messages,
                   int limbs, std::uint64_t* b);
 
-// The moduli of operands of products of two encrypted matrices: 2^52, then odd ones below 2^8 without a common divisor,
-// at most kMostOperandModuli in all. Arrays are [modulus][row][column].
-inline constexpr std::size_t kMostOperandModuli = 4;
-
-// Throws std::invalid_argument unless they are such moduli.
-void check_operand_moduli(const std::vector<std::uint64_t>& moduli);
-
-// As encrypt_rows, modulo these: a s by transforms modulo the largest prime of the basis, the position of which is
-// largest_prime; messages below 2^61.
-void encrypt_operand_rows(const Context& context, const RowLayout& layout, const SecretsView& secrets,
-                          const std::uint64_t* a, const std::uint64_t* noise_words,
-                          const RowMessages& messages, const std::vector<std::uint64_t>& moduli,
-                          std::uint64_t* b);
-int largest_prime(const Context& context);
-
-// r = x q / W modulo q, rounded, halves up, W the product of the moduli, q a prime below 2^50: switching to the modulus q.
-void switch_operands(const std::uint64_t* x, std::size_t words, const std::vector<std::uint64_t>& moduli,
-                     std::uint64_t q, std::uint64_t* r);
-
 // (pk_0 v + e_0 + m, pk_1 v + e_1), one v per row; the layout has one segment. Per row: ternary_count random bytes of v
 // (sample_ternary), width words of e_0, N words of e_1.
 struct RowRandomness {

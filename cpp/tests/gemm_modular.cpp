@@ -109,59 +109,6 @@ TEST_F(ModularGemm, ModuliOfOneByte) {
     }
 }
 
-constexpr Path kBinaryPaths[] = {Path::kAuto, Path::kScalar, Path::kIfma, Path::kStrassen, Path::kStrassen2};
-
-// Modulo 2^52, where sums in words need no care.
-void expect_binary_product(const Residues& a, const Residues& b) {
-    std::vector<std::uint64_t> want(a.rows * b.cols, 0);
-    for (std::size_t i = 0; i < a.rows; ++i) {
-        for (std::size_t p = 0; p < a.cols; ++p) {
-            for (std::size_t j = 0; j < b.cols; ++j) want[i * b.cols + j] += a.at(i, p) * b.at(p, j);
-        }
-    }
-    for (const Path path : kBinaryPaths) {
-        if (!gemm::path_available(path)) continue;
-        Target got(a.rows, b.cols);
-        for (const std::uint64_t times : {1u, 2u}) {
-            gemm::modular_gemm(a.view(), b.view(), got.span(), kBinaryModulus, path, times > 1);
-            for (std::size_t i = 0; i < a.rows; ++i) {
-                for (std::size_t j = 0; j < b.cols; ++j) {
-                    ASSERT_EQ(got.at(i, j), times * want[i * b.cols + j] % kBinaryModulus)
-                        << static_cast<int>(path) << ' ' << a.rows << ' ' << a.cols << ' ' << b.cols;
-                }
-            }
-        }
-        EXPECT_TRUE(got.gaps_untouched());
-    }
-}
-
-TEST_F(ModularGemm, TheBinaryModulus) {
-    for (const Shape& shape : kShapes) {
-        expect_binary_product(make(shape.m, shape.k, kBinaryModulus), make(shape.k, shape.n, kBinaryModulus));
-    }
-    for (const Layout left : kLayouts) {
-        for (const Layout right : kLayouts) {
-            expect_binary_product(make(13, 29, kBinaryModulus, left), make(29, 50, kBinaryModulus, right));
-        }
-    }
-    for (const std::size_t k : {1024u, 1025u, 4096u, 4097u}) {
-        Residues a(3, k);
-        Residues b(k, 27);
-        fill(a, [&](std::size_t, std::size_t) { return kBinaryModulus - 1; });
-        fill(b, [&](std::size_t, std::size_t) { return kBinaryModulus - 1; });
-        expect_binary_product(a, b);
-    }
-}
-
-TEST_F(ModularGemm, TheBinaryModulusHasNoOtherPaths) {
-    const Residues a = make(3, 3, kBinaryModulus);
-    Target got(3, 3);
-    for (const Path path : {Path::kBytes, Path::kExact, Path::kNarrow, Path::kRounded}) {
-        EXPECT_THROW(gemm::modular_gemm(a.view(), a.view(), got.span(), kBinaryModulus, path, false),
-                     std::invalid_argument);
-    }
-}
-
 TEST_F(ModularGemm, EveryLayout) {
     const std::uint64_t q = modulus_of(50);
     for (const Layout left : kLayouts) {

@@ -10,77 +10,16 @@
 #include "ring_support.h"
 #include "rlwe/coefficient_rows.h"
 #include "rlwe/encryption.h"
+#include "rows_support.h"
 
 namespace cipherblas {
 namespace {
 
+using testing::Batch;
+using testing::kLimbs;
 using testing::Limb;
 using testing::make_limb;
-
-constexpr int kLimbs = 2;
-
-// The coefficient of X^k in a s modulo X^n + 1.
-std::uint64_t product_coefficient(const std::uint64_t* a, const AlignedVector<std::int64_t>& s, std::size_t k,
-                                  const Modulus& m) {
-    std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < s.size(); ++i) {
-        const std::size_t j = (k + s.size() - i) % s.size();
-        const std::int64_t factor = i > k ? -s[i] : s[i];
-        if (factor == 1) sum = add_mod(sum, a[j], m);
-        if (factor == -1) sum = sub_mod(sum, a[j], m);
-    }
-    return sum;
-}
-
-struct Batch {
-    Context context;
-    RowLayout layout;
-    std::vector<AlignedVector<std::int64_t>> secrets;
-    Limb secrets_ntt, a, words;
-    std::vector<double> matrix;
-
-    Batch(std::size_t n, std::size_t rows, std::size_t width, RowSharing sharing, double largest)
-        : context(n, primes_below(n, 50, kLimbs), {}, 1), layout{n, rows, width, sharing} {
-        std::mt19937_64 random(n * 1000 + width);
-        const std::size_t count = layout.secrets(), limbs = kLimbs;
-        const int positions[] = {0, 1};
-        secrets_ntt = Limb(count * limbs * n);
-        for (std::size_t i = 0; i < count; ++i) {
-            secrets.emplace_back(n);
-            for (std::int64_t& x : secrets.back()) x = static_cast<std::int64_t>(random() % 3) - 1;
-            encode_residues(context, secrets.back().data(), positions, kLimbs, false,
-                            secrets_ntt.data() + i * limbs * n);
-        }
-        for (int limb = 0; limb < kLimbs; ++limb) {
-            const Limb part = make_limb(layout.a_rows() * n, context.modulus(limb).q, random);
-            a.insert(a.end(), part.begin(), part.end());
-        }
-        words = make_limb(rows * width, ~std::uint64_t{0}, random);
-        std::uniform_real_distribution<double> entries(-largest, largest);
-        matrix.resize(rows * width);
-        for (double& x : matrix) x = entries(random);
-    }
-    SecretsView view() const {
-        return {secrets_ntt.data(), static_cast<std::ptrdiff_t>(kLimbs * layout.n),
-                static_cast<std::ptrdiff_t>(layout.n)};
-    }
-    // Entry (row, column) of a s, modulo a prime.
-    std::uint64_t phase(int limb, std::size_t row, std::size_t column) const {
-        const std::size_t segment = column / layout.n, place = column % layout.n;
-        const std::size_t count = std::min(layout.n, layout.width - segment * layout.n);
-        const bool per_row = layout.sharing == RowSharing::kSecrets;
-        const std::uint64_t* const mask =
-            a.data() +
-            (static_cast<std::size_t>(limb) * layout.a_rows() + (per_row ? row : segment)) * layout.n;
-        return product_coefficient(mask, secrets[per_row ? segment : row],
-                                   place * (layout.n / std::bit_ceil(count)), context.modulus(limb));
-    }
-    std::vector<std::int64_t> noise() const {
-        std::vector<std::int64_t> result(words.size());
-        sample_gaussian(result.data(), words.data(), words.size());
-        return result;
-    }
-};
+using testing::product_coefficient;
 
 void expect_round_trip(std::size_t n, std::size_t rows, std::size_t width, RowSharing sharing,
                        double largest) {
@@ -250,99 +189,6 @@ TEST(CoefficientRows, DivisionByTheLastPrimeIsRounded) {
                 }
             }
         }
-    }
-}
-
-// b + a s modulo every modulus of operands is the message with its error, at the places of the entries.
-TEST(CoefficientRows, OperandsModuloModuliOfTheirOwn) {
-    const std::vector<std::uint64_t> moduli = {kBinaryModulus, 255, 253, 251};
-    for (const std::size_t width : {1u, 5u, 16u, 64u}) {
-        const std::size_t rows = 3, n = 64;
-        const Batch batch(n, rows, width, RowSharing::kSecrets, 1000.0);
-        std::mt19937_64 random(width);
-        Limb a, b(moduli.size() * rows * width);
-        for (const std::uint64_t modulus : moduli) {
-            const Limb part = make_limb(rows * n, modulus, random);
-            a.insert(a.end(), part.begin(), part.end());
-        }
-        a[0] = kBinaryModulus - 1;
-        const double scale = 0x1p30;
-        encrypt_operand_rows(batch.context, batch.layout, batch.view(), a.data(), batch.words.data(),
-                             {batch.matrix.data(), scale}, moduli, b.data());
-        const std::vector<std::int64_t> noise = batch.noise();
-        for (std::size_t i = 0; i < moduli.size(); ++i) {
-            Modulus m;
-            m.q = moduli[i];  // sums and differences take no other constants
-            for (std::size_t row = 0; row < rows; ++row) {
-                for (std::size_t j = 0; j < width; ++j) {
-                    const std::uint64_t phase = product_coefficient(
-                        a.data() + (i * rows + row) * n, batch.secrets[0], j * (n / std::bit_ceil(width)), m);
-                    const std::uint64_t found = add_mod(b[(i * rows + row) * width + j], phase, m);
-                    const std::size_t place = row * width + j;
-                    const double message = std::floor(scale * batch.matrix[place]);
-                    const auto whole = static_cast<std::int64_t>(message) + noise[place];
-                    const auto q = static_cast<std::int64_t>(m.q);
-                    const auto least = static_cast<std::uint64_t>((whole % q + q) % q);
-                    EXPECT_TRUE(found == least || found == add_mod(least, 1, m)) << i << ' ' << place;
-                }
-            }
-        }
-    }
-}
-
-// x q / W, rounded, from the whole x: also where it is near one half, and where it is q.
-TEST(CoefficientRows, OperandsAreSwitchedToAPrime) {
-    std::mt19937_64 random(52);
-    for (const std::vector<std::uint64_t>& moduli : {std::vector<std::uint64_t>{kBinaryModulus},
-                                                     {kBinaryModulus, 3},
-                                                     {kBinaryModulus, 255},
-                                                     {kBinaryModulus, 255, 253},
-                                                     {kBinaryModulus, 255, 253, 251}}) {
-        u128 whole = 1;
-        for (const std::uint64_t modulus : moduli) whole *= modulus;
-        for (const int bits : {20, 41, 50}) {
-            const std::uint64_t q = primes_below(16, bits, 1)[0];
-            std::vector<u128> values = {0, 1, whole - 1, whole / 2, whole / 2 + 1, whole - whole / q / 2};
-            for (int i = 0; i < 400; ++i) {
-                values.push_back(((static_cast<u128>(random()) << 64) + random()) % whole);
-                // The numbers around (r + 1/2) W / q.
-                const u128 r = random() % q;
-                values.push_back((r * (whole / q) + r * (whole % q) / q + whole / q / 2 + random() % 3) %
-                                 whole);
-            }
-            Limb x(moduli.size() * values.size()), r(values.size());
-            for (std::size_t i = 0; i < moduli.size(); ++i) {
-                for (std::size_t j = 0; j < values.size(); ++j) {
-                    x[i * values.size() + j] = static_cast<std::uint64_t>(values[j] % moduli[i]);
-                }
-            }
-            switch_operands(x.data(), values.size(), moduli, q, r.data());
-            for (std::size_t j = 0; j < values.size(); ++j) {
-                // Bit by bit: 2 x q + W may exceed 128 bits.
-                u128 rest = 0;
-                std::uint64_t quotient = 0;
-                for (int bit = 63; bit >= 0; --bit) {
-                    rest = 2 * rest + ((q >> bit & 1) != 0 ? values[j] : 0);
-                    const auto times = static_cast<std::uint64_t>(rest / whole);
-                    quotient = 2 * quotient + times;
-                    rest %= whole;
-                }
-                quotient += 2 * rest >= whole ? 1 : 0;
-                ASSERT_EQ(r[j], quotient % q) << moduli.size() << ' ' << bits << ' ' << j;
-            }
-        }
-    }
-}
-
-TEST(CoefficientRows, ModuliOfOperandsAreChecked) {
-    for (const std::vector<std::uint64_t>& moduli : {std::vector<std::uint64_t>{},
-                                                     {255},
-                                                     {kBinaryModulus, 254},
-                                                     {kBinaryModulus, 257},
-                                                     {kBinaryModulus, 1},
-                                                     {kBinaryModulus, 255, 51},
-                                                     {kBinaryModulus, 255, 253, 251, 247}}) {
-        EXPECT_THROW(check_operand_moduli(moduli), std::invalid_argument);
     }
 }
 

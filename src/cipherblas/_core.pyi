@@ -45,8 +45,13 @@ MOST_DIGITS: int
 PACKED_ROWS: int
 PACKED_DEPTH: int
 PACKED_COLS: int
-BINARY_MODULUS: int
+MOST_OPERAND_MODULI: int
+OPERAND_DEPTH: int
+OPERAND_ROWS: int
+OPERAND_COLS: int
 
+def uniform_operands(random: _Words, moduli: list[int], word: int) -> _Words: ...
+def are_operands(words: _Words, moduli: list[int], word: int) -> bool: ...
 def modular_gemm(
     a: _Words,
     b: _Words,
@@ -132,7 +137,8 @@ class Context:
         scale: float,
         moduli: list[int],
     ) -> _Words: ...
-    def switch_operands(self, x: _Words, moduli: list[int]) -> _Words: ...
+    def multiply_operands(self, x: _Words, y: _Words, moduli: list[int], limbs: int) -> _Words: ...
+    def gram_operands(self, x: _Words, moduli: list[int], limbs: int, least: int) -> _Words: ...
     def encrypt_rows_public(
         self,
         public_key: _Words,

@@ -357,6 +357,9 @@ TAKEN: dict[tuple[str, str], tuple[int, ...]] = {
     ("galois_element", "step"): SIGNED,
     ("weighted_sums", "terms"): (0,),
     ("linear_transform", "terms"): (-1, 0),
+    ("uniform_operands", "word"): (0,),
+    ("are_operands", "word"): (0,),
+    ("gram_operands", "least"): tuple(n for n in NUMBERS if 0 < n < 2**63),
 }
 
 

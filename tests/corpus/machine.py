@@ -36,7 +36,7 @@ MACHINE = Machine(
         floats=GemmRates(mac=5e-11, input=3e-9, output=12e-9),
         modular=GemmRates(mac=2.7e-10, input=3e-9, output=5e-9),
         # What those have with AVX-512 IFMA, so that there are plans with moduli of operands.
-        binary=GemmRates(mac=1.5e-10, input=3e-9, output=8e-9),
+        operands=GemmRates(mac=4e-12, input=2e-10, output=4e-10),
         keyed=3e-11,
         switched=1e-11,
     ),

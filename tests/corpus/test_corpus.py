@@ -28,6 +28,7 @@ LONG = "product/", "chain/", "several/", "fame/", "mixed/", "forms/", "clear/", 
 SAMPLE = (
     "skewed/lengths 6 13 8",
     "gemm/square 12",
+    "chain/by rows",
     "gemm/square 64",
     "clear/int8 by rows",
     "vector/two squares",

@@ -7,7 +7,7 @@ import functools
 import inspect
 import itertools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cipherblas import _core
 from cipherblas.common.memory import aligned
 from cipherblas.crypto.keys.switching import key_shape, pack
-from cipherblas.crypto.params import Parameters, make_parameters
+from cipherblas.crypto.params import OPERAND_MODULI, Parameters, make_parameters
 from cipherblas.engines.cpu import CpuEngine
 from cipherblas.engines.protocol import Engine
 from cipherblas.rlwe.matrices.transposition import POLICIES, transpose_plan
@@ -478,27 +478,38 @@ def test_division_by_the_last_limb(both: Both) -> None:
         )
 
 
-OPERAND_MODULI = (1 << 52, 255, 253, 251)
+def operand_words(both: Both, moduli: Sequence[int], rows: int, cols: int) -> Words:
+    """Residues modulo all of them, a byte each."""
+    words = np.zeros((-(-len(moduli) // 8), rows, cols), np.uint64)
+    for i, modulus in enumerate(moduli):
+        words[i // 8] |= both.residues((rows, cols), modulus) << np.uint64(8 * (i % 8))
+    return words
 
 
-@pytest.mark.parametrize("count", range(1, 5))
+@pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 16])
+@pytest.mark.parametrize("limbs", [1, 2])
 @pytest.mark.parametrize("columns", [1, 8])
 def test_products_of_operands(
-    count: int, columns: int, extreme: bool, monkeypatch: pytest.MonkeyPatch
+    count: int, limbs: int, columns: int, extreme: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cipherblas.engines.cpu.GRAM_COLUMNS", columns)
     moduli = OPERAND_MODULI[:count]
-    both = Both(toy(16, (45.0,), 1, None, None, moduli), extreme, np.random.default_rng(count))
+    both = Both(toy(16, (45.0, 33.0)[:limbs], 1, None, None, moduli), extreme, np.random.default_rng(count))
 
     def operand(rows: int, cols: int) -> Words:
-        return np.stack([both.residues((rows, cols), modulus) for modulus in moduli])
+        return operand_words(both, moduli, rows, cols)
 
-    for x, y in ((operand(5, 9), operand(9, 16)), (operand(1, 1), operand(1, 3))):
+    for x, y in (
+        (operand(5, 9), operand(9, 16)),
+        (operand(1, 1), operand(1, 3)),
+        (operand(3, 4100), operand(4100, 5)),
+    ):
         both.check_matrix(lambda e, x=x, y=y: e.multiply_operands(e.upload_matrix(x), e.upload_matrix(y)))
-        both.check_matrix(lambda e, y=y: e.gram_operands(e.upload_matrix(y)))
         both.check_matrix(
             lambda e, y=y: e.multiply_operands(e.transposed(e.upload_matrix(y)), e.upload_matrix(y))
         )
+    z = operand(9, 16)
+    both.check_matrix(lambda e: e.gram_operands(e.upload_matrix(z)))
 
 
 def test_products_of_matrices(both: Both) -> None:

@@ -270,15 +270,16 @@ def test_large_products_of_secrets_stay_in_the_small_ring() -> None:
     for dtype, key_limbs, limbs in (("int8", 1, 2), ("int16", 2, 4)):
         operands = {"a": S(1024, 1024, dtype=dtype), "b": S(1024, 1024, dtype=dtype)}
         options: dict[str, Any] = {"form": "rows", "minimise": "server"}
-        slow = replace(MACHINE, rates=replace(MACHINE.rates, binary=None))
+        slow = replace(MACHINE, rates=replace(MACHINE.rates, operands=None))
         plan = cb.compile(lambda a, b: a @ b + 1, operands, **options, machine=slow).plan
         params = plan.parameters
         assert (params.n, params.limbs, params.key_limbs, params.security) == (4096, limbs, key_limbs, 128)
         assert params.log_q + params.log_p > 106 >= params.log_qp
         assert set(plan.keys.galois.values()) == {key_limbs}
-        # With moduli of operands keys have one limb, which does not hold results of int16.
         found = cb.compile(lambda a, b: a @ b + 1, operands, **options, machine=MACHINE).plan.parameters
-        assert (found.operand_moduli is not None) == (dtype == "int8")
+        assert len(found.operand_moduli or ()) == {"int8": 8, "int16": 12}[dtype]
+        assert (found.n, found.limbs, found.key_limbs, found.security) == (4096, key_limbs, None, 128)
+        assert max(found.log_q + found.log_p, math.log2(math.prod(found.operand_moduli or ()))) <= 106
     operands = {"a": P(1024, 1024, dtype="int16"), "b": S(1024, 1024, dtype="int16")}
     plan = cb.compile(lambda a, b: a @ b + 1, operands, minimise="server").plan  # no product with bytes
     assert plan.parameters.limbs == 3

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cipherblas import _core
+from cipherblas.crypto.params import OPERAND_MODULI
 from tests.support.ring_oracle import Ring
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -18,7 +19,7 @@ N, Q, K = C.n, C.num_q, C.num_p
 ALL = Q + K
 GENERATOR = np.random.default_rng(1)
 PRIME = RING.moduli[0]
-OPERAND_MODULI = (1 << 52, 255)
+OPERANDS = OPERAND_MODULI[:9]
 
 
 def words(*shape: int) -> Array:
@@ -36,6 +37,13 @@ def polynomials(count: int, rows: int) -> Array:
 
 def below(bound: int, *shape: int, dtype: Any = np.uint64) -> Array:
     return GENERATOR.integers(0, bound, shape, dtype=dtype)
+
+
+def operands(rows: int, cols: int) -> Array:
+    """Words of residues modulo nine moduli of operands."""
+    drawn = words(rows * cols, 2)
+    parts = [_core.uniform_operands(drawn, list(OPERANDS), word) for word in range(2)]
+    return np.stack([np.asarray(part).reshape(rows, cols) for part in parts])
 
 
 @dataclass
@@ -89,6 +97,8 @@ CALLS: dict[str, Call] = {
     "small_gemm_error": free({"k": 3, "max_u": 5, "modulus": PRIME}),
     "small_gemm_rms": free({"k": 3, "max_u": 5.0, "modulus": float(PRIME)}),
     "gemm_paths": free({}),
+    "uniform_operands": free({"random": words(5, 2), "moduli": list(OPERANDS), "word": 1}),
+    "are_operands": free({"words": operands(3, 5)[1], "moduli": list(OPERANDS), "word": 1}),
     "double_gemm": free({"a": GENERATOR.random((5, 7)), "b": GENERATOR.random((7, 9)), "out": np.ones((5, 9))}),
     "transpose_steps": free({"d": 8, "policy": "light", "parts": 2, "blocks": [1]}),
     "inverse_blocks": free({"parts": 8}),
@@ -148,19 +158,15 @@ CALLS: dict[str, Call] = {
     "encrypt_operand_rows": Call(
         {
             "secret": polynomials(1, ALL),
-            "a": np.stack([below(modulus, 3, N) for modulus in OPERAND_MODULI]),
+            "a": operands(3, N),
             "noise_words": words(3, 20),
             "matrix": GENERATOR.random((3, 20)),
             "scale": 1000.0,
-            "moduli": list(OPERAND_MODULI),
+            "moduli": list(OPERANDS),
         }
     ),
-    "switch_operands": Call(
-        {
-            "x": np.stack([below(modulus, 3, 5) for modulus in OPERAND_MODULI]),
-            "moduli": list(OPERAND_MODULI),
-        }
-    ),
+    "multiply_operands": Call({"x": operands(3, 5), "y": operands(5, 4), "moduli": list(OPERANDS), "limbs": 2}),
+    "gram_operands": Call({"x": operands(3, 5), "moduli": list(OPERANDS), "limbs": 1, "least": 2}),
     "encrypt_rows_public": Call(
         {
             "public_key": CT,

@@ -478,15 +478,23 @@ class ReferenceEngine(Engine):
 
     def multiply_operands(self, x: Matrix, y: Matrix) -> Matrix:
         left, right = _words(x, Matrix), _words(y, Matrix)
-        moduli = self._params.operand_moduli or ()
-        product, q = prod(moduli), self._params.q[0]
-        assert left.shape[-1] <= 1 << 12
-        # Modulo 2^52 words may wrap around; sums modulo the others stay below 2^28.
-        residues = [left[i] @ right[i] % np.uint64(modulus) for i, modulus in enumerate(moduli)]
-        shares = [product // modulus * pow(product // modulus, -1, modulus) for modulus in moduli]
-        whole = sum(one.astype(object) * share for one, share in zip(residues, shares, strict=True)) % product
-        switched = (2 * whole * q + product) // (2 * product) % q
-        return Matrix(np.asarray(switched[None], dtype=np.uint64))
+        moduli, limbs = self._params.operand_moduli or (), self._params.q
+        whole, modulus, unit = prod(moduli), prod(limbs), 1 << (64 if len(limbs) == 1 else 104)
+        depth = left.shape[-1]
+        fractions = np.zeros((left.shape[1], right.shape[2]), object)
+        for i, p in enumerate(moduli):
+            one, other = (
+                (words[i // 8] >> np.uint64(8 * (i % 8)) & np.uint64(255)).astype(np.int64)
+                for words in (left, right)
+            )
+            assert one.max(initial=0) < p and other.max(initial=0) < p
+            share = (2 * unit * pow(whole // p, -1, p) + p) // (2 * p)  # of W that a residue of 1 stands for
+            for start in range(0, depth, 1 << 12):
+                part = slice(start, start + (1 << 12))
+                rest = one[:, part] @ other[part] % p
+                fractions += np.where(rest > p // 2, rest - p, rest).astype(object) * share
+        switched = (2 * (fractions % unit) * modulus + unit) // (2 * unit)
+        return Matrix(np.stack([(switched % q).astype(np.uint64) for q in limbs]))
 
     def multiply_matrices(self, x: Matrix, y: Matrix) -> Matrix:
         left, right = _words(x, Matrix), _words(y, Matrix)

@@ -17,8 +17,8 @@ CIPHERBLAS_INLINE __m512i reduce_sum(__m512i low, __m512i high, const Lanes& m, 
     return add_once(montgomery_product(x, r3, m), m.q);
 }
 
-// Narrow products have no high words, and modulo 2^52 they do not count.
-enum class Sum { kWhole, kNarrow, kBinary };
+// Narrow products have no high words.
+enum class Sum { kWhole, kNarrow };
 
 template <Sum SUM>
 void tile(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::size_t k,
@@ -43,14 +43,12 @@ void tile(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std:
         }
     }
     const Lanes m(modulus.m);
-    const __m512i r3 = broadcast(modulus.r3_mod_q), low_bits = broadcast(kBinaryModulus - 1);
+    const __m512i r3 = broadcast(modulus.r3_mod_q);
 #pragma GCC unroll 4
     for (std::size_t i = 0; i < kTileRows; ++i) {
 #pragma GCC unroll 3
         for (std::size_t j = 0; j < kVectors; ++j) {
-            store(r + i * kTileCols + j * kLanes, SUM == Sum::kBinary
-                                                      ? _mm512_and_si512(low[i][j], low_bits)
-                                                      : reduce_sum(low[i][j], high[i][j], m, r3));
+            store(r + i * kTileCols + j * kLanes, reduce_sum(low[i][j], high[i][j], m, r3));
         }
     }
 }
@@ -165,17 +163,9 @@ void pack(std::uint64_t* packed, const std::uint64_t* from, const PanelShape& sh
 }  // namespace
 
 const GemmKernels* avx512ifma_table() {
-    static const GemmKernels table = {"avx512ifma",
-                                      tile<Sum::kWhole>,
-                                      tile<Sum::kNarrow>,
-                                      tile<Sum::kBinary>,
-                                      merge,
-                                      pack,
-                                      to_double,
-                                      split,
-                                      reduce,
-                                      byte_tile,
-                                      byte_pack};
+    static const GemmKernels table = {
+        "avx512ifma", tile<Sum::kWhole>, tile<Sum::kNarrow>, merge,     pack,     to_double, split,
+        reduce,       byte_tile,         byte_sums,          byte_fold, byte_pack};
     return &table;
 }
 

@@ -13,7 +13,6 @@ using Word = std::uint64_t;
 struct Totals {
     std::atomic<std::uint64_t> tile_macs{0};      // multiply-adds modulo q, those of padding included
     std::atomic<std::uint64_t> narrow_macs{0};    // of narrow ones
-    std::atomic<std::uint64_t> binary_macs{0};    // modulo 2^52
     std::atomic<std::uint64_t> tile_inputs{0};    // entries that are packed, those of padding left out
     std::atomic<std::uint64_t> tile_outputs{0};   // entries of tiles that are merged into results
     std::atomic<std::uint64_t> float_macs{0};     // multiply-adds by the BLAS
@@ -40,11 +39,6 @@ void tile(Word* r, const Word* a, const Word* b, std::size_t k, const GemmModulu
 void narrow_tile(Word* r, const Word* a, const Word* b, std::size_t k, const GemmModulus& m) {
     count(totals.narrow_macs, kTileRows * kTileCols * k);
     inner->narrow_tile(r, a, b, k, m);
-}
-
-void binary_tile(Word* r, const Word* a, const Word* b, std::size_t k, const GemmModulus& m) {
-    count(totals.binary_macs, kTileRows * kTileCols * k);
-    inner->binary_tile(r, a, b, k, m);
 }
 
 void merge(Word* c, std::ptrdiff_t row_stride, const Word* r, std::size_t rows, std::size_t cols, Merge how,
@@ -79,9 +73,16 @@ void byte_tile(double* r, const std::int8_t* a, const std::uint8_t* b, std::size
     inner->byte_tile(r, a, b, quads, weight, accumulate);
 }
 
-void byte_pack(std::uint8_t* packed, std::size_t pitch, const Word* const* lines, int planes) {
-    count(totals.byte_inputs, kQuad * kByteCols);
-    inner->byte_pack(packed, pitch, lines, planes);
+void byte_sums(std::int32_t* r, const std::int8_t* a, const std::uint8_t* b, std::size_t quads,
+               bool accumulate) {
+    count(totals.byte_macs, kByteRows * kByteCols * kQuad * quads);
+    inner->byte_sums(r, a, b, quads, accumulate);
+}
+
+void byte_pack(std::uint8_t* packed, std::size_t pitch, const Word* const* lines, std::size_t words,
+               int planes, const std::uint8_t* moduli) {
+    count(totals.byte_inputs, kQuad * words);
+    inner->byte_pack(packed, pitch, lines, words, planes, moduli);
 }
 
 void dgemm(int order, int trans_a, int trans_b, std::int64_t m, std::int64_t n, std::int64_t k, double alpha,
@@ -98,7 +99,6 @@ template <typename Body>
 void for_each_total(const Body& body) {
     body("tile_macs", totals.tile_macs);
     body("narrow_macs", totals.narrow_macs);
-    body("binary_macs", totals.binary_macs);
     body("tile_inputs", totals.tile_inputs);
     body("tile_outputs", totals.tile_outputs);
     body("float_macs", totals.float_macs);
@@ -117,13 +117,14 @@ const GemmKernels* counting_table(const GemmKernels& counted) {
     table = {.name = counted.name,
              .tile = tiles ? tile : nullptr,
              .narrow_tile = tiles ? narrow_tile : nullptr,
-             .binary_tile = tiles ? binary_tile : nullptr,
              .merge = tiles ? merge : nullptr,
              .pack = tiles ? pack : nullptr,
              .to_double = to_double,
              .split = split,
              .reduce = reduce,
              .byte_tile = tiles ? byte_tile : nullptr,
+             .byte_sums = tiles ? byte_sums : nullptr,
+             .byte_fold = counted.byte_fold,
              .byte_pack = tiles ? byte_pack : nullptr};
     return &table;
 }

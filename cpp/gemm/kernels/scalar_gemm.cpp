@@ -5,8 +5,14 @@
 namespace cipherblas::gemm {
 
 const GemmKernels* scalar_table() {
-    static const GemmKernels table = {"scalar",  nullptr, nullptr, nullptr, nullptr, nullptr,
-                                      to_double, split,   reduce,  nullptr, nullptr};
+    static const GemmKernels table = [] {
+        GemmKernels found{};
+        found.name = "scalar";
+        found.to_double = to_double;
+        found.split = split;
+        found.reduce = reduce;
+        return found;
+    }();
     return &table;
 }
 

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 MAX_PRIME_BITS = 50  # limb primes are below 2^50 (52-bit words with lazy values below 4q)
 MIN_LOG_N, MAX_LOG_N = 3, 17
 MAX_LIMBS = 512  # far above the table's 3523 bits; bounds the work that a hostile file can ask for
-# Of operands of products of two matrices: 2^52, which low words are multiplied modulo, and odd numbers of one byte.
-# They are masked in pieces of at least a byte, whose products with a secret a prime of so many bits and log2(N) holds.
-BINARY_MODULUS, MAX_OPERAND_MODULI, OPERAND_PRIME_BITS = 1 << 52, 4, 10
+# Of operands of products of two encrypted matrices: coprime odd numbers of a byte, the largest first; how many are in a
+# word; by how many bits a prime that holds their masks exceeds N; and how many limbs there can be beside them.
+OPERAND_MODULI = (255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193, 191)
+MODULI_OF_WORD, OPERAND_PRIME_BITS, OPERAND_LIMBS = 8, 10, 2
 MAX_ALPHA, MAX_SPECIAL_LIMBS = 64, 63  # of the kernels, which add up so many terms before they reduce
 
 # Bits by which P should exceed the largest digit: the key term of a key switch, about
@@ -98,9 +99,9 @@ class Parameters:
         row_degree: degree of a ring of their own for matrices that are encrypted by rows (`row_parameters`); None: they
             are in the ring of all else.
         digit_limbs: limbs of each digit from q_0 on, `alpha` of them at most; None: `alpha` each.
-        operand_moduli: what operands of products of two encrypted matrices are encrypted modulo instead of q_0, the
-            only limb: the product of these, 2^52 and at most three coprime odd numbers below 2^8. The product is
-            switched to q_0 before any key is. None: there are none.
+        operand_moduli: what operands of products of two encrypted matrices are encrypted modulo instead of Q, of two
+            limbs at most: the product of these, coprime odd numbers of a byte. The product is switched to Q before any
+            key is used. None: there are none.
 
     A set of security 0 is made with the argument insecure=True alone; the attribute `insecure` tells such sets.
 
@@ -214,18 +215,20 @@ class Parameters:
             return
         given: Any = self.operand_moduli
         moduli: tuple[Any, ...] = tuple(given) if isinstance(given, (list, tuple)) else ()
-        good = 1 <= len(moduli) <= MAX_OPERAND_MODULI and all(type(one) is int for one in moduli)
-        good = good and moduli[0] == BINARY_MODULUS and all(1 < one < 256 and one % 2 for one in moduli[1:])
-        good = good and math.lcm(*moduli[1:]) == math.prod(moduli[1:])
+        good = 1 <= len(moduli) <= len(OPERAND_MODULI) and all(type(one) is int for one in moduli)
+        good = good and all(128 < one < 256 and one % 2 for one in moduli)
+        good = good and math.lcm(*moduli) == math.prod(moduli)
         if not good:
             raise ParameterError(
                 "The moduli of operands are none that there can be.",
-                expected=f"{BINARY_MODULUS}, then at most {MAX_OPERAND_MODULI - 1} coprime odd numbers below 256",
+                expected=f"1 to {len(OPERAND_MODULI)} coprime odd numbers from 129 to 255",
                 got=given,
             )
-        if len(self.q) > 1 or self.row_degree is not None:
+        if len(self.q) > OPERAND_LIMBS or self.row_degree is not None:
             raise ParameterError(
-                "Operands have moduli of their own beside one limb alone.", expected="1 limb", got=len(self.q)
+                "Operands have moduli of their own beside few limbs alone.",
+                expected=f"at most {OPERAND_LIMBS} limbs",
+                got=len(self.q),
             )
         largest, least = max(self.q + self.p), 1 << (OPERAND_PRIME_BITS + self.n.bit_length() - 1)
         if largest < least:

@@ -238,10 +238,9 @@ class _ShapeEngine:
         return self.memory.array(len(x), x.shape[1], y.shape[2])
 
     def multiply_operands(self, x: Words, y: Words) -> Words:
-        shape = x.shape[1], y.shape[2] - self._n
         self._costs.secret_gemm(self._counts, x.shape[1], x.shape[2], y.shape[2], self._operand_level)
-        self._costs.operand_switch(self._counts, shape)
-        return self.memory.array(1, x.shape[1], y.shape[2])
+        self._costs.operand_switch(self._counts)
+        return self.memory.array(self._operand_level - 1, x.shape[1], y.shape[2])
 
     def multiply_factor(self, factor: ClearFactor, x: Words, exact: bool) -> Words:
         """In the place of `multiply_integers`: the integers themselves are not needed."""

@@ -27,7 +27,7 @@ class CpuEngine(Engine):
     def __init__(self, params: Parameters) -> None:
         self._context = params.context()
         self._moduli = params.q
-        self._operand_moduli = params.operand_moduli or ()
+        self._operand_moduli = list(params.operand_moduli or ())
 
     # ---- what enters and leaves ----
 
@@ -219,34 +219,25 @@ class CpuEngine(Engine):
         return out
 
     def multiply_matrices(self, x: Words, y: Words) -> Words:
-        return self._products(x, y, self._moduli)
-
-    def gram(self, x: Words) -> Words:
-        return self._grams(x, self._moduli)
-
-    def multiply_operands(self, x: Words, y: Words) -> Words:
-        moduli = self._operand_moduli
-        return self._context.switch_operands(self._products(x, y, moduli), list(moduli))
-
-    def gram_operands(self, x: Words) -> Words:
-        moduli = self._operand_moduli
-        return self._context.switch_operands(self._grams(x, moduli), list(moduli))
-
-    @staticmethod
-    def _products(x: Words, y: Words, moduli: Sequence[int]) -> Words:
         openblas.load()
         out = aligned_empty((len(x), x.shape[1], y.shape[2]))
         for limb, (left, right) in enumerate(zip(x, y, strict=True)):
-            _core.modular_gemm(left, right, moduli[limb], "auto", out[limb])
+            _core.modular_gemm(left, right, self._moduli[limb], "auto", out[limb])
         return out
 
-    def _grams(self, x: Words, moduli: Sequence[int]) -> Words:
+    def gram(self, x: Words) -> Words:
         openblas.load()
         cols = x.shape[2]
         out = aligned_empty((len(x), cols, cols))
         for limb, residues in enumerate(x):
-            self._gram(residues, moduli[limb], out[limb])
+            self._gram(residues, self._moduli[limb], out[limb])
         return out
+
+    def multiply_operands(self, x: Words, y: Words) -> Words:
+        return self._context.multiply_operands(x, y, self._operand_moduli, len(self._moduli))
+
+    def gram_operands(self, x: Words) -> Words:
+        return self._context.gram_operands(x, self._operand_moduli, len(self._moduli), GRAM_COLUMNS)
 
     def _gram(self, x: Words, modulus: int, out: Words) -> None:
         """The two halves of the columns with themselves, and one with the other, which stands there twice."""

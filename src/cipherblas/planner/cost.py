@@ -99,7 +99,7 @@ class Rates:
         term: seconds that it does for each product of a sum.
         floats: of float64 GEMMs.
         modular: of exact GEMMs modulo a 40-bit prime.
-        binary: of GEMMs modulo 2^52, whose products are switched to a prime; None: not known, and never planned.
+        operands: of GEMMs modulo bytes, whose products are switched to primes; None: not known, and never planned.
         keyed: seconds per byte of key that the digits of a ciphertext are multiplied by, gathered as a rotation has
             them, beyond what reading it and as many multiply-adds take; negative where keys that many rotations share
             are nearer than memory.
@@ -127,7 +127,7 @@ class Rates:
     modular: GemmRates
     keyed: float = 0.0
     switched: float = 0.0
-    binary: GemmRates | None = None
+    operands: GemmRates | None = None
 
     def seconds(self, counts: Counts, n: int, threads: int = 1) -> float:
         """Predicted seconds of `counts` in a ring of degree `n`.
@@ -145,9 +145,9 @@ class Rates:
         streamed += (counts.plain_bytes_read + counts.ciphertext_bytes) * self.stream
         matrices = self.floats.seconds(counts.float_macs, counts.float_inputs, counts.float_outputs)
         matrices += self.modular.seconds(counts.modular_macs, counts.modular_inputs, counts.modular_outputs)
-        if counts.binary_macs:
-            binary = self.binary or GemmRates(math.inf, math.inf, math.inf)
-            matrices += binary.seconds(counts.binary_macs, counts.binary_inputs, counts.binary_outputs)
+        if counts.operand_macs:
+            operands = self.operands or GemmRates(math.inf, math.inf, math.inf)
+            matrices += operands.seconds(counts.operand_macs, counts.operand_inputs, counts.operand_outputs)
         matrices += counts.fresh_bytes * self.fresh
         calls = counts.hoistings + counts.relinearisations + counts.rescales + counts.moddowns + counts.adds
         calls += counts.sums

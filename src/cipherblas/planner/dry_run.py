@@ -25,7 +25,7 @@ from cipherblas.lang.results import results_of
 from cipherblas.planner.truncation import truncation_error
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy
-from cipherblas.rlwe.rings import Ring, moduli_at, row_ring
+from cipherblas.rlwe.rings import Ring, row_ring, words_at
 from cipherblas.rlwe.traffic import Traffic
 from cipherblas.runtime.executor import Choose, Executor, NodeFigures
 from cipherblas.runtime.inputs import SymbolicInputs
@@ -123,11 +123,11 @@ def degree_of(form: Form, ring: Ring) -> int:
 
 def sent(one: Input, ring: Ring) -> Traffic:
     """What a client sends for one use of an operand, and does for that."""
-    return one.form.upload(len(moduli_at(ring, one.limbs)), degree_of(one.form, ring), one.public_key)
+    return one.form.upload(words_at(ring, one.limbs), degree_of(one.form, ring), one.public_key)
 
 
 def _resident(one: Input, ring: Ring) -> tuple[int, int]:
-    return one.form.resident_bytes(len(moduli_at(ring, one.limbs)), degree_of(one.form, ring), one.public_key)
+    return one.form.resident_bytes(words_at(ring, one.limbs), degree_of(one.form, ring), one.public_key)
 
 
 class TooSlowError(CipherblasError):

@@ -307,8 +307,9 @@ def _operand_moduli(plan: Plan) -> list[tuple[str, str]]:
     moduli = plan.parameters.operand_moduli
     if moduli is None:
         return []
-    bits, factors = math.log2(math.prod(moduli)), " · ".join(("2^52", *map(str, moduli[1:])))
-    return [("operand modulus", f"{factors} ({bits:.1f} bits), of which products are switched to Q")]
+    bits, last = math.log2(math.prod(moduli)), f" … {moduli[-1]}" if len(moduli) > 1 else ""
+    factors = f"{len(moduli)} of a byte ({moduli[0]}{last}), {bits:.1f} bits"
+    return [("operand modulus", f"{factors}, of which products are switched to Q")]
 
 
 def _rows(plan: Plan) -> list[tuple[str, str]]:
@@ -331,11 +332,12 @@ def _work(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _work_of_rows(counts: Counts) -> list[tuple[str, str]]:
-    exact = counts.modular_macs + counts.binary_macs
+    exact, short = counts.modular_macs, counts.operand_macs
     return [
         (
             "products",
-            f"{counts.float_macs:.3g} float64 and {exact:.3g} exact multiply-adds in GEMMs",
+            f"{counts.float_macs:.3g} float64 and {exact:.3g} exact multiply-adds in GEMMs"
+            + f", {short:.3g} of bytes" * (short > 0),
         ),
         (
             "key switches",

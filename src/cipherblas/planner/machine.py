@@ -91,7 +91,7 @@ _MACHINE = schema.record(
                 "floats": _GEMM,
                 "modular": _GEMM,
             },
-            {"keyed": _KEYED, "switched": _DIFFERENCE, "binary": schema.either(schema.nothing, _GEMM)},
+            {"keyed": _KEYED, "switched": _DIFFERENCE, "operands": schema.either(schema.nothing, _GEMM)},
         ),
     },
     {"caches": schema.listed(_CACHE, 1, MOST_CACHES)},
@@ -213,7 +213,7 @@ class Machine(Rebuilt):
         rates["switching"] = tuple(SwitchRates(**one) for one in rates["switching"])
         rates["threads"] = ThreadRates(**rates["threads"])
         gemms = {
-            name: GemmRates(**rates[name]) for name in ("floats", "modular", "binary") if rates.get(name)
+            name: GemmRates(**rates[name]) for name in ("floats", "modular", "operands") if rates.get(name)
         }
         rates |= gemms
         caches = tuple(Cache(**one) for one in values.get("caches", ()))

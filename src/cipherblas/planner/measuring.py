@@ -21,7 +21,7 @@ from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto.files.format import hasher
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
 from cipherblas.crypto.keys.switching import SwitchingKey, key_shape
-from cipherblas.crypto.params import BINARY_MODULUS, make_parameters
+from cipherblas.crypto.params import OPERAND_MODULI, make_parameters
 from cipherblas.crypto.randomness import SEED_BYTES, Purpose, streams, ternary
 from cipherblas.crypto.randomness import uniform as random_residues
 from cipherblas.evaluators.slots.interface import Evaluator
@@ -134,7 +134,7 @@ def measured(rounds: int = ROUNDS, progress: Progress | None = None) -> Rates:
         term=max(0.0, found["books"] - found["book"]) / REPEATS / (BOOKED - 1),
         floats=_gemm_rates(found, "small"),
         modular=_gemm_rates(found, "modular"),
-        binary=_gemm_rates(found, "binary") if f"binary {DEEP}" in found else None,
+        operands=_gemm_rates(found, "operands", OPERANDS) if f"operands {DEEP}" in found else None,
         keyed=each_byte - stream,
         switched=each_residue,
     )
@@ -311,10 +311,11 @@ def _packed(slots: int) -> NDArray[np.complex128]:
 
 # A product is mostly input where its left factor is thin, mostly output where the sums are short.
 THIN, SHORT, DEEP = (1, 1024, 2048), (512, 1, 2048), (512, 1024, 1024)
+OPERANDS = 8  # moduli of operands that are measured together
 
 
 def _products() -> dict[str, Work]:
-    """All kinds of GEMM in each of these shapes; modulo 2^52 where there is a kernel for it."""
+    """All kinds of GEMM in each of these shapes; of operands where there are tiles of bytes."""
     prime = _core.primes_near(1 << 12, 2.0**40, 1)[0]
     context = _core.Context(1 << 12, [prime], [], 1)
 
@@ -329,18 +330,16 @@ def _products() -> dict[str, Work]:
         if kind == "modular":
             return lambda: _core.modular_gemm(left, right, prime, "auto", out[0])
 
-        def switched() -> None:
-            _core.modular_gemm(left, right, BINARY_MODULUS, "auto", out[0])
-            context.switch_operands(out, [BINARY_MODULUS])
+        ones = np.uint64((1 << 8 * OPERANDS) // 255)
+        x, y = (np.full((1, *shape), ones * np.uint64(77)) for shape in ((m, k), (k, n)))
+        return lambda: context.multiply_operands(x, y, list(OPERAND_MODULI[:OPERANDS]), 1)
 
-        return switched
-
-    kinds = ("small", "modular", *(["binary"] if "ifma" in _core.gemm_paths() else []))
+    kinds = ("small", "modular", *(["operands"] if "bytes" in _core.gemm_paths() else []))
     return {f"{kind} {shape}": product(shape, kind) for kind in kinds for shape in (THIN, SHORT, DEEP)}
 
 
-def _gemm_rates(found: Mapping[str, float], kind: str) -> GemmRates:
-    thin, short, deep = (found[f"{kind} {shape}"] for shape in (THIN, SHORT, DEEP))
+def _gemm_rates(found: Mapping[str, float], kind: str, moduli: int = 1) -> GemmRates:
+    thin, short, deep = (found[f"{kind} {shape}"] / moduli for shape in (THIN, SHORT, DEEP))
     each_input, each_output = thin / (THIN[1] * THIN[2]), short / (SHORT[0] * SHORT[2])
     m, k, n = DEEP
     rest = deep - k * (m + n) * each_input - m * n * each_output

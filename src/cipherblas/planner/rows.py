@@ -7,14 +7,15 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from cipherblas import _core
 from cipherblas.common.errors import LevelError, MismatchError, ParameterError, PrecisionError
 from cipherblas.common.limits import are_bytes
 from cipherblas.crypto.params import (
-    BINARY_MODULUS,
     MAX_PRIME_BITS,
+    OPERAND_LIMBS,
+    OPERAND_MODULI,
     SPECIAL_MARGIN_BITS,
     Parameters,
     make_parameters,
@@ -55,8 +56,7 @@ NARROWED_KEY_LIMBS = (1, 2)
 # as large at worst (`worst_error`), beside 8 to 100 times elsewhere.
 NARROWED_EXCESS = 2.0**-6
 LARGEST_BITS = MAX_PRIME_BITS - 0.1  # of a prime that is to be found, one or two of its size
-# Of operands of products of two secrets, so many of them as reach the precision.
-OPERAND_MODULI = (BINARY_MODULUS, 255, 253, 251)
+One = TypeVar("One")
 NOMINAL_SCALE_BITS = 20.0  # of parameters whose scales come from the modulus
 WORTH_KEYS = 1.1  # fewer keys are taken where they cost a tenth of the time at most,
 WORTH_KEYS_SERVER = 1.02  # and less where the server's time is asked to be least
@@ -153,6 +153,15 @@ class RowSize:
         )
 
 
+def _first(tried: Sequence[One], holds: Callable[[One], bool]) -> One:
+    """The first for which it holds, as it does for all that follow and for the last one."""
+    low, high = 0, len(tried) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(tried[middle]) else (middle + 1, high)
+    return tried[low]
+
+
 class RowStrategy(Strategy):
     """Matrices encrypted by rows or columns."""
 
@@ -237,13 +246,10 @@ class RowStrategy(Strategy):
                 return False
 
         def smallest(most: int) -> int | None:
-            low, high = MIN_MODULUS_BITS, most
-            if high < low or not reaches(RowSize(n, high, special)):
+            tried = range(MIN_MODULUS_BITS, most + 1)
+            if not tried or not reaches(RowSize(n, most, special)):
                 return None
-            while low < high:
-                middle = (low + high) // 2
-                low, high = (low, middle) if reaches(RowSize(n, middle, special)) else (middle + 1, high)
-            return low
+            return _first(tried, lambda bits: reaches(RowSize(n, bits, special)))
 
         allowed = self._allowed(n, special)
         limit = allowed - special
@@ -301,32 +307,38 @@ class RowStrategy(Strategy):
         self, n: int, reaches: Callable[[RowSize, float], bool], extra: int, usual: int | None
     ) -> list[RowSize]:
         """The smallest modulus of keys beside operands that have moduli of their own, as few as reach the precision:
-        products fill these, and what keys serve holds the result.
+        products fill these, and what keys serve, in as few limbs as can be, holds the result.
 
         Args:
             usual: bits of the modulus without. Where results may be shared the one of keys is no smaller, so that
                 what switches add is no larger either.
         """
-        if self.options.planned_for.rates.binary is None:
+        if self.options.planned_for.rates.operands is None:
             return []
         allowed = self._allowed(n, SPECIAL_BITS)
-        most = math.floor(min(LARGEST_BITS, allowed - SPECIAL_BITS - PRIME_SPREAD_BITS))
         exact = is_exact(self.expression)
         excess = 1.0 if exact or usual is not None else NARROWED_EXCESS
-        least = MIN_MODULUS_BITS if exact or usual is None else usual
-        for count in range(1, len(OPERAND_MODULI) + 1):
-            moduli = OPERAND_MODULI[:count]
-            if math.log2(math.prod(moduli)) > allowed:
-                break
-            largest = RowSize(n, most, SPECIAL_BITS, operand_moduli=moduli)
-            if not reaches(largest, excess):
+        least_of_keys = MIN_MODULUS_BITS if exact or usual is None else usual
+        sizes = itertools.accumulate(map(math.log2, OPERAND_MODULI))
+        counts = range(1, sum(size <= allowed for size in sizes) + 1)
+        free = allowed - PRIME_SPREAD_BITS
+
+        def size(bits: int, moduli: int) -> RowSize:
+            special = min(SPECIAL_BITS, free - bits)
+            return RowSize(n, bits, special, operand_moduli=OPERAND_MODULI[:moduli])
+
+        for limbs in range(1, OPERAND_LIMBS + 1):
+            # Beside one limb the special prime is as large as it can be, beside two as large as security leaves it.
+            each = free - SPECIAL_BITS if limbs == 1 else (free - SPECIAL_MARGIN_BITS) / (limbs + 1)
+            most = math.floor(limbs * min(each, LARGEST_BITS - PRIME_BITS))
+            least = max(least_of_keys, (limbs - 1) * math.ceil(MAX_PRIME_BITS - PRIME_BITS))
+            tried = [(most, number) for number in counts]
+            if most < MIN_MODULUS_BITS or not tried or not reaches(size(*tried[-1]), excess):
                 continue
-            low, high = min(least, most), most
-            while low < high:
-                middle = (low + high) // 2
-                size = replace(largest, bits=middle)
-                low, high = (low, middle) if reaches(size, excess) else (middle + 1, high)
-            return [replace(largest, bits=min(low + extra, most))]
+            _, moduli = _first(tried, lambda one: reaches(size(*one), excess))
+            tried = [(bits, moduli) for bits in range(min(least, most), most + 1)]
+            bits, moduli = _first(tried, lambda one: reaches(size(*one), excess))
+            return [size(min(bits + extra, most), moduli)]
         return []
 
     def _allowed(self, n: int, special: float) -> float:

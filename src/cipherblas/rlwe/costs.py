@@ -43,6 +43,12 @@ def gemm_bytes(m: int, k: int, width: int) -> int:
     return max(digits + tiles, packed) * WORD_BYTES
 
 
+def operand_gemm_bytes(m: int, k: int, width: int, moduli: int) -> int:
+    """The same modulo so many moduli of operands: packed bytes."""
+    lines = min(m, _core.OPERAND_ROWS) + min(width, _core.OPERAND_COLS) + 64  # of panels that are not full
+    return moduli * lines * (min(k, _core.OPERAND_DEPTH) + 4)
+
+
 def clear_gemm_bytes(m: int, k: int, width: int) -> int:
     """The same for clear integers, with them and the values that they are rounded from."""
     return gemm_bytes(m, k, width) + 2 * m * k * WORD_BYTES
@@ -289,18 +295,15 @@ class Costs:
         self._write(counts, limbs * m * width)
 
     def _operand_gemm(self, counts: Counts, m: int, k: int, width: int, moduli: int) -> None:
-        """The same modulo the moduli of operands: modulo 2^52, and one product of bytes for each other."""
-        short = moduli - 1
-        counts.binary_macs += m * k * width
-        counts.binary_inputs += k * (m + width)
-        counts.binary_outputs += m * width
-        counts.modular_macs += short * m * k * width // BYTE_MACS
-        counts.modular_inputs += short * k * (m + width)
-        counts.modular_outputs += short * m * width
-        self._write(counts, (moduli + 1) * m * width)  # and what it is switched to
+        """The same modulo the moduli of operands, of bytes, switched to all limbs."""
+        limbs = len(self._moduli)
+        counts.operand_macs += moduli * m * k * width
+        counts.operand_inputs += moduli * k * (m + width)
+        counts.operand_outputs += moduli * limbs * m * width
+        self._write(counts, limbs * m * width)
 
-    def operand_switch(self, counts: Counts, shape: tuple[int, int]) -> None:
-        """Products of operands that are switched to q_0, which their `binary_outputs` hold."""
+    def operand_switch(self, counts: Counts) -> None:
+        """Products of operands that are switched to Q, which their `operand_outputs` hold."""
         counts.rescales += 1
 
     def row_rescale(self, counts: Counts, shape: tuple[int, int], limbs: int) -> None:
@@ -320,7 +323,7 @@ class Costs:
         self.gram(counts, k, half, limbs)
         self.gram(counts, k, cols - half, limbs)
         self.secret_gemm(counts, half, k, cols - half, limbs)
-        self._write(counts, len(moduli_at(self._ring, limbs)) * half * (cols - half))
+        self._write(counts, min(limbs, len(self._moduli)) * half * (cols - half))
 
     def switches(self, counts: Counts, rows: int, limbs: int, keys: int, hoisted: int | None = None) -> None:
         """Switches of so many rows, whose coefficients go in and come out; each of the keys is read from memory once,

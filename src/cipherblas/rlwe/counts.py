@@ -44,9 +44,9 @@ class Counts:
         modular_macs: multiply-adds of exact GEMMs modulo a prime; which path the core takes is left to their rates.
         modular_inputs: entries of their factors.
         modular_outputs: entries of their products.
-        binary_macs: multiply-adds of GEMMs modulo 2^52, of operands of products of secrets.
-        binary_inputs: entries of their factors.
-        binary_outputs: entries of their products, which are switched to q_0.
+        operand_macs: multiply-adds of bytes, of operands of products of secrets, once for each of their moduli.
+        operand_inputs: bytes of their factors.
+        operand_outputs: bytes of their products, as often as there are limbs that these are switched to.
         transposes: ciphertext transposes of N rows each.
         row_switches: key switches of matrices encrypted by rows, those of transposes included.
         moved_bytes: bytes of such matrices that are read or written by transforms, copies and sums.
@@ -83,9 +83,9 @@ class Counts:
     modular_macs: int = 0
     modular_inputs: int = 0
     modular_outputs: int = 0
-    binary_macs: int = 0
-    binary_inputs: int = 0
-    binary_outputs: int = 0
+    operand_macs: int = 0
+    operand_inputs: int = 0
+    operand_outputs: int = 0
     transposes: int = 0
     row_switches: int = 0
     moved_bytes: int = 0

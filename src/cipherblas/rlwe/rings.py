@@ -9,6 +9,7 @@ from typing import Protocol
 
 from cipherblas.crypto.params import (
     ENCAPSULATION_MARGIN_BITS,
+    MODULI_OF_WORD,
     ROW_LIMBS,
     Parameters,
     descending,
@@ -53,7 +54,7 @@ class RingShape:
         key_limbs: keys are made for so many limbs at most; None: for all.
         row_degree: of a ring of their own for rows; None: they have none.
         digit_limbs: limbs of each digit from q_0 on; None: `alpha` each.
-        operand_moduli: of operands of products of two matrices by rows, instead of q_0; None: they have none.
+        operand_moduli: of operands of products of two matrices by rows, instead of Q; None: they have none.
     """
 
     n: int
@@ -100,6 +101,12 @@ def moduli_at(ring: Ring, limbs: int) -> Sequence[float]:
     if limbs == operand_level(ring) and ring.operand_moduli is not None:
         return ring.operand_moduli
     return ring.q[:limbs]
+
+
+def words_at(ring: Ring, limbs: int) -> int:
+    """Words of an entry of rows of so many limbs: one for each prime, or for eight residues of operands."""
+    moduli = len(moduli_at(ring, limbs))
+    return moduli if limbs != operand_level(ring) else -(-moduli // MODULI_OF_WORD)
 
 
 def encapsulating_shape(ring: Ring) -> RingShape:

@@ -26,7 +26,7 @@ from cipherblas.rlwe.matrices.encryption import (
     encrypt_shared_batch,
     encrypt_shared_rows,
 )
-from cipherblas.rlwe.rings import moduli_at
+from cipherblas.rlwe.rings import words_at
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.messages import (
     EncryptedOperand,
@@ -143,7 +143,7 @@ def _working_bytes(key: Key, inputs: Sequence[Input]) -> int:
     the digits of what is cut into them."""
     public = isinstance(key, PublicKey)
     degrees = [degree_of(one.form, key.params) for one in inputs]
-    counts = [len(moduli_at(key.params, one.limbs)) for one in inputs]
+    counts = [words_at(key.params, one.limbs) for one in inputs]
     kept = sum(
         one.form.upload(residues, n, public).upload_bytes
         for one, n, residues in zip(inputs, degrees, counts, strict=True)

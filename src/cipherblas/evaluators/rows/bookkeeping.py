@@ -21,7 +21,7 @@ from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy
 from cipherblas.rlwe.matrices.transposition import TransposePolicy, transpose_plan
 from cipherblas.rlwe.noise import TAIL, CoefficientNoise
-from cipherblas.rlwe.rings import Ring, moduli_at
+from cipherblas.rlwe.rings import Ring, moduli_at, words_at
 
 STEPS_PER_PRODUCT = 10  # of the budget of work
 KEYS_PER_STEP = 16
@@ -76,7 +76,7 @@ class RowsBookkeeper(ABC):
 
     @abstractmethod
     def _switched_product_data(self, part: Part, x: Rows) -> Any:
-        """A product of operands with moduli of their own, switched to q_0."""
+        """A product of operands with moduli of their own, switched to Q."""
 
     @abstractmethod
     def _switched_gram_data(self, x: Rows) -> tuple[Any, Any]:
@@ -173,7 +173,7 @@ class RowsBookkeeper(ABC):
 
     def nbytes(self, shape: tuple[int, int], limbs: int) -> int:
         """Bytes of an encryption."""
-        return len(moduli_at(self.params, limbs)) * shape[0] * (self.n + shape[1]) * WORD_BYTES
+        return words_at(self.params, limbs) * shape[0] * (self.n + shape[1]) * WORD_BYTES
 
     def make(
         self,

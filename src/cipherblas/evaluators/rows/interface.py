@@ -29,6 +29,7 @@ from cipherblas.rlwe.costs import (
     WORD_BYTES,
     clear_gemm_bytes,
     gemm_bytes,
+    operand_gemm_bytes,
     spread_bytes,
 )
 from cipherblas.rlwe.matrices.transposition import gathered_switches, transpose_plan
@@ -135,7 +136,7 @@ class RowsEvaluator(RowsBookkeeper):
 
     def part_product(self, part: Part, x: Rows) -> Rows:
         """part @ x modulo Q: two exact GEMMs per limb. The message fills the modulus, and no noise is added to it. Of
-        operands with moduli of their own it is switched to q_0: divided by what these are larger, and rounded."""
+        operands with moduli of their own it is switched to Q: divided by what these are larger, and rounded."""
         x = self.settled(x)
         self._check_length(x)
         m, k = part.shape
@@ -157,13 +158,13 @@ class RowsEvaluator(RowsBookkeeper):
         return result
 
     def _switched_rows(self, shape: tuple[int, int], x: Rows) -> Rows:
-        """A product of so many rows with x, switched from the moduli of operands to q_0."""
-        self.costs.operand_switch(self.counts, shape)
+        """A product of so many rows with x, switched from the moduli of operands to Q."""
+        self.costs.operand_switch(self.counts)
         kept = len(self.params.q)
         scale, noise = x.scale / self.dropped(x.limbs, kept), math.sqrt(self._variance.rounding())
         width = max(self.n, x.shape[1])
-        residues = len(moduli_at(self.params, x.limbs)) * shape[0] * width * WORD_BYTES
-        self.ledger.touch(gemm_bytes(shape[0], x.shape[0], width) + residues)
+        moduli = len(moduli_at(self.params, x.limbs))
+        self.ledger.touch(operand_gemm_bytes(shape[0], x.shape[0], width, moduli))
         return self.make(shape, kept, scale, math.inf, noise, 0.0, None)
 
     def gram_products(self, x: Rows) -> tuple[Rows, Rows]:

@@ -22,7 +22,7 @@ from cipherblas.rlwe.matrices.matrix import (
 from cipherblas.rlwe.matrices.rlwe import OperandRows, RlweColumns, RlweRows
 from cipherblas.rlwe.matrices.shared import SharedBatch, SharedRows
 from cipherblas.rlwe.matrices.uniform import expand
-from cipherblas.rlwe.rings import moduli_at, operand_level
+from cipherblas.rlwe.rings import moduli_at, operand_level, words_at
 
 Key = SecretKey | PublicKey
 
@@ -128,7 +128,7 @@ def decrypt(
     if isinstance(encrypted, OperandRows):
         raise DTypeError(
             "Rows modulo the moduli of operands are decrypted as products alone.",
-            expected="a product, switched to q_0",
+            expected="a product, switched to Q",
             got=type(encrypted).__name__,
         )
     encrypted.check_residues()
@@ -284,7 +284,7 @@ def _checked(
         )
     params = key.params
     limbs = params.limbs if limbs is None else limbs
-    kind.check_moduli(params, len(moduli_at(params, limbs)) if issubclass(kind, OperandRows) else limbs)
+    kind.check_moduli(params, words_at(params, limbs) if issubclass(kind, OperandRows) else limbs)
     given = np.asarray(matrix)
     if given.dtype.kind not in "fiub":
         raise DTypeError("A matrix must hold real numbers.", expected="real numbers", got=given.dtype)

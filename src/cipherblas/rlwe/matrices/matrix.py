@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cipherblas import _core
 from cipherblas.common.errors import (
     CipherblasError,
     DTypeError,
@@ -24,7 +25,7 @@ from cipherblas.common.pickles import Rebuilt
 from cipherblas.crypto import files, randomness
 from cipherblas.crypto.params import Parameters
 from cipherblas.rlwe.matrices.uniform import expand
-from cipherblas.rlwe.rings import moduli_at
+from cipherblas.rlwe.rings import moduli_at, operand_level
 
 MAX_DIMENSION = 1 << 31  # rows or columns: stream indices have 32 bits for a row
 
@@ -277,6 +278,17 @@ def _taken(part: Array, columns: NDArray[np.int64]) -> Array:
 
 def check_residues(params: Parameters, residues: Array, limbs: int) -> None:
     """Raise RangeError unless all residues of so many limbs, limb major, are below their moduli."""
+    if params.operand_moduli is not None and limbs == operand_level(params):
+        for number, word in enumerate(residues):
+            if word.size and not _core.are_operands(
+                np.ascontiguousarray(word), list(params.operand_moduli), number
+            ):
+                raise RangeError(
+                    f"A residue of an operand, in word {number}, is not below its modulus.",
+                    expected=f"bytes below {', '.join(map(str, params.operand_moduli))}",
+                    got="others",
+                )
+        return
     for number, (limb, modulus) in enumerate(zip(residues, moduli_at(params, limbs), strict=True)):
         largest = int(limb.max(initial=0))
         if largest >= modulus:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from cipherblas.common.errors import DTypeError, MismatchError, ParameterError, ShapeError
 from cipherblas.crypto.params import Parameters
 from cipherblas.rlwe.matrices.matrix import CoefficientMatrix, Matrix, bit_ceil, check_together
-from cipherblas.rlwe.rings import operand_level
+from cipherblas.rlwe.rings import operand_level, words_at
 
 
 def _check_length(params: Parameters, length: int, what: str) -> None:
@@ -51,19 +51,21 @@ class RlweRows(CoefficientMatrix):
 
 @dataclass(frozen=True, eq=False)
 class OperandRows(RlweRows):
-    """The same modulo the moduli of operands, one residue for each of `Parameters.operand_moduli`: only products of two
-    such matrices are computed, which are switched to q_0. Sums, multiples and fewer limbs there are none.
+    """The same modulo the moduli of operands: residue i of an entry is byte i % 8 of word i // 8.
+
+    Arrays are (words, rows, columns). There are only products of two such matrices, which are switched to Q: no sums,
+    multiples, or fewer limbs.
     """
 
     NAME: ClassVar[str] = "operand-rows"
 
     @classmethod
     def check_moduli(cls, params: Parameters, residues: int) -> None:
-        """Raise ParameterError unless the parameters have so many of them."""
-        moduli = params.operand_moduli or ()
-        if not moduli or residues != len(moduli):
+        """Raise ParameterError unless the parameters have so many words of them."""
+        words = words_at(params, operand_level(params)) if params.operand_moduli is not None else 0
+        if not words or residues != words:
             raise ParameterError(
-                "The parameters have not so many moduli of operands.", expected=len(moduli), got=residues
+                "The parameters have not so many moduli of operands.", expected=f"{words} words", got=residues
             )
 
     @classmethod
