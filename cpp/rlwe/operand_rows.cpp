@@ -54,18 +54,9 @@ class ByteMasks {
         k.intt(product, context_.table(prime_));
     }
 
-    // Takes the lowest field off a product.
-    std::int64_t next(std::int64_t& product) const {
-        const int unused = 64 - field_;
-        const auto field = static_cast<std::int64_t>(static_cast<std::uint64_t>(product) << unused) >> unused;
-        product = (product - field) >> field_;
-        return field;
-    }
-
-    std::int64_t centred(std::uint64_t x) const {
-        const std::uint64_t q = context_.modulus(prime_).q;
-        return static_cast<std::int64_t>(x) - (x > q / 2 ? static_cast<std::int64_t>(q) : 0);
-    }
+    // Bits of a field of a product, a signed number as the product is modulo the prime.
+    int field() const { return field_; }
+    std::uint64_t prime() const { return context_.modulus(prime_).q; }
 
   private:
     const Context& context_;
@@ -73,22 +64,30 @@ class ByteMasks {
     std::size_t together_;
 };
 
-// Remainders of signed words below 2^62: the quotient that is estimated is at most one too small.
+// Remainders of words below 2^62 in absolute value, less a field below 2^30, in three pieces of 21 bits: their sum is below
+// 2^31, so that its quotient is exact.
 class Divider {
   public:
     explicit Divider(std::uint64_t divisor)
         : divisor_(divisor),
-          reciprocal_(~std::uint64_t{0} / divisor),
-          lift_((std::uint64_t{1} << 62) / divisor * divisor + divisor) {}
-    std::uint64_t remainder(std::int64_t signed_x) const {
-        const std::uint64_t x = static_cast<std::uint64_t>(signed_x) + lift_;
-        const auto estimate = static_cast<std::uint64_t>((static_cast<u128>(x) * reciprocal_) >> 64);
-        const std::uint64_t rest = x - estimate * divisor_;
-        return rest >= divisor_ ? rest - divisor_ : rest;
+          second_((std::uint64_t{1} << kPiece) % divisor),
+          third_(second_ * second_ % divisor),
+          lift_(((std::uint64_t{1} << 30) / divisor) * divisor),
+          reciprocal_((std::uint64_t{1} << kShift) / divisor + 1) {}
+
+    std::uint64_t remainder(std::int64_t x, std::int64_t field) const {
+        constexpr std::uint64_t kMask = (std::uint64_t{1} << kPiece) - 1;
+        const auto word = static_cast<std::uint64_t>(x);
+        const auto top = static_cast<std::uint64_t>(x >> (2 * kPiece));
+        const std::uint64_t sum = (word & kMask) + (word >> kPiece & kMask) * second_ + top * third_ + lift_ -
+                                  static_cast<std::uint64_t>(field);
+        return sum - (sum * reciprocal_ >> kShift) * divisor_;
     }
 
   private:
-    std::uint64_t divisor_, reciprocal_, lift_;
+    static constexpr int kPiece = 21, kShift = 40;
+
+    std::uint64_t divisor_, second_, third_, lift_, reciprocal_;
 };
 
 // Fractions of W, rounded to multiples of 1 / Q, modulo each limb of Q, in their place.
@@ -244,10 +243,13 @@ void encrypt_operand_rows(const Context& context, const RowLayout& layout, const
     std::vector<Divider> dividers;
     for (std::size_t i = 0; i < moduli.count(); ++i) dividers.emplace_back(moduli[i]);
     const int threads = threads_for(layout.rows);
-    const Workspaces workspaces(threads, 1, n, width);
+    const Workspaces workspaces(threads, 2, n, width);
     const Segment segment = segment_of(layout, 0);
+    const std::uint64_t prime = masks.prime();
+    const int unused = 64 - masks.field();
     parallel_for(layout.rows, threads, [&](std::size_t row, int thread) {
         std::uint64_t* const product = workspaces.vector(thread, 0);
+        std::int64_t* const fields = reinterpret_cast<std::int64_t*>(workspaces.vector(thread, 1));
         std::int64_t* const values = workspaces.row(thread);
         const std::uint64_t* const random = noise_words + row * width;
         const double* const entries = messages.matrix + row * width;
@@ -264,10 +266,17 @@ void encrypt_operand_rows(const Context& context, const RowLayout& layout, const
                 masks.multiply(a + (word * layout.rows + row) * n, first, count, secrets, product);
                 gather(product, segment);
                 for (std::size_t j = 0; j < width; ++j) {
-                    std::int64_t fields = masks.centred(product[j]);
-                    for (std::size_t i = first; i < first + count; ++i) {
-                        const Divider& divider = dividers[word * kModuliOfWord + i];
-                        out[j] |= divider.remainder(values[j] - masks.next(fields)) << (8 * i);
+                    const std::uint64_t x = product[j];
+                    fields[j] = static_cast<std::int64_t>(x - (x > prime / 2 ? prime : 0));
+                }
+                for (std::size_t i = first; i < first + count; ++i) {
+                    const Divider divider = dividers[word * kModuliOfWord + i];
+                    for (std::size_t j = 0; j < width; ++j) {
+                        const auto field =
+                            static_cast<std::int64_t>(static_cast<std::uint64_t>(fields[j]) << unused) >>
+                            unused;
+                        fields[j] = (fields[j] - field) >> (64 - unused);
+                        out[j] |= divider.remainder(values[j], field) << (8 * i);
                     }
                 }
             }

@@ -24,6 +24,7 @@ MAX_LIMBS = 512  # far above the table's 3523 bits; bounds the work that a hosti
 # word; by how many bits a prime that holds their masks exceeds N; and how many limbs there can be beside them.
 OPERAND_MODULI = (255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193, 191)
 MODULI_OF_WORD, OPERAND_PRIME_BITS, OPERAND_LIMBS = 8, 10, 2
+MOST_OPERAND_MESSAGE = (1 << 61) - 1  # with its error it is one word
 MAX_ALPHA, MAX_SPECIAL_LIMBS = 64, 63  # of the kernels, which add up so many terms before they reduce
 
 # Bits by which P should exceed the largest digit: the key term of a key switch, about

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cipherblas.common.errors import CipherblasError
@@ -25,11 +25,15 @@ from cipherblas.lang.results import results_of
 from cipherblas.planner.truncation import truncation_error
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy
-from cipherblas.rlwe.rings import Ring, row_ring, words_at
+from cipherblas.rlwe.rings import Ring, operand_level, row_ring, words_at
 from cipherblas.rlwe.traffic import Traffic
 from cipherblas.runtime.executor import Choose, Executor, NodeFigures
 from cipherblas.runtime.inputs import SymbolicInputs
 from cipherblas.runtime.values import Choice, Decisions, Input, Output, Value
+
+# Of residues of operands with moduli of their own, in encryption: how many a transform does together, and how many
+# residues of primes are made in the time of one of theirs.
+BYTES_TOGETHER, RESIDUE_WORDS = 2, 6
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,18 @@ def degree_of(form: Form, ring: Ring) -> int:
 
 def sent(one: Input, ring: Ring) -> Traffic:
     """What a client sends for one use of an operand, and does for that."""
-    return one.form.upload(words_at(ring, one.limbs), degree_of(one.form, ring), one.public_key)
+    words = words_at(ring, one.limbs)
+    found = one.form.upload(words, degree_of(one.form, ring), one.public_key)
+    if one.limbs != operand_level(ring) or ring.operand_moduli is None:
+        return found
+    # Residues are made by themselves, two at a time by transforms, and drawn by two words for each of theirs.
+    moduli = len(ring.operand_moduli)
+    return replace(
+        found,
+        transforms=found.transforms // words * -(-moduli // BYTES_TOGETHER),
+        encrypted_words=found.encrypted_words // words * moduli * RESIDUE_WORDS,
+        seeded_words=2 * found.seeded_words,
+    )
 
 
 def _resident(one: Input, ring: Ring) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from cipherblas.common.errors import LevelError, MismatchError, ParameterError, 
 from cipherblas.common.limits import are_bytes
 from cipherblas.crypto.params import (
     MAX_PRIME_BITS,
+    MOST_OPERAND_MESSAGE,
     OPERAND_LIMBS,
     OPERAND_MODULI,
     SPECIAL_MARGIN_BITS,
@@ -320,7 +321,9 @@ class RowStrategy(Strategy):
         excess = 1.0 if exact or usual is not None else NARROWED_EXCESS
         least_of_keys = MIN_MODULUS_BITS if exact or usual is None else usual
         sizes = itertools.accumulate(map(math.log2, OPERAND_MODULI))
-        counts = range(1, sum(size <= allowed for size in sizes) + 1)
+        # The messages of two operands fill the modulus together.
+        largest = min(allowed, 2 * math.log2(MOST_OPERAND_MESSAGE))
+        counts = range(1, sum(size <= largest for size in sizes) + 1)
         free = allowed - PRIME_SPREAD_BITS
 
         def size(bits: int, moduli: int) -> RowSize:

@@ -12,6 +12,7 @@ from cipherblas.common.errors import DTypeError, MismatchError, RangeError, Shap
 from cipherblas.common.memory import Array, aligned_empty
 from cipherblas.crypto import randomness, security
 from cipherblas.crypto.keys import PublicKey, SecretKey
+from cipherblas.crypto.params import MOST_OPERAND_MESSAGE
 from cipherblas.rlwe import noise
 from cipherblas.rlwe.matrices.matrix import (
     CoefficientMatrix,
@@ -25,8 +26,6 @@ from cipherblas.rlwe.matrices.uniform import expand
 from cipherblas.rlwe.rings import moduli_at, operand_level, words_at
 
 Key = SecretKey | PublicKey
-
-MOST_OPERAND_MESSAGE = (1 << 61) - 1  # of operands modulo moduli of their own: with its error it is one word
 
 
 def encrypt_rows(key: Key, matrix: ArrayLike, scale: float, limbs: int | None = None) -> RlweRows:
