@@ -72,17 +72,13 @@ Words encrypt_rows_array(const Context& context, const AnyArray& secrets, const 
     return b.array();
 }
 
-gemm::OperandModuli operand_moduli(const std::vector<std::uint64_t>& moduli) {
-    return gemm::OperandModuli(moduli);  // throws unless they can be
-}
-
 Words encrypt_operand_rows_array(const Context& context, const AnyArray& secret, const AnyArray& a,
                                  const AnyArray& noise_words, const AnyArray& matrix, double scale,
                                  const std::vector<std::uint64_t>& moduli) {
     const Flat<double> messages(matrix, "matrix", {kAny, kAny});
     check_messages(messages, scale);
     const RowLayout layout = layout_of(context, messages.shape(0), messages.shape(1), false);
-    const gemm::OperandModuli checked = operand_moduli(moduli);
+    const gemm::OperandModuli checked(moduli);
     const Flat<std::uint64_t> masks(a, "a", {length(checked.words()), length(layout.rows), length(layout.n)});
     const Flat<std::uint64_t> words(noise_words, "noise_words", {length(layout.rows), length(layout.width)});
     const Secrets s(context, secret, 1, largest_prime(context) + 1);
@@ -105,7 +101,12 @@ class OperandWords {
             views_.push_back({argument_.origin() + static_cast<std::ptrdiff_t>(word) * argument_.stride(0),
                               gemm::Item::kResidue, argument_.shape(1), argument_.shape(2),
                               argument_.stride(1), argument_.stride(2)});
-            if (!moduli.all_below(word, views_.back())) {
+            bool good = false;
+            {
+                const nb::gil_scoped_release release;
+                good = moduli.all_below(word, views_.back());
+            }
+            if (!good) {
                 fail(what, "bytes below their moduli", "others in word " + std::to_string(word));
             }
         }
@@ -126,7 +127,7 @@ void check_switched_limbs(const Context& context, int limbs) {
 
 Words multiply_operands_array(const Context& context, const AnyArray& x, const AnyArray& y,
                               const std::vector<std::uint64_t>& moduli, int limbs) {
-    const gemm::OperandModuli checked = operand_moduli(moduli);
+    const gemm::OperandModuli checked(moduli);
     check_switched_limbs(context, limbs);
     const OperandWords left(x, "x", kAny, checked);
     const OperandWords right(y, "y", length(x.shape(2)), checked);
@@ -140,7 +141,7 @@ Words multiply_operands_array(const Context& context, const AnyArray& x, const A
 
 Words gram_operands_array(const Context& context, const AnyArray& x, const std::vector<std::uint64_t>& moduli,
                           int limbs, std::int64_t least) {
-    const gemm::OperandModuli checked = operand_moduli(moduli);
+    const gemm::OperandModuli checked(moduli);
     check_switched_limbs(context, limbs);
     const OperandWords operand(x, "x", kAny, checked);
     if (least < 1) fail("least", "at least 1", std::to_string(least));
@@ -155,7 +156,7 @@ Words gram_operands_array(const Context& context, const AnyArray& x, const std::
 
 Words uniform_operands_array(const AnyArray& random, const std::vector<std::uint64_t>& moduli,
                              std::size_t word) {
-    const gemm::OperandModuli checked = operand_moduli(moduli);
+    const gemm::OperandModuli checked(moduli);
     const Flat<std::uint64_t> words(random, "random", {kAny, 2});
     if (word >= checked.words()) {
         fail("word", "below " + std::to_string(checked.words()), std::to_string(word));
@@ -166,7 +167,7 @@ Words uniform_operands_array(const AnyArray& random, const std::vector<std::uint
 }
 
 bool are_operands(const AnyArray& words, const std::vector<std::uint64_t>& moduli, std::size_t word) {
-    const gemm::OperandModuli checked = operand_moduli(moduli);
+    const gemm::OperandModuli checked(moduli);
     const Flat<std::uint64_t> given(words, "words", {kAny, kAny});
     if (word >= checked.words()) {
         fail("word", "below " + std::to_string(checked.words()), std::to_string(word));
@@ -334,7 +335,7 @@ void bind_coefficient_rows(nb::class_<Context>& context) {
              "N). "
              "See encrypt_rows.")
         .def("multiply_operands", &multiply_operands_array, "x"_a, "y"_a, "moduli"_a, "limbs"_a,
-             "x y times Q over the product W of the moduli, rounded to within 9/16: words (words, m, k) and "
+             "x y times Q over the product W of the moduli, rounded: words (words, m, k) and "
              "(words, k, n) to\n"
              "residues (limbs, m, n) modulo the first limbs, Q their product, one or two.")
         .def("gram_operands", &gram_operands_array, "x"_a, "moduli"_a, "limbs"_a, "least"_a,

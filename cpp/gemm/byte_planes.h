@@ -69,11 +69,13 @@ class Quad {
 template <typename Byte, std::size_t WIDTH>
 void pack_words(const Planes<Byte, WIDTH>& planes, int first, int count, const MatrixView& block,
                 const std::uint8_t* moduli) {
-    constexpr std::size_t kPanels = 16;
+    constexpr std::size_t kPanels = 16, kPieces = 8;
     const std::size_t panels = ceil_div(block.cols, WIDTH), groups = ceil_div(panels, kPanels);
-    parallel_for(groups, threads_for_work(groups, block.rows * block.cols), [&](std::size_t group, int) {
-        const std::size_t begin = group * kPanels, end = std::min(begin + kPanels, panels);
-        for (std::size_t quad = 0; quad < planes.quads(); ++quad) {
+    const std::size_t piece = ceil_div(planes.quads(), kPieces), tasks = groups * kPieces;
+    parallel_for(tasks, threads_for_work(tasks, block.rows * block.cols), [&](std::size_t task, int) {
+        const std::size_t begin = task / kPieces * kPanels, end = std::min(begin + kPanels, panels);
+        const std::size_t start = task % kPieces * piece, stop = std::min(start + piece, planes.quads());
+        for (std::size_t quad = start; quad < stop; ++quad) {
             for (std::size_t panel = begin; panel < end; ++panel) {
                 const Quad<WIDTH> four(block, quad * kQuad, panel * WIDTH);
                 gemm_kernels().byte_pack(reinterpret_cast<std::uint8_t*>(planes.at(first, panel, quad)),

@@ -24,8 +24,8 @@ enum class Path {
 // What is available here: CPU, build, CIPHERBLAS_ISA, a registered BLAS.
 bool path_available(Path path);
 
-// c = a b mod q, or that added to c. All entries are residues; q is odd, 2 < q < 2^50. c overlaps neither a nor b. Throws std::invalid_argument for a path that is not
-// available, or kRounded.
+// c = a b mod q, or that added to c. All entries are residues; q is odd, 2 < q < 2^50. c overlaps neither a
+// nor b. Throws std::invalid_argument for a path that is not available, or kRounded.
 void modular_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, std::uint64_t q, Path path,
                   bool accumulate);
 

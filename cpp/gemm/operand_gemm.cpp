@@ -64,9 +64,6 @@ void by_definition(const std::vector<MatrixView>& a, const std::vector<MatrixVie
     });
 }
 
-using Left = Planes<std::int8_t, kByteRows>;
-using Right = Planes<std::uint8_t, kByteCols>;
-
 // The tiles of one panel of columns and some of rows. For each modulus a piece of that panel stays in the nearest cache
 // while the panels of rows pass by.
 class Tiles {

@@ -300,8 +300,8 @@ class Engine(Protocol):
         ...
 
     def multiply_operands(self, x: Matrix, y: Matrix) -> Matrix:
-        """x @ y modulo the moduli of operands, switched to all limbs of Q: times Q over their product W, rounded to
-        within 9/16. The arguments have words of residues, as `OperandRows` does.
+        """x @ y modulo the moduli of operands, switched to all limbs of Q: times Q over their product W, rounded
+        (`evaluators.rows.bookkeeping`, switch_rounding). The arguments have words of residues, as `OperandRows` does.
 
         Every engine has the same result: residues modulo p of sums of `_core.OPERAND_DEPTH` products, centred, count as
         many times the fraction of W that a residue of 1 stands for, rounded to a multiple of 2^-64 (2^-104 for two

@@ -311,8 +311,8 @@ class RowStrategy(Strategy):
         products fill these, and what keys serve, in as few limbs as can be, holds the result.
 
         Args:
-            usual: bits of the modulus without. Where results may be shared the one of keys is no smaller, so that
-                what switches add is no larger either.
+            usual: bits of the modulus without. Where results may be shared the one of keys is no smaller, as far
+                as its limbs hold so many, so that what switches add is no larger either.
         """
         if self.options.planned_for.rates.operands is None:
             return []
@@ -334,9 +334,10 @@ class RowStrategy(Strategy):
             # Beside one limb the special prime is as large as it can be, beside two as large as security leaves it.
             each = free - SPECIAL_BITS if limbs == 1 else (free - SPECIAL_MARGIN_BITS) / (limbs + 1)
             most = math.floor(limbs * min(each, LARGEST_BITS - PRIME_BITS))
-            least = max(least_of_keys, (limbs - 1) * math.ceil(MAX_PRIME_BITS - PRIME_BITS))
+            fewer = (limbs - 1) * math.ceil(MAX_PRIME_BITS - PRIME_BITS)  # that so few limbs do not take
+            least = max(least_of_keys, fewer)
             tried = [(most, number) for number in counts]
-            if most < MIN_MODULUS_BITS or not tried or not reaches(size(*tried[-1]), excess):
+            if most < max(MIN_MODULUS_BITS, fewer) or not tried or not reaches(size(*tried[-1]), excess):
                 continue
             _, moduli = _first(tried, lambda one: reaches(size(*one), excess))
             tried = [(bits, moduli) for bits in range(min(least, most), most + 1)]

@@ -106,7 +106,8 @@ def moduli_at(ring: Ring, limbs: int) -> Sequence[float]:
 def words_at(ring: Ring, limbs: int) -> int:
     """Words of an entry of rows of so many limbs: one for each prime, or for eight residues of operands."""
     moduli = len(moduli_at(ring, limbs))
-    return moduli if limbs != operand_level(ring) else -(-moduli // MODULI_OF_WORD)
+    of_operands = limbs == operand_level(ring) and ring.operand_moduli is not None
+    return -(-moduli // MODULI_OF_WORD) if of_operands else moduli
 
 
 def encapsulating_shape(ring: Ring) -> RingShape:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cipherblas import _core
 from cipherblas.common.errors import LevelError, MissingKeyError
 from cipherblas.common.work import Work
 from cipherblas.crypto.keys.numbers import describe_galois
@@ -161,6 +162,14 @@ class RowsBookkeeper(ABC):
         return math.prod(map(float, moduli_at(self.params, limbs))) / math.prod(
             map(float, self.params.q[:kept])
         )
+
+    def switch_rounding(self, x: Encryption) -> float:
+        """By how much more than 1/2, relative, a product with operands x is off that is switched to Q: the weights of
+        fractions are rounded, which counts for each modulus and sum of `OPERAND_DEPTH` products."""
+        kept = self.params.q
+        unit = 2.0 ** (64 if len(kept) == 1 else 104)
+        weights = 64 * len(moduli_at(self.params, x.limbs)) * -(-x.shape[0] // _core.OPERAND_DEPTH)
+        return 1 + 2 * weights * math.prod(map(float, kept)) / unit
 
     def check_switched(self, x: Encryption, what: str) -> None:
         """Raise LevelError for operands with moduli of their own."""

@@ -161,7 +161,8 @@ class RowsEvaluator(RowsBookkeeper):
         """A product of so many rows with x, switched from the moduli of operands to Q."""
         self.costs.operand_switch(self.counts)
         kept = len(self.params.q)
-        scale, noise = x.scale / self.dropped(x.limbs, kept), math.sqrt(self._variance.rounding())
+        scale = x.scale / self.dropped(x.limbs, kept)
+        noise = math.sqrt(self._variance.rounding()) * self.switch_rounding(x)
         width = max(self.n, x.shape[1])
         moduli = len(moduli_at(self.params, x.limbs))
         self.ledger.touch(operand_gemm_bytes(shape[0], x.shape[0], width, moduli))

@@ -159,8 +159,8 @@ class RowsWorstCase(RowsEvaluator):
 
     def _switched_product_data(self, part: Part, x: Rows) -> WorstRows:
         product, dropped = self._part_product_data(part, x), self.dropped(x.limbs, len(self.params.q))
-        # Rounded to within 9/16 instead of 1/2.
-        return WorstRows(math.inf, 9 / 8 * self._worst.rounding(), product.product / dropped)
+        error = self._worst.rounding() * self.switch_rounding(x)
+        return WorstRows(math.inf, error, product.product / dropped)
 
     def _switched_gram_data(self, x: Rows) -> tuple[WorstRows, WorstRows]:
         found = self._switched_product_data(self.parts(x)[0], x)
