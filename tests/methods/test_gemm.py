@@ -171,6 +171,17 @@ def test_operands_with_moduli_of_their_own_are_for_products_alone() -> None:
             operation()
 
 
+@pytest.mark.parametrize("bits", [(50.0,), (45.0, 45.0), (50.0, 50.0)])
+def test_rounded_weights_count_for_each_sum(bits: tuple[float, ...]) -> None:
+    """64 units for each modulus and 4096 products, of 2^-64 or, with two limbs, 2^-104 of Q: beside a half."""
+    own = RingShape.from_bits(N, bits, [50.0], 1, 20.0, operand_moduli=(255.0,) * 16)
+    ev = RowsSymbolic(own)
+    for k, sums in ((1, 1), (4096, 1), (4097, 2), (1 << 16, 16)):
+        x = ev.fresh(None, (k, N), bound=1.0, scale=2.0**10, limbs=len(bits) + 1)
+        units = 64 * 16 * sums * 2.0 ** (sum(bits) - (64 if len(bits) == 1 else 104))
+        assert ev.switch_rounding(x) == pytest.approx(1 + units / 0.5)
+
+
 def test_errors_of_two_operands_are_independent() -> None:
     """Which those of one, on both sides, are not; of computed values it is not known."""
     ev = RowsSymbolic(ring())

@@ -188,6 +188,24 @@ def test_real_parameters() -> None:
     assert cb.compile(lambda a, b: a @ b, exact, **options).plan.parameters.operand_moduli is not None
 
 
+@pytest.mark.parametrize(("n", "security"), [(4096, 192), (4096, 256), (8192, 128), (8192, 256)])
+def test_plans_of_any_security_have_primes(n: int, security: int) -> None:
+    """Two limbs only where they hold more than one; P is never smaller than a digit."""
+    operands = {"a": S(20, 30), "b": S(30, 10)}
+    options: dict[str, Any] = {"form": "rows", "security": security, "ring_degree": n, "machine": MACHINE}
+    found = 0
+    for precision in (0.3, 0.1, 1e-2, 1e-3, 1e-7, 1e-9, 1e-13):
+        try:
+            plan = cb.compile(lambda a, b: a @ b, operands, **options, precision=precision).plan
+        except cb.PrecisionError:
+            continue
+        found += 1
+        params = plan.parameters
+        assert params.log_p >= params.log_q / params.limbs - 0.5
+        assert plan.error <= precision * 30
+    assert found >= 2
+
+
 def test_errors_of_results_that_are_shared() -> None:
     """At worst no more times as large as without moduli of operands."""
     own, other = (
