@@ -11,6 +11,7 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.crypto.keys import FreshCiphertext
+from cipherblas.planner.dry_run import RESIDUE_WORDS
 from cipherblas.planner.cost import SwitchRates, ThreadRates
 from cipherblas.planner.explain import bit_rate
 from cipherblas.planner.stages import DEFAULT_LINK, Stages, predicted
@@ -88,8 +89,10 @@ def test_traffic_is_what_is_sent(name: str) -> None:
     n = plan.parameters.n
     traffic = run.traffic(plan.parameters)
     if plan.form == "rows":
-        assert traffic.seeded_words == sum(rows.a.size for rows in sent)
-        assert traffic.encrypted_words == sum(rows.b.size for rows in sent)
+        moduli = len(plan.parameters.operand_moduli or ())  # two random words for each word of their residues
+        assert traffic.seeded_words == sum(rows.a.size for rows in sent) * (2 if moduli else 1)
+        each = moduli * RESIDUE_WORDS // sent[0].b.shape[0] if moduli else 1
+        assert traffic.encrypted_words == sum(rows.b.size for rows in sent) * each
         assert traffic.noise_words == sum(rows.shape[0] * rows.shape[1] for rows in sent)
     else:
         assert all(isinstance(ct, FreshCiphertext) for ct in sent)
