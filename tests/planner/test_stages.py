@@ -11,8 +11,8 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.crypto.keys import FreshCiphertext
-from cipherblas.planner.dry_run import RESIDUE_WORDS
 from cipherblas.planner.cost import SwitchRates, ThreadRates
+from cipherblas.planner.dry_run import RESIDUE_WORDS
 from cipherblas.planner.explain import bit_rate
 from cipherblas.planner.stages import DEFAULT_LINK, Stages, predicted
 from cipherblas.rlwe.counts import Counts
