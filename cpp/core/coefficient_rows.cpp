@@ -119,7 +119,7 @@ class OperandWords {
 };
 
 void check_switched_limbs(const Context& context, int limbs) {
-    const int most = std::min(context.num_q(), static_cast<int>(gemm::kMostFractions));
+    const int most = most_switched_limbs(context);
     if (limbs < 1 || limbs > most) {
         fail("limbs", "1 to " + std::to_string(most), std::to_string(limbs));
     }

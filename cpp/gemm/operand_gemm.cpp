@@ -177,9 +177,7 @@ void operand_gemm(const std::vector<MatrixView>& a, const std::vector<MatrixView
     if (rows == 0 || cols == 0 || depth == 0) return;
     if (gemm_kernels().byte_sums == nullptr) return by_definition(a, b, moduli, weights, c);
     std::vector<MatrixView> transposed;
-    for (const MatrixView& x : a) {
-        transposed.push_back({x.data, x.item, x.cols, x.rows, x.col_stride, x.row_stride});
-    }
+    for (const MatrixView& x : a) transposed.push_back(x.transposed());
     const int planes = static_cast<int>(moduli.count());
     const std::size_t most_depth = std::min(depth, kOperandDepth);
     Left left(planes, std::min(rows, kOperandRows), most_depth);

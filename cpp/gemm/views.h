@@ -27,6 +27,7 @@ struct MatrixView {
             static_cast<std::ptrdiff_t>(row) * row_stride + static_cast<std::ptrdiff_t>(col) * col_stride;
         return static_cast<const char*>(data) + offset * static_cast<std::ptrdiff_t>(item_bytes(item));
     }
+    MatrixView transposed() const { return {data, item, cols, rows, col_stride, row_stride}; }
     // Rows and columns from (row, col) on, at most so many; empty where that lies outside.
     MatrixView block(std::size_t row, std::size_t col, std::size_t row_count, std::size_t col_count) const {
         MatrixView result = *this;

@@ -94,7 +94,7 @@ class Divider {
 class FractionSwitch {
   public:
     FractionSwitch(const Context& context, int limbs) : context_(context), limbs_(limbs) {
-        const int most = std::min(context.num_q(), static_cast<int>(gemm::kMostFractions));
+        const int most = most_switched_limbs(context);
         if (limbs < 1 || limbs > most) {
             throw std::invalid_argument("limbs: expected 1 to " + std::to_string(most) + ", got " +
                                         std::to_string(limbs));
@@ -177,9 +177,7 @@ std::vector<VIEW> blocks(const std::vector<VIEW>& views, std::size_t row, std::s
 
 std::vector<MatrixView> transposed(const std::vector<MatrixView>& views) {
     std::vector<MatrixView> found;
-    for (const MatrixView& view : views) {
-        found.push_back({view.data, view.item, view.cols, view.rows, view.col_stride, view.row_stride});
-    }
+    for (const MatrixView& view : views) found.push_back(view.transposed());
     return found;
 }
 
@@ -208,6 +206,10 @@ int largest_prime(const Context& context) {
         if (context.modulus(i).q > context.modulus(found).q) found = i;
     }
     return found;
+}
+
+int most_switched_limbs(const Context& context) {
+    return std::min(context.num_q(), static_cast<int>(gemm::kMostFractions));
 }
 
 void uniform_operands(const std::uint64_t* random, std::size_t count, const OperandModuli& moduli,

@@ -24,7 +24,10 @@ void encrypt_operand_rows(const Context& context, const RowLayout& layout, const
                           const RowMessages& messages, const gemm::OperandModuli& moduli, std::uint64_t* b);
 int largest_prime(const Context& context);
 
-// x y Q / W modulo Q, rounded, Q the product of the first limbs, at most kMostFractions of them: words of x
+// The most limbs of Q that products can be switched to.
+int most_switched_limbs(const Context& context);
+
+// x y Q / W modulo Q, rounded, Q the product of the first limbs, at most most_switched_limbs: words of x
 // and y as matrices. Off by no more than 1/2 and what the rounding of weights adds (gemm/operand_gemm.h): 2^-4 for 16 moduli,
 // sums of kOperandDepth products, and a prime below 2^50 or two of 90 bits. out: [limb][row][column].
 void multiply_operands(const Context& context, const std::vector<gemm::MatrixView>& x,

@@ -17,7 +17,7 @@ from cipherblas.crypto.params import OPERAND_MODULI, make_parameters
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.in_process import run_ranks
 from cipherblas.planner.explain import shown_nodes
-from cipherblas.rlwe.matrices import OperandRows, transpose_request
+from cipherblas.rlwe.matrices import OperandRows, encryption, transpose_request
 from cipherblas.rlwe.matrices.encryption import encrypt_operand_rows
 from tests.corpus.machine import MACHINE
 from tests.support.runs import Parties, listed, run_by_files, toy_rows, values_of
@@ -120,6 +120,14 @@ def test_programs(name: str) -> None:
             assert np.abs(one - want).max() <= (0 if one.dtype == np.int64 else result.error)
     assert parties.server.counts == program.plan.counts
     assert program.plan.counts.operand_macs > 0
+
+
+@pytest.mark.parametrize("together", [1, 7])
+def test_rows_that_are_encrypted_together(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = planned("as large as the ring")
+    words = -(-len(program.plan.parameters.operand_moduli or ()) // 8)
+    monkeypatch.setattr(encryption, "STRIP_WORDS", together * words * 64)
+    assert Parties(program).run(values_of(program)).error <= program.plan.error
 
 
 @pytest.mark.parametrize("name", OTHERS)

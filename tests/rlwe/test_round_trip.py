@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cipherblas.crypto.keys import generate_secret
 from cipherblas.crypto.params import make_parameters
 from cipherblas.rlwe import noise
-from cipherblas.rlwe.matrices import RlweColumns, RlweRows, SharedBatch, SharedRows
+from cipherblas.rlwe.matrices import RlweColumns, RlweRows, SharedBatch, SharedRows, encryption
 from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows
 from tests.support import format_samples as samples
 
@@ -62,6 +62,20 @@ def test_the_error_is_the_gaussian_of_the_sampler(name: str) -> None:
     assert abs(found.mean()) < 6 * noise.SIGMA / np.sqrt(found.size)
     independent = np.corrcoef(found.reshape(count, -1))[np.triu_indices(count, 1)]
     assert np.abs(independent).max() < 6 / np.sqrt(plain.size)
+
+
+@pytest.mark.parametrize("together", [1, 3, 4, 11, 12])
+@pytest.mark.parametrize("name", samples.ENCRYPT)
+def test_rows_that_are_encrypted_together(name: str, together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them, or some at a time: each has its own a part and errors of its own."""
+    secret, _ = samples.toy_keys(64, 2)
+    plain = np.tile(samples.matrix(1, (1, 64)), (11, 1))
+    monkeypatch.setattr(encryption, "STRIP_WORDS", together * 2 * 64 + 1)
+    encrypted = samples.ENCRYPT[name](secret, plain, samples.SCALE)
+    found = decrypt(secret, encrypted)
+    assert error(found, plain, samples.SCALE) <= noise.fresh_bound(secret.params)
+    assert len(np.unique(found, axis=0)) == len(plain)
+    assert len(np.unique(encrypted.a[0], axis=0)) == len(encrypted.a[0])
 
 
 @pytest.mark.parametrize("name", samples.ENCRYPT)

@@ -139,8 +139,11 @@ def _checked(program: PlannedProgram, key: Key, name: str, value: Any) -> Matrix
 
 
 def _working_bytes(key: Key, inputs: Sequence[Input]) -> int:
-    """Memory that encryption takes: all ciphertexts, and by rows once an a part or as much of secrets and noise, and
-    the digits of what is cut into them."""
+    """Memory that encryption takes.
+
+    All ciphertexts, and by rows the digits of what is cut into them; once an a part under a public key, or as much of
+    secrets and noise where all rows have one a part.
+    """
     public = isinstance(key, PublicKey)
     degrees = [degree_of(one.form, key.params) for one in inputs]
     counts = [words_at(key.params, one.limbs) for one in inputs]
@@ -149,7 +152,8 @@ def _working_bytes(key: Key, inputs: Sequence[Input]) -> int:
         for one, n, residues in zip(inputs, degrees, counts, strict=True)
     )
     by_rows = (
-        residues * one.form.shape[0] * n * 8 + math.prod(one.form.shape) * 24 * one.form.columns_by_bytes
+        residues * one.form.shape[0] * n * 8 * (public or one.form.shared)
+        + math.prod(one.form.shape) * 24 * one.form.columns_by_bytes
         for one, n, residues in zip(inputs, degrees, counts, strict=True)
         if isinstance(one.form, RowForm)
     )

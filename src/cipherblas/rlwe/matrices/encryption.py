@@ -27,6 +27,8 @@ from cipherblas.rlwe.rings import moduli_at, operand_level, words_at
 
 Key = SecretKey | PublicKey
 
+STRIP_WORDS = 1 << 20  # of an a part, for the rows that are encrypted together
+
 
 def encrypt_rows(key: Key, matrix: ArrayLike, scale: float, limbs: int | None = None) -> RlweRows:
     """Encrypt a matrix as RLWE rows.
@@ -52,18 +54,8 @@ def encrypt_rows(key: Key, matrix: ArrayLike, scale: float, limbs: int | None = 
 
 def encrypt_operand_rows(secret: SecretKey, matrix: ArrayLike, scale: float) -> OperandRows:
     """Encrypt a matrix as RLWE rows modulo the moduli of operands; see `encrypt_rows`. Only with the secret key."""
-    values, _ = _checked(_only_secret(secret), OperandRows, matrix, scale, operand_level(secret.params))
-    params = secret.params
-    rows, cols = values.shape
-    seed = randomness.fresh_seed()
-    a, words = expand(params, seed, operand_level(params), rows), _noise_words(rows, cols)
-    moduli = list(params.operand_moduli or ())
-    with secret.held_open():
-        b = params.context().encrypt_operand_rows(secret.ntt()[None], a, words, values, float(scale), moduli)
-    words.fill(0)
-    found = OperandRows(params, (rows, cols), scale, b, seed, secret.key_id)
-    security.check_lattice(found.lattice_dimension, params.log_qp, params.security)
-    return found
+    values, limbs = _checked(_only_secret(secret), OperandRows, matrix, scale, operand_level(secret.params))
+    return _encrypt_secret(secret, OperandRows, values, scale, limbs)
 
 
 def encrypt_columns(key: Key, matrix: ArrayLike, scale: float, limbs: int | None = None) -> RlweColumns:
@@ -226,19 +218,42 @@ def combined_secrets(secret: SecretKey, weights: NDArray[Any]) -> NDArray[np.int
     return combined
 
 
-def _encrypt_secret(secret: SecretKey, kind: type[Matrix], values: Array, scale: float, limbs: int) -> Matrix:
-    """Encrypt checked float64 values; the a part is that of a fresh public seed."""
-    params = secret.params
+def _encrypt_secret(
+    secret: SecretKey, kind: type[Matrix], values: NDArray[Any], scale: float, limbs: int
+) -> Matrix:
+    """Encrypt checked values; the a part is that of a fresh public seed.
+
+    Some rows are encrypted at a time, unless all have one a part: what they alone need stays in cache.
+    """
+    params, context = secret.params, secret.params.context()
     shape = values.shape[0], values.shape[1]
     seed = randomness.fresh_seed()
-    a = expand(params, seed, limbs, kind.a_rows(params, shape))
-    words = _noise_words(*shape)
+    moduli = list(params.operand_moduli or ()) if issubclass(kind, OperandRows) else None
     shared = issubclass(kind, SharedBatch)
+    words = words_at(params, limbs)
+    step = shape[0] if shared else max(1, STRIP_WORDS // (words * max(params.n, shape[1])))
+
+    def encrypted(secrets: Array, rows: slice) -> Array:
+        some = np.ascontiguousarray(values[rows], np.float64)
+        a = expand(params, seed, limbs, kind.a_rows(params, (len(some), shape[1])), first=rows.start)
+        noise_words = _noise_words(len(some), shape[1])
+        if moduli is None:
+            found = context.encrypt_rows(secrets, a, noise_words, some, float(scale), shared)
+        else:
+            found = context.encrypt_operand_rows(secrets, a, noise_words, some, float(scale), moduli)
+        noise_words.fill(0)
+        return np.asarray(found)
+
     with secret.held_open():
         secrets = secrets_of(secret, kind, shape, limbs)
-        b = params.context().encrypt_rows(secrets, a, words, values, float(scale), shared)
+        strips = [slice(start, start + step) for start in range(0, shape[0], step)]
+        if len(strips) == 1:
+            b = encrypted(secrets, strips[0])
+        else:
+            b = aligned_empty((words, *shape))
+            for rows in strips:
+                b[:, rows] = encrypted(secrets, rows)
         _forget(secret, secrets)
-    words.fill(0)
     matrix = kind(params, shape, scale, b, seed, secret.key_id)
     security.check_lattice(matrix.lattice_dimension, params.log_qp, params.security)
     return matrix
@@ -248,6 +263,7 @@ def _encrypt_public(key: PublicKey, values: Array, scale: float, limbs: int) -> 
     """The a and b parts of rows under a public key, uint64 (limbs, rows, N) and (limbs, rows, cols)."""
     n = key.params.n
     rows, cols = values.shape
+    values = np.ascontiguousarray(values, np.float64)
     ternary = randomness.streams(
         randomness.fresh_seed(), randomness.Purpose.EPHEMERAL, range(rows), n + n // 64 + 256, np.uint8
     )
@@ -273,8 +289,8 @@ def _only_secret(key: Any) -> SecretKey:
 
 def _checked(
     key: Key, kind: type[CoefficientMatrix], matrix: ArrayLike, scale: float, limbs: int | None
-) -> tuple[NDArray[np.float64], int]:
-    """The matrix as float64 and the number of limbs, once everything fits."""
+) -> tuple[NDArray[Any], int]:
+    """The matrix and the number of limbs, once everything fits."""
     if not isinstance(key, (SecretKey, PublicKey)):
         raise DTypeError(
             "A matrix is encrypted with a secret key or a public one.",
@@ -290,8 +306,7 @@ def _checked(
     if given.ndim != 2:
         raise ShapeError("A matrix must have two dimensions.", expected="two dimensions", got=given.shape)
     kind.check_shape(params, checked_shape((given.shape[0], given.shape[1])))
-    values: NDArray[np.float64] = np.ascontiguousarray(given, np.float64)
-    smallest, largest = float(values.min()), float(values.max())  # NaN passes through both
+    smallest, largest = float(given.min()), float(given.max())  # NaN passes through both
     if not (math.isfinite(smallest) and math.isfinite(largest)):
         raise RangeError(
             "A matrix must hold finite numbers.", expected="finite entries", got="NaN or infinity"
@@ -307,4 +322,4 @@ def _checked(
             expected=f"scale · |entry| up to 2^{math.log2(max(room, 1)):.2f}",
             got=f"{message:g}",
         )
-    return values, limbs
+    return given, limbs

@@ -13,13 +13,20 @@ from cipherblas.rlwe.rings import words_at
 
 
 def expand(
-    params: Parameters, seed: bytes, limbs: int, rows: int, columns: NDArray[np.int64] | None = None
+    params: Parameters,
+    seed: bytes,
+    limbs: int,
+    rows: int,
+    columns: NDArray[np.int64] | None = None,
+    first: int = 0,
 ) -> Array:
     """The a part of a seed: row i of limb l is stream l·2^32 + i, modulo q_l; of operands, of word l of their residues.
 
     Args:
         limbs: of the matrix; `operand_level` for the moduli of operands.
+        rows: how many.
         columns: of the N that are kept, if not all.
+        first: of the rows.
 
     Returns:
         uint64 (limbs, rows, N or fewer), each limb below its modulus; of operands (words, rows, N or fewer).
@@ -39,7 +46,7 @@ def expand(
 
     words = aligned_empty((1, params.n + spare))
     for limb, row in np.ndindex(count, rows):  # one after the other: see `randomness.streams`
-        randomness.keystream(seed, randomness.Purpose.MATRIX_UNIFORM, limb << 32 | row, words)
+        randomness.keystream(seed, randomness.Purpose.MATRIX_UNIFORM, limb << 32 | first + row, words)
         if of_operands:
             drawn = np.asarray(_core.uniform_operands(words.reshape(params.n, 2), moduli, limb))
         else:
