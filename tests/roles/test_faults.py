@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -158,3 +159,20 @@ def test_operands_that_do_not_belong(program: cb.Program, client: cb.Client, ser
     for stranger in (other.client(), program.client()):
         with pytest.raises(cb.MismatchError):
             stranger.decrypt(result)
+
+
+def test_operands_that_stay_in_their_files(
+    program: cb.Program, client: cb.Client, server: cb.Server, tmp_path: Path
+) -> None:
+    """They are read by each run, and damage is found by it."""
+    for name, operand in client.encrypt({"a": ONES, "b": ONES}).items():
+        operand.save(tmp_path / name)
+    sent = {name: cb.EncryptedOperand.load(tmp_path / name, lazy=True) for name in "ab"}
+    for _ in range(2):
+        assert np.abs(client.decrypt(server.run(sent)) - 4).max() <= program.plan.error
+    data = bytearray((tmp_path / "a").read_bytes())
+    data[-100] ^= 1
+    (tmp_path / "damaged").write_bytes(data)
+    sent["a"] = cb.EncryptedOperand.load(tmp_path / "damaged", lazy=True)
+    with pytest.raises(cb.FormatError):
+        server.run(sent)

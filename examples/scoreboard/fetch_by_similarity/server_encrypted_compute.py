@@ -22,7 +22,7 @@ start = began = time.perf_counter()
 server = stage.program().server(cb.EvaluationKeys.load(stage.keys))
 start = done("Loading keys", start)
 names = ["db"] if stage.count_only else ["db", "payloads"]
-operands = {name: cb.EncryptedOperand.load(stage.uploads / name) for name in names}
+operands = {name: cb.EncryptedOperand.load(stage.uploads / name, lazy=True) for name in names}
 operands["query"] = cb.EncryptedOperand.load(stage.query)
 start = done("Loading ciphertexts", start)
 result = server.run(operands)

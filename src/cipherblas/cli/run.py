@@ -140,7 +140,7 @@ def run(
             with display.progress(f"reading {name}") as progress:
                 if declared.secret:
                     operands[name] = EncryptedOperand.load(
-                        path, security=security, insecure=insecure, lazy=not alone, progress=progress
+                        path, security=security, insecure=insecure, lazy=True, progress=progress
                     )
                 else:
                     operands[name] = load_array(path, (len(declared.shape),))

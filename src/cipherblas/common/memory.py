@@ -57,6 +57,22 @@ def aligned(array: Array) -> Array:
     return copy
 
 
+def stacked(parts: Sequence[Array]) -> Array:
+    """`np.stack(parts)`, at least one; no copy where they lie one after the other in one block."""
+    first = parts[0]
+    start, size = first.ctypes.data, first.nbytes
+    in_order = first.base is not None and all(
+        part.base is first.base
+        and (part.shape, part.dtype) == (first.shape, first.dtype)
+        and part.flags.c_contiguous
+        and part.ctypes.data == start + number * size
+        for number, part in enumerate(parts)
+    )
+    if not in_order:
+        return np.stack(parts)
+    return np.lib.stride_tricks.as_strided(first, (len(parts), *first.shape), (size, *first.strides))
+
+
 def reserve(descriptor: int, start: int, length: int) -> None:
     """Lengthen a file by blocks that are there: writing to a mapped hole on a full disk would end the process."""
     if hasattr(os, "posix_fallocate"):

@@ -14,6 +14,7 @@ from cipherblas import _core
 from cipherblas.common.arrays import finite_array
 from cipherblas.common.errors import DTypeError, MismatchError
 from cipherblas.common.limits import check_available, check_bound, check_whole, encoded
+from cipherblas.common.memory import Array, aligned_empty
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto import randomness
 from cipherblas.crypto.keys import FreshCiphertext, PublicKey, SecretKey, encrypt
@@ -181,19 +182,24 @@ def _encrypt_slots(
 ) -> tuple[FreshCiphertext, ...]:
     context, layout = key.params.context(), form.layout
     cells = [(i, j) for i in range(form.grid[0]) for j in range(form.grid[1])]
+    sent = (wanted.limbs, key.params.n) if isinstance(key, SecretKey) else (2, wanted.limbs, key.params.n)
+    room = aligned_empty(
+        (len(cells), layout.ciphertexts, *sent)
+    )  # as a file has them: it is written from there
 
     def encrypt_vector(vector: NDArray[Any]) -> FreshCiphertext:
         slots = np.asarray(vector, dtype=np.complex128)
         coefficients = encoded(context, slots, wanted.encoding_scale, randomness.fresh_dither())
         return encrypt(key, coefficients, wanted.limbs)
 
-    def encrypt_block(cell: tuple[int, int]) -> list[FreshCiphertext]:
-        return [encrypt_vector(v) for v in layout.pack(block_of(matrix, layout.rows, layout.cols, *cell))]
+    def encrypt_block(cell: tuple[int, int], places: Array) -> list[FreshCiphertext]:
+        vectors = layout.pack(block_of(matrix, layout.rows, layout.cols, *cell))
+        return [encrypt_vector(one).moved(place) for one, place in zip(vectors, places, strict=True)]
 
     found: list[FreshCiphertext] = []
     with ThreadPoolExecutor(max_workers=max(1, _core.threads())) as pool:
         mapped = pool.map if key.params.n >= THREADED_DEGREE else map
-        for block in mapped(encrypt_block, cells):
+        for block in mapped(encrypt_block, cells, room):
             found.extend(block)
             steps.tick(len(block))
     return tuple(found)

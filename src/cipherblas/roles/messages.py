@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cipherblas.common import schema
 from cipherblas.common.errors import CipherblasError, FormatError, MismatchError, ShapeError, capitalized
 from cipherblas.common.limits import check_name
-from cipherblas.common.memory import bytes_of
+from cipherblas.common.memory import bytes_of, stacked
 from cipherblas.common.pickles import Rebuilt
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto import files
@@ -166,8 +166,9 @@ class EncryptedOperand(Rebuilt):
 
         Args:
             path: the file.
-            lazy: leave ciphertexts in the file, which stays open, until they are used: one of several ranks then reads
-                its own blocks or columns alone. Where the file has no digests of them, all are read.
+            lazy: leave ciphertexts in the file, which stays open, until they are used: a run reads each as it begins,
+                which takes less time and memory than to read all before, and one of several ranks its own blocks or
+                columns alone. Damage is then found by the run. Where the file has no digests of them, all are read.
             security: bits that its parameters must have: 128, 192 or 256.
             insecure: accept less; below 128 bits with a warning.
             progress: called as progress(done, total), counted in bytes.
@@ -247,7 +248,7 @@ def _feed_tensors(index: int, feed: Sequence[FreshCiphertext | EncryptedRows]) -
         tensors[seed_name(index)] = np.stack(seeds)
     plain = [ct.data for ct in feed if isinstance(ct, FreshCiphertext)]
     if plain:
-        tensors[data_name(index)] = np.stack(plain)
+        tensors[data_name(index)] = stacked(plain)
     for piece, ct in enumerate(feed):
         if not isinstance(ct, FreshCiphertext):
             tensors[columns_name(index, piece)] = by_columns(ct.b)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
@@ -61,6 +61,11 @@ class FreshCiphertext(Rebuilt):
     def data_digest(self) -> str:
         """Of the data, as files have it."""
         return files.part_digests(self.data[None])[0]
+
+    def moved(self, into: Array) -> FreshCiphertext:
+        """The same with its data in another array."""
+        into[...] = self.data
+        return replace(self, data=into)
 
     def expand(self, into: Array | None = None) -> Array:
         """The ciphertext (b, a), uint64 (2, limbs, N), in NTT form.
