@@ -183,9 +183,8 @@ def _encrypt_slots(
     context, layout = key.params.context(), form.layout
     cells = [(i, j) for i in range(form.grid[0]) for j in range(form.grid[1])]
     sent = (wanted.limbs, key.params.n) if isinstance(key, SecretKey) else (2, wanted.limbs, key.params.n)
-    room = aligned_empty(
-        (len(cells), layout.ciphertexts, *sent)
-    )  # as a file has them: it is written from there
+    # In the order in which a file has them: it is written from there.
+    room = aligned_empty((len(cells), layout.ciphertexts, *sent))
 
     def encrypt_vector(vector: NDArray[Any]) -> FreshCiphertext:
         slots = np.asarray(vector, dtype=np.complex128)
