@@ -52,6 +52,17 @@ def test_round_trip(toy_secret: SecretKey, toy_public: PublicKey, seed: int, lim
     assert abs(errors(toy_secret, public.expand(), message)).max() <= bound
 
 
+def test_where_what_is_sent_goes(toy_secret: SecretKey, toy_public: PublicKey) -> None:
+    for key, shape in ((toy_secret, (2, N)), (toy_public, (2, 2, N))):
+        room = np.zeros((3, *shape), np.uint64)
+        fresh = keys.encrypt(key, ZERO, 2, room[1])
+        assert np.shares_memory(fresh.data, room) and not room[0].any() and not room[2].any()
+        assert abs(errors(toy_secret, fresh.expand(), ZERO)).max() <= 8 * SIGMA * math.sqrt(4 * N / 3 + 1)
+        for wrong in (room, room[1].astype(np.float64), np.zeros((1, *shape), np.uint64)):
+            with pytest.raises((ShapeError, DTypeError)):
+                keys.encrypt(key, ZERO, 2, wrong)
+
+
 def test_noise_of_fresh_ciphertexts(toy_secret: SecretKey, toy_public: PublicKey) -> None:
     count = 50
     symmetric = np.stack(

@@ -10,6 +10,7 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.common import limits
+from cipherblas.common.memory import stacked
 from cipherblas.crypto.keys import KeyRequest, generate_secret, make_evaluation_keys
 
 S, P = cb.secret, cb.public
@@ -166,6 +167,8 @@ def test_operands_that_stay_in_their_files(
 ) -> None:
     """They are read by each run, and damage is found by it."""
     for name, operand in client.encrypt({"a": ONES, "b": ONES}).items():
+        data = [ct.data for ct in operand.feeds[0]]  # type: ignore[union-attr]
+        assert np.shares_memory(stacked(data), data[0])  # written from where they were encrypted
         operand.save(tmp_path / name)
     sent = {name: cb.EncryptedOperand.load(tmp_path / name, lazy=True) for name in "ab"}
     for _ in range(2):

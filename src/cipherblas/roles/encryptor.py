@@ -186,14 +186,14 @@ def _encrypt_slots(
     # In the order in which a file has them: it is written from there.
     room = aligned_empty((len(cells), layout.ciphertexts, *sent))
 
-    def encrypt_vector(vector: NDArray[Any]) -> FreshCiphertext:
+    def encrypt_vector(vector: NDArray[Any], place: Array) -> FreshCiphertext:
         slots = np.asarray(vector, dtype=np.complex128)
         coefficients = encoded(context, slots, wanted.encoding_scale, randomness.fresh_dither())
-        return encrypt(key, coefficients, wanted.limbs)
+        return encrypt(key, coefficients, wanted.limbs, place)
 
     def encrypt_block(cell: tuple[int, int], places: Array) -> list[FreshCiphertext]:
         vectors = layout.pack(block_of(matrix, layout.rows, layout.cols, *cell))
-        return [encrypt_vector(one).moved(place) for one, place in zip(vectors, places, strict=True)]
+        return [encrypt_vector(one, place) for one, place in zip(vectors, places, strict=True)]
 
     found: list[FreshCiphertext] = []
     with ThreadPoolExecutor(max_workers=max(1, _core.threads())) as pool:

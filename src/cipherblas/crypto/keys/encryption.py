@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
@@ -61,11 +61,6 @@ class FreshCiphertext(Rebuilt):
     def data_digest(self) -> str:
         """Of the data, as files have it."""
         return files.part_digests(self.data[None])[0]
-
-    def moved(self, into: Array) -> FreshCiphertext:
-        """The same with its data in another array."""
-        into[...] = self.data
-        return replace(self, data=into)
 
     def expand(self, into: Array | None = None) -> Array:
         """The ciphertext (b, a), uint64 (2, limbs, N), in NTT form.
@@ -257,13 +252,16 @@ def _check_message(params: Parameters, coefficients: Array, limbs: int) -> None:
         )
 
 
-def encrypt(key: SecretKey | PublicKey, coefficients: Array, limbs: int | None = None) -> FreshCiphertext:
+def encrypt(
+    key: SecretKey | PublicKey, coefficients: Array, limbs: int | None = None, into: Array | None = None
+) -> FreshCiphertext:
     """Encrypt a polynomial.
 
     Args:
         key: the secret key gives half-size ciphertexts with the smallest error; the public key works for anyone.
         coefficients: int64 (N,), scaled message.
         limbs: limbs of the ciphertext; by default all.
+        into: an array for what is sent, uint64 (limbs, N) or with the public key (2, limbs, N).
 
     Returns:
         A fresh ciphertext; with the secret key its a part is a seed. Error: σ = 3.2 per coefficient, or with the
@@ -286,13 +284,20 @@ def encrypt(key: SecretKey | PublicKey, coefficients: Array, limbs: int | None =
         with key.held_open():
             data = context.encrypt_symmetric(key.ntt(), a, errors[0], message)
         errors.fill(0)
-        return FreshCiphertext(params, limbs, seed, data)
+        return FreshCiphertext(params, limbs, seed, _placed(data, into))
     errors = randomness.noise(context, 2)
     mask = randomness.ephemeral(context)
     data = context.encrypt_public(key.data, mask, errors[0], errors[1], message, limbs)
     errors.fill(0)
     mask.fill(0)
-    return FreshCiphertext(params, limbs, None, data)
+    return FreshCiphertext(params, limbs, None, _placed(data, into))
+
+
+def _placed(data: Array, into: Array | None) -> Array:
+    if into is None:
+        return data
+    into[...] = data
+    return into
 
 
 def _limbs_that_hold(params: Parameters, within: float, limbs: int) -> int:
