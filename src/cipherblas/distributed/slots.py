@@ -13,9 +13,8 @@ shared in 4D here are whole blocks of a kernel's prepared operands, not the rota
 
 from __future__ import annotations
 
-import functools
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, get_args
 
@@ -61,55 +60,11 @@ class Division:
     used: list[tuple[Ct, Place]] = field(default_factory=list)
 
 
-class Later(Ct):
-    """A handle whose data are made when they are first looked at: of an operand a rank looks at its own blocks alone.
-
-    Args:
-        like: what is known of the ciphertext.
-        make: its data.
-    """
-
-    __slots__ = ("_held", "_make")
-
-    def __init__(self, like: Ct, make: Callable[[], Any]) -> None:
-        super().__init__(like.limbs, like.scale, like.bound, like.errors, like.components, None)
-        self._make: Callable[[], Any] | None = make
-
-    @property
-    def data(self) -> Any:
-        """The evaluator's own representation."""
-        if self._make is not None:
-            self._held, self._make = self._make(), None
-        return self._held
-
-    @data.setter
-    def data(self, value: Any) -> None:
-        self._held = value
-
-
 class SlotsRanks(Native):
     """`Native`, on a rank: products are shared."""
 
     schedule = SCHEDULE
     division: Division
-
-    def fresh_block(self, data: Sequence[Any], *, bound: float, **options: Any) -> list[Ct]:
-        """As of every evaluator; data that are functions are made when they are first looked at."""
-        if not callable(data[0]):
-            return super().fresh_block(data, bound=bound, **options)
-        like = super().fresh_block([None] * len(data), bound=bound, **options)
-        return [
-            Later(ct, functools.partial(self._uploaded, make)) for ct, make in zip(like, data, strict=True)
-        ]
-
-    def _fresh_data(self, data: Any) -> Any:
-        return None if data is None else super()._fresh_data(data)
-
-    def _fresh_block_data(self, data: Sequence[Any]) -> list[Any]:
-        return list(map(self._fresh_data, data))
-
-    def _uploaded(self, make: Callable[[], Words]) -> Any:
-        return self.engine.upload(make())
 
     def look_at(self, block: Sequence[Any], place: Place) -> Sequence[Any]:
         """A block of a factor, which this rank needs."""

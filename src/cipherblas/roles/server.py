@@ -6,14 +6,12 @@ import functools
 import itertools
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
-from cipherblas import _core
 from cipherblas.common.arrays import narrow_array
 from cipherblas.common.errors import (
     DTypeError,
@@ -23,19 +21,16 @@ from cipherblas.common.errors import (
     ShapeError,
 )
 from cipherblas.common.limits import check_available, check_bound, check_whole
-from cipherblas.common.memory import aligned_empty
 from cipherblas.common.progress import Progress
 from cipherblas.crypto.keys import EvaluationKeys, FreshCiphertext
 from cipherblas.crypto.keys.shared import SharedKeys
 from cipherblas.crypto.params import row_parameters
 from cipherblas.distributed.agreement import check_agreement
 from cipherblas.distributed.communicator import Communicator, Sent
-from cipherblas.distributed.cuts import Place
 from cipherblas.distributed.dry_run import RankRun, rank_runs
-from cipherblas.distributed.matrices import OperandShare, Share, Taken
+from cipherblas.distributed.matrices import Share
 from cipherblas.distributed.ranks import Sharing
 from cipherblas.distributed.rows import RowsRanks
-from cipherblas.distributed.shares import Shares
 from cipherblas.distributed.slots import SHARINGS, Division, SlotsRanks
 from cipherblas.distributed.stages import RankTimes, Stopwatch, of_all
 from cipherblas.engines.encodings import Encodings
@@ -45,7 +40,7 @@ from cipherblas.evaluators.rows.native import RowsNative
 from cipherblas.evaluators.rows.values import Rows
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.shared_native import SharedNative
-from cipherblas.forms.form import RowForm, SlotForm
+from cipherblas.forms.form import RowForm
 from cipherblas.lang.operands import Operand
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.matrices import CoefficientMatrix, SharedBatch, rows_format
@@ -60,10 +55,10 @@ from cipherblas.roles.messages import (
 )
 from cipherblas.roles.on_ranks import rank_bytes
 from cipherblas.roles.planned import PlannedProgram
+from cipherblas.roles.received import ReceivedInputs
 from cipherblas.roles.stored_rows import StoredRows
 from cipherblas.runtime.executor import Executor, NodeSeconds
-from cipherblas.runtime.inputs import Inputs, fresh
-from cipherblas.runtime.values import Handles, Input, Value
+from cipherblas.runtime.values import Input, Value
 
 RUN = "this run, beside the keys"  # what memory is asked for
 
@@ -78,7 +73,7 @@ class Server:
         rank_times: of every rank of the last run, where its time went; of one process, its own.
         seconds: duration of the last run, evaluation alone; on several ranks that of the slowest, messages included.
         node_seconds: of that, by node in the order in which they were computed: title, form, encrypted parts, seconds;
-            encoding of weights is among them.
+            encoding of weights is among them, and expanding ciphertexts that products take one by one.
         encoding_seconds: what the last run spent on encoding weights beside that; the first run of a network does,
             later ones find them stored.
     """
@@ -200,7 +195,7 @@ class Server:
         start = time.perf_counter()
         values = executor.results()
         self.encoding_seconds = evaluators.encoding_seconds
-        self.seconds = time.perf_counter() - start - self.encoding_seconds
+        self.seconds = time.perf_counter() - start - self.encoding_seconds - inputs.seconds
         self.counts = evaluators.counts
         self.node_seconds = tuple(executor.seconds)
         digests = {name: operand.digest for name, operand in encrypted.items()}
@@ -425,87 +420,3 @@ class Server:
                 raise
             check_available(least, RUN)
             return Encodings(0)
-
-
-class ReceivedInputs(Inputs):
-    """Operands of a real run. Regenerates the seeded halves of all of them.
-
-    Args:
-        run: of a rank of several, what it does: only what that uses of operands is read and regenerated, and the rest
-            if it is looked at after all.
-        ranks: how many.
-    """
-
-    def __init__(
-        self,
-        program: PlannedProgram,
-        encrypted: Mapping[str, EncryptedOperand],
-        clear: Mapping[str, NDArray[Any]],
-        run: RankRun | None = None,
-        ranks: int = 1,
-    ) -> None:
-        super().__init__(clear)
-        self._data: dict[Any, list[Any]] = {}
-        shares = Shares(row_parameters(program.plan.parameters).n, ranks)
-        for name, operand in encrypted.items():
-            for wanted, feed in zip(program.inputs_of(name), operand.feeds, strict=True):
-                if run is None:
-                    found = _expanded(feed)
-                elif isinstance(wanted.form, SlotForm):
-                    found = _own_expanded(feed, wanted.form, run.used.get(wanted.key, frozenset()))
-                else:
-                    found = _own_taken(feed, shares, run, run.taken.get(wanted.key, ()))
-                self._data[wanted.key] = found
-
-    def secret(self, wanted: Input, bound: float, evaluators: Evaluators) -> list[list[Handles]]:
-        """The operand's ciphertexts; each use of the operand is handed out once."""
-        return fresh(wanted, bound, evaluators, iter(self._data[wanted.key]))
-
-
-def _own_expanded(feed: Sequence[Any], form: SlotForm, used: frozenset[Place]) -> list[Any]:
-    """Functions that give the ciphertexts of a feed, those of some blocks expanded now."""
-    columns, count = form.grid[1], form.layout.ciphertexts
-    own = [(i * columns + j) * count + one for i, j in sorted(used) for one in range(count)]
-    found: list[Any] = [ct.expand for ct in feed]
-    for number, data in zip(own, _expanded([feed[number] for number in own]), strict=True):
-        found[number] = functools.partial(_itself, data)
-    return found
-
-
-def _own_taken(
-    feed: Sequence[Any], shares: Shares, run: RankRun, taken: Sequence[frozenset[Taken]]
-) -> list[OperandShare]:
-    """The pieces of rows of a feed, of which some parts are taken now."""
-    found = [OperandShare(rows, rows.shape, shares, run.rank) for rows in feed]
-    for operand, parts in zip(found, taken, strict=False):
-        for part in parts:
-            operand.take(*part)
-    return found
-
-
-def _itself(data: Any) -> Any:
-    return data
-
-
-def _expanded(feed: Sequence[Any]) -> list[Any]:
-    """What was sent for one use of an operand, with what was sent as seeds.
-
-    Ciphertexts that are expanded lie in one array: the system gives large ones large pages, and products read many of
-    their ciphertexts side by side.
-    """
-    seeded = [ct for ct in feed if isinstance(ct, FreshCiphertext) and ct.seed is not None]
-    places: dict[int, Any] = {}
-    if seeded:
-        room = aligned_empty((len(seeded), 2, seeded[0].limbs, seeded[0].params.n))
-        places = {id(ct): place for ct, place in zip(seeded, room, strict=True)}
-
-    def expanded(ct: Any) -> Any:
-        if not isinstance(ct, FreshCiphertext):
-            return ct.a, ct.b
-        return ct.expand(places.get(id(ct)))
-
-    threads = min(_core.threads(), len(seeded))
-    if threads > 1:  # most of it is that memory is filled for the first time
-        with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(expanded, feed))
-    return [expanded(ct) for ct in feed]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from cipherblas import _core
 from cipherblas.common.errors import MismatchError, MissingKeyError
 from cipherblas.common.limits import RUN_BYTES
-from cipherblas.common.memory import aligned_empty
+from cipherblas.common.memory import aligned_empty, in_threads
 from cipherblas.crypto.keys.evaluation import EvaluationKeys, RowKeys
 from cipherblas.crypto.keys.numbers import FROM_ROWS, FROM_SPARSE, TO_ROWS, TO_SPARSE
 from cipherblas.crypto.params import ROW_LIMBS, Parameters, descending, encapsulating
@@ -23,11 +26,14 @@ from cipherblas.engines.protocol import Term as EngineTerm
 from cipherblas.evaluators.slots.bookkeeping import DEFAULT_WORKING_BYTES, Term
 from cipherblas.evaluators.slots.encoder import PlainEncoder
 from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.later import Later
 from cipherblas.evaluators.slots.scales import Numbers, NumberSumData
-from cipherblas.evaluators.slots.values import GiantStep, Order, Plain, Polynomials, WeightGroup
+from cipherblas.evaluators.slots.values import Ct, GiantStep, Order, Plain, Polynomials, WeightGroup
+from cipherblas.rlwe.costs import WORD_BYTES
 from cipherblas.rlwe.key_policies import KeyPolicy
 
 LEAST_COEFFICIENTS = 8  # of the polynomials of `Engine.polynomial_sums`
+LENT_BYTES = 64 << 20  # of ciphertexts of each side that are made for a product at a time
 
 
 class Native(Evaluator):
@@ -76,16 +82,24 @@ class Native(Evaluator):
         self.encoding_seconds = 0.0  # spent on weights that were not stored yet
         self._rotations: dict[tuple[int, ...], tuple[list[int], list[EngineTerm]]] = {}  # of `_rotate_data`
         self._keys = keys
+        self._lending: NDArray[Any] | None = None  # of ciphertexts that are lent to products
         self.engine: Engine = engine if engine is not None else CpuEngine(params)
         # It encodes: two machines may round float64 differently, and engines must agree.
         self._encoder = PlainEncoder(params.context(), self.slots)
         self._parameters = params
 
+    def fresh_block(self, data: Sequence[Any], *, bound: float, **options: Any) -> list[Ct]:
+        """As of every evaluator; data that are functions are made when they are first looked at, or for a product."""
+        if not callable(data[0]):
+            return super().fresh_block(data, bound=bound, **options)
+        like = super().fresh_block([None] * len(data), bound=bound, **options)
+        return [Later(ct, make, self.engine.upload) for ct, make in zip(like, data, strict=True)]
+
     def _fresh_data(self, data: Any) -> Any:
-        return self.engine.upload(data)
+        return None if data is None else self.engine.upload(data)
 
     def _fresh_block_data(self, data: Sequence[Any]) -> list[Any]:
-        return list(map(self.engine.upload, data))
+        return list(map(self._fresh_data, data))
 
     # ---- keys ----
 
@@ -246,6 +260,20 @@ class Native(Evaluator):
     def _product_data(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Any) -> Any:
         return self.engine.multiply_sum(lefts, rights, accumulator)
 
+    def _handles_product_data(self, lefts: Sequence[Ct], rights: Sequence[Ct], accumulator: Any) -> Any:
+        """Ciphertexts that can be lent are made for some terms at a time, in memory that the next terms use again."""
+        if not any(isinstance(ct, Later) and ct.lends() for ct in (*lefts, *rights)):
+            return super()._handles_product_data(lefts, rights, accumulator)
+        shape = (2, lefts[0].limbs, self.n)
+        terms = max(_core.threads(), LENT_BYTES // (math.prod(shape) * WORD_BYTES))
+        if self._lending is None or self._lending.shape[1:] != shape:
+            self._lending = aligned_empty((2 * terms, *shape))
+        for start in range(0, len(lefts), terms):
+            some = [*lefts[start : start + terms], *rights[start : start + terms]]
+            lent = in_threads(_taken, list(zip(some, self._lending, strict=False)))
+            accumulator = self._product_data(lent[: len(some) // 2], lent[len(some) // 2 :], accumulator)
+        return accumulator
+
     def _plain_product_data(
         self, plains: Sequence[Plain], scale: float, cts: Sequence[Any], accumulator: Any, limbs: int
     ) -> Any:
@@ -401,3 +429,9 @@ def constant_at(constant: Plain | None, scale: float) -> int:
 
 def _giving(message: Message) -> Callable[[], Message]:
     return lambda: message
+
+
+def _taken(borrowed: tuple[Ct, NDArray[Any]]) -> Any:
+    """The data of a ciphertext, for one product in the room where it is lent."""
+    ct, room = borrowed
+    return ct.once(room) if isinstance(ct, Later) else ct.data

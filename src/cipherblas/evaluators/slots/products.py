@@ -164,10 +164,12 @@ class Products(Levels):
         if len(levels) > 1:
             rights = self._dropped(rights, min(levels))
         result = self._products(lefts, rights, accumulator, dependent)
-        result.data = self._product_data(
-            [x.data for x in lefts], [y.data for y in rights], None if accumulator is None else result.data
-        )
+        result.data = self._handles_product_data(lefts, rights, None if accumulator is None else result.data)
         return result
+
+    def _handles_product_data(self, lefts: Sequence[Ct], rights: Sequence[Ct], accumulator: Any) -> Any:
+        """The data of a sum of products of equal limbs."""
+        return self._product_data([x.data for x in lefts], [y.data for y in rights], accumulator)
 
     def multiply(self, x: Any, y: Any) -> Ct:
         """x ⊙ y; see `multiply_sum`."""

@@ -1,0 +1,63 @@
+"""Fresh ciphertexts whose data are made where a run first needs them, or for one product alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+from numpy.typing import NDArray
+
+from cipherblas.evaluators.slots.values import Ct
+
+
+@runtime_checkable
+class Lent(Protocol):
+    """What makes the data of a ciphertext: to stay by a call, or for once."""
+
+    def __call__(self) -> NDArray[Any]:
+        """The data, which stay as long as they are held."""
+
+    def once(self, room: NDArray[Any]) -> NDArray[Any]:
+        """The data in an array of their shape that is used again, or where they are."""
+
+
+class Later(Ct):
+    """A handle whose data are made when they are first looked at.
+
+    Args:
+        like: what is known of the ciphertext.
+        make: its data, `Lent` where a product may take them for once.
+        upload: them as the evaluator has them.
+    """
+
+    __slots__ = ("_held", "_lent", "_make", "_upload")
+
+    def __init__(self, like: Ct, make: Callable[[], Any], upload: Callable[[Any], Any]) -> None:
+        super().__init__(like.limbs, like.scale, like.bound, like.errors, like.components, None)
+        self._make: Callable[[], Any] | None = make
+        self._upload = upload
+        self._lent = not isinstance(make, Lent)
+
+    @property
+    def data(self) -> Any:
+        """The evaluator's own representation."""
+        if self._make is not None:
+            self._held, self._make = self._upload(self._make()), None
+        return self._held
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        self._held, self._make = value, None
+
+    def lends(self) -> bool:
+        """Whether a product may take the data for once: nothing has looked at them, and none has taken them."""
+        return self._make is not None and not self._lent
+
+    def once(self, room: NDArray[Any]) -> Any:
+        """The data for the only product that takes them, as far as is known; whoever comes after it has them made to
+        stay."""
+        if not self.lends():
+            return self.data
+        assert isinstance(self._make, Lent)
+        self._lent = True
+        return self._upload(self._make.once(room))

@@ -1,0 +1,195 @@
+"""The operands of a real run: what was sent, and what is made of it."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from cipherblas.common.memory import Array, aligned_empty, in_threads
+from cipherblas.crypto.keys import FreshCiphertext
+from cipherblas.crypto.params import row_parameters
+from cipherblas.distributed.cuts import Place
+from cipherblas.distributed.dry_run import RankRun
+from cipherblas.distributed.matrices import OperandShare, Taken
+from cipherblas.distributed.shares import Shares
+from cipherblas.evaluators.family import Evaluators
+from cipherblas.forms.form import SlotForm
+from cipherblas.rlwe.costs import WORD_BYTES
+from cipherblas.roles.messages import EncryptedOperand
+from cipherblas.roles.planned import PlannedProgram
+from cipherblas.runtime.inputs import Inputs, fresh
+from cipherblas.runtime.values import Handles, Input
+
+KEPT_BYTES = 128 << 20  # ciphertexts of an operand that take no more are expanded at once
+
+
+class ReceivedInputs(Inputs):
+    """Operands of a real run. Regenerates the seeded halves of all of them.
+
+    Args:
+        run: of a rank of several, what it does: only what that uses of operands is read and regenerated, and the rest
+            if it is looked at after all.
+        ranks: how many.
+    """
+
+    def __init__(
+        self,
+        program: PlannedProgram,
+        encrypted: Mapping[str, EncryptedOperand],
+        clear: Mapping[str, NDArray[Any]],
+        run: RankRun | None = None,
+        ranks: int = 1,
+    ) -> None:
+        super().__init__(clear)
+        self._data: dict[Any, list[Any]] = {}
+        self._lent: list[_Feed] = []
+        shares = Shares(row_parameters(program.plan.parameters).n, ranks)
+        for name, operand in encrypted.items():
+            for wanted, feed in zip(program.inputs_of(name), operand.feeds, strict=True):
+                if run is None:
+                    found = self._received(feed)
+                elif isinstance(wanted.form, SlotForm):
+                    found = _own_expanded(feed, wanted.form, run.used.get(wanted.key, frozenset()))
+                else:
+                    found = _own_taken(feed, shares, run, run.taken.get(wanted.key, ()))
+                self._data[wanted.key] = found
+
+    def _received(self, feed: Sequence[Any]) -> list[Any]:
+        """Small feeds expanded; of large ones ciphertexts that are where a run uses them."""
+        if not isinstance(feed[0], FreshCiphertext) or _expanded_bytes(feed) <= KEPT_BYTES:
+            return _expanded(feed)
+        self._lent.append(_Feed(feed))
+        return self._lent[-1].ciphertexts()
+
+    @property
+    def seconds(self) -> float:
+        """What expanding took since the run began."""
+        return sum(feed.seconds for feed in self._lent)
+
+    def secret(self, wanted: Input, bound: float, evaluators: Evaluators) -> list[list[Handles]]:
+        """The operand's ciphertexts; each use of the operand is handed out once."""
+        return fresh(wanted, bound, evaluators, iter(self._data[wanted.key]))
+
+
+class _Feed:
+    """The ciphertexts of one use of an operand, which a run expands one by one where products take them once, and all
+    of them together where one is wanted to stay.
+
+    Attributes:
+        seconds: spent on that, those of several threads at once counted once.
+    """
+
+    def __init__(self, feed: Sequence[FreshCiphertext]) -> None:
+        self._feed = feed
+        self._made: list[Any] | None = None
+        self._lock = threading.Lock()  # of `_made`
+        self._clock = threading.Lock()  # of what follows
+        self._working, self._since = 0, 0.0
+        self.seconds = 0.0
+
+    def ciphertexts(self) -> list[_Expanded]:
+        """All of them."""
+        return [_Expanded(self, number) for number in range(len(self._feed))]
+
+    def kept(self, number: int) -> Array:
+        """One of all, which are made now if they were not."""
+        with self._lock:
+            if self._made is None:
+                self._begin()
+                try:
+                    self._made = _expanded(self._feed)
+                finally:
+                    self._end()
+            found: Array = self._made[number]
+        return found
+
+    def once(self, number: int, room: Array) -> Array:
+        """One of them."""
+        self._begin()
+        try:
+            return self._feed[number].expand(room)
+        finally:
+            self._end()
+
+    def _begin(self) -> None:
+        with self._clock:
+            self._since = time.perf_counter() if self._working == 0 else self._since
+            self._working += 1
+
+    def _end(self) -> None:
+        with self._clock:
+            self._working -= 1
+            if self._working == 0:
+                self.seconds += time.perf_counter() - self._since
+
+
+class _Expanded:
+    """A ciphertext of a feed: `evaluators.slots.later.Lent`."""
+
+    __slots__ = ("_feed", "_number")
+
+    def __init__(self, feed: _Feed, number: int) -> None:
+        self._feed, self._number = feed, number
+
+    def __call__(self) -> Array:
+        """Expanded, to stay."""
+        return self._feed.kept(self._number)
+
+    def once(self, room: Array) -> Array:
+        """Expanded in an array that is used again."""
+        return self._feed.once(self._number, room)
+
+
+def _own_expanded(feed: Sequence[Any], form: SlotForm, used: frozenset[Place]) -> list[Any]:
+    """Functions that give the ciphertexts of a feed, those of some blocks expanded now."""
+    columns, count = form.grid[1], form.layout.ciphertexts
+    own = [(i * columns + j) * count + one for i, j in sorted(used) for one in range(count)]
+    found: list[Any] = [ct.expand for ct in feed]
+    for number, data in zip(own, _expanded([feed[number] for number in own]), strict=True):
+        found[number] = functools.partial(_itself, data)
+    return found
+
+
+def _own_taken(
+    feed: Sequence[Any], shares: Shares, run: RankRun, taken: Sequence[frozenset[Taken]]
+) -> list[OperandShare]:
+    """The pieces of rows of a feed, of which some parts are taken now."""
+    found = [OperandShare(rows, rows.shape, shares, run.rank) for rows in feed]
+    for operand, parts in zip(found, taken, strict=False):
+        for part in parts:
+            operand.take(*part)
+    return found
+
+
+def _itself(data: Any) -> Any:
+    return data
+
+
+def _expanded_bytes(feed: Sequence[FreshCiphertext]) -> int:
+    return sum(2 * ct.limbs * ct.params.n * WORD_BYTES for ct in feed)
+
+
+def _expanded(feed: Sequence[Any]) -> list[Any]:
+    """What was sent for one use of an operand, with what was sent as seeds.
+
+    Ciphertexts that are expanded lie in one array: the system gives large ones large pages, and products read many of
+    their ciphertexts side by side.
+    """
+    seeded = [ct for ct in feed if isinstance(ct, FreshCiphertext) and ct.seed is not None]
+    places: dict[int, Any] = {}
+    if seeded:
+        room = aligned_empty((len(seeded), 2, seeded[0].limbs, seeded[0].params.n))
+        places = {id(ct): place for ct, place in zip(seeded, room, strict=True)}
+
+    def expanded(ct: Any) -> Any:
+        if not isinstance(ct, FreshCiphertext):
+            return ct.a, ct.b
+        return ct.expand(places.get(id(ct)))
+
+    # Most of it is that memory is filled for the first time.
+    return in_threads(expanded, feed, _expanded_bytes(seeded))

@@ -1,0 +1,203 @@
+"""Ciphertexts of large operands: expanded where a run uses them, those that a product takes once for it alone."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cipherblas as cb
+from cipherblas import _core
+from cipherblas.crypto.keys import FreshCiphertext
+from cipherblas.engines import registry
+from cipherblas.engines.cpu import CpuEngine
+from cipherblas.evaluators.slots import native
+from cipherblas.evaluators.slots.later import Later, Lent
+from cipherblas.evaluators.slots.values import Ct
+from cipherblas.rlwe.noise import SlotErrors
+from cipherblas.roles import received
+from tests.support.reference_engine import ReferenceEngine
+from tests.support.runs import toy
+
+S = cb.secret
+NAME = "reference, received"
+
+
+def uniform(seed: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(-1, 1, shape)
+
+
+# Program, and whether its large operand comes to products that take each ciphertext once and nothing else.
+PROGRAMS: dict[str, tuple[Callable[[], cb.Program], bool]] = {
+    "diagonals": (lambda: toy(lambda x, q: x @ q, x=S(5000, 12), q=S(12), algorithm="diagonals"), True),
+    "row": (lambda: toy(lambda x, q: q @ x, x=S(12, 5000), q=S(12), algorithm="diagonals"), True),
+    "twice": (lambda: toy(lambda x, q: x @ (q @ x), x=S(12, 12), q=S(12), algorithm="diagonals"), False),
+    "two vectors": (lambda: toy(lambda x, q: x @ q, x=S(50, 12), q=S(12, 2), algorithm="diagonals"), False),
+    "also added": (
+        lambda: toy(lambda x, q: (x @ q)[:12] + q, x=S(50, 12), q=S(12), algorithm="diagonals"),
+        False,
+    ),
+    "with itself": (lambda: toy(lambda x, q: x * x + q, x=S(20, 100), q=S(20, 100)), False),
+    "with another": (lambda: toy(lambda x, q: x * q, x=S(20, 100), q=S(20, 100)), False),
+    "moved": (lambda: toy(lambda x, q: x @ q, x=S(8, 8), q=S(8, 8), algorithm="fame"), False),
+}
+
+
+@pytest.fixture
+def expansions(monkeypatch: pytest.MonkeyPatch) -> Counter[bytes]:
+    """How often ciphertexts were expanded, by their seeds."""
+    found: Counter[bytes] = Counter()
+    lock, expand = threading.Lock(), FreshCiphertext.expand
+
+    def counted(self: FreshCiphertext, into: Any = None) -> Any:
+        with lock:
+            found[self.seed or b""] += 1
+        return expand(self, into)
+
+    monkeypatch.setattr(FreshCiphertext, "expand", counted)
+    return found
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_results_are_the_same(
+    name: str, threads: int, monkeypatch: pytest.MonkeyPatch, expansions: Counter[bytes]
+) -> None:
+    make, once = PROGRAMS[name]
+    program = make()
+    client = program.client()
+    values = {name: uniform(3, *operand.shape) for name, operand in program.operands.items()}
+    sent = client.encrypt(values)
+    server = program.server(client.evaluation_keys())
+    before = cb.threads()
+    cb.set_threads(threads)
+    try:
+        usual = server.run(sent)
+        counts = server.counts
+        assert set(expansions.values()) == {1}
+        expansions.clear()
+        monkeypatch.setattr(received, "KEPT_BYTES", 0)
+        monkeypatch.setattr(native, "LENT_BYTES", 1)  # as few at a time as can be
+        lent = server.run(sent)
+        seconds = server.seconds
+    finally:
+        cb.set_threads(before)
+    for own, other in zip(usual.ciphertexts, lent.ciphertexts, strict=True):
+        np.testing.assert_array_equal(own, other)
+    assert server.counts == counts
+    assert seconds > 0
+    most = max(expansions.values())
+    large = [ct.seed for ct in sent["x"].feeds[0]]  # type: ignore[union-attr]
+    if once:
+        assert {expansions[seed] for seed in large} == {1}  # type: ignore[index]
+    assert most <= 2  # whoever comes second has them made to stay
+    expected = program.evaluate(values)
+    assert np.abs(client.decrypt(lent) - expected).max() <= program.plan.error
+
+
+def test_nothing_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an operand that products take once no more is there at a time than they take."""
+    program = PROGRAMS["diagonals"][0]()
+    client = program.client()
+    values = {name: uniform(3, *operand.shape) for name, operand in program.operands.items()}
+    sent = client.encrypt(values)
+    server = program.server(client.evaluation_keys())
+    monkeypatch.setattr(received, "KEPT_BYTES", 0)
+    monkeypatch.setattr(native, "LENT_BYTES", 1)
+    kept = []
+    monkeypatch.setattr(
+        received, "_expanded", lambda feed: kept.append(len(feed)) or [ct.expand() for ct in feed]
+    )
+    rooms = []
+    once = received._Expanded.once
+    monkeypatch.setattr(
+        received._Expanded, "once", lambda self, room: rooms.append(room.ctypes.data) or once(self, room)
+    )
+    server.run(sent)
+    assert kept == [len(sent["q"].feeds[0])]  # what is rotated
+    assert len(rooms) == len(sent["x"].feeds[0])
+    assert len(set(rooms)) <= _core.threads()
+
+
+def test_damage_is_found_by_the_product(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = PROGRAMS["diagonals"][0]()
+    client = program.client()
+    values = {name: uniform(3, *operand.shape) for name, operand in program.operands.items()}
+    sent = client.encrypt(values)
+    sent["x"].save(tmp_path / "x")
+    data = bytearray((tmp_path / "x").read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / "x").write_bytes(data)
+    sent["x"] = cb.EncryptedOperand.load(tmp_path / "x", lazy=True, insecure=True)
+    monkeypatch.setattr(received, "KEPT_BYTES", 0)
+    with pytest.raises(cb.FormatError):
+        program.server(client.evaluation_keys()).run(sent)
+
+
+def test_operands_of_a_public_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both parts were sent: nothing is expanded, and nothing is copied."""
+    program = toy(
+        lambda x, q: x @ q,
+        x=S(5000, 12, encryption="public-key"),
+        q=S(12, encryption="public-key"),
+        algorithm="diagonals",
+    )
+    client = program.client()
+    values = {name: uniform(3, *operand.shape) for name, operand in program.operands.items()}
+    sent = client.encrypt(values)
+    server = program.server(client.evaluation_keys())
+    usual = server.run(sent)
+    monkeypatch.setattr(received, "KEPT_BYTES", 0)
+    for own, other in zip(usual.ciphertexts, server.run(sent).ciphertexts, strict=True):
+        np.testing.assert_array_equal(own, other)
+
+
+def test_another_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_ENGINES", {registry.CPU: CpuEngine, NAME: ReferenceEngine})
+    program = toy(lambda x, q: x @ q, x=S(20, 6), q=S(6), algorithm="diagonals")
+    client = program.client()
+    values = {name: uniform(3, *operand.shape) for name, operand in program.operands.items()}
+    sent, keys = client.encrypt(values), client.evaluation_keys()
+    usual = program.server(keys).run(sent)
+    monkeypatch.setattr(received, "KEPT_BYTES", 0)
+    lent = program.server(keys, engine=NAME).run(sent)
+    for own, other in zip(usual.ciphertexts, lent.ciphertexts, strict=True):
+        np.testing.assert_array_equal(own, other)
+
+
+class _Made:
+    """Counts how it was asked."""
+
+    def __init__(self) -> None:
+        self.kept = self.lent = 0
+
+    def __call__(self) -> Any:
+        self.kept += 1
+        return np.ones(3)
+
+    def once(self, room: Any) -> Any:
+        self.lent += 1
+        room[:] = 1
+        return room
+
+
+def test_handles_lend_once() -> None:
+    like = Ct(3, 1.0, 1.0, SlotErrors(0.0, 0.0), 2, None)
+    made, room = _Made(), np.zeros(3)
+    assert isinstance(made, Lent)
+    handle = Later(like, made, lambda words: words)
+    assert handle.lends()
+    assert handle.once(room) is room
+    assert not handle.lends()
+    assert handle.once(room) is not room
+    assert handle.data is handle.data
+    assert (made.lent, made.kept) == (1, 1)
+    handle = Later(like, lambda: np.ones(3), lambda words: words)
+    assert not handle.lends()
+    handle.data = room
+    assert handle.data is room
