@@ -128,6 +128,51 @@ void scaled_sums(const Context& context, const std::vector<ScaledSum>& sums) {
                   });
 }
 
+namespace {
+
+// Sums that are made together by one thread: the left factors of all of them stay in its cache, so many words of a limb
+// at a time, while those of the right ones come from memory.
+constexpr std::size_t kTogether = 8, kSharedWords = 2048;
+
+// Where the terms of a sum of products have limb i, from word `offset` on: the components of the left factors, then those
+// of the right ones.
+void point(std::vector<const std::uint64_t*>& pointers, const std::vector<CiphertextView>& lefts,
+           const std::vector<CiphertextView>& rights, int i, std::size_t offset) {
+    const std::size_t count = lefts.size();
+    for (std::size_t t = 0; t < count; ++t) {
+        for (int c = 0; c < 2; ++c) {
+            const std::size_t component = static_cast<std::size_t>(c);
+            pointers[component * count + t] = lefts[t].limb(c, i) + offset;
+            pointers[(2 + component) * count + t] = rights[t].limb(c, i) + offset;
+        }
+    }
+}
+
+// `count` sums of products of the same left factors.
+void add_products(const Context& context, const std::vector<CiphertextView>& lefts,
+                  const std::vector<CiphertextView>* rights, const CiphertextSpan* sums, std::size_t count) {
+    const Kernels& k = kernels();
+    const std::size_t terms = lefts.size();
+    parallel_rows(static_cast<std::size_t>(sums[0].limbs), context.n(), 4 * terms * count,
+                  [&](std::size_t row, std::size_t begin, std::size_t length) {
+                      const int i = static_cast<int>(row);
+                      std::vector<const std::uint64_t*> pointers(4 * terms);
+                      for (std::size_t done = 0; done < length; done += kSharedWords) {
+                          const std::size_t offset = begin + done;
+                          const std::size_t words = std::min(kSharedWords, length - done);
+                          for (std::size_t o = 0; o < count; ++o) {
+                              point(pointers, lefts, rights[o], i, offset);
+                              const std::uint64_t* const* p = pointers.data();
+                              k.multiply_sum(sums[o].limb(0, i) + offset, sums[o].limb(1, i) + offset,
+                                             sums[o].limb(2, i) + offset, p, p + terms, p + 2 * terms,
+                                             p + 3 * terms, terms, false, false, words, context.modulus(i));
+                          }
+                      }
+                  });
+}
+
+}  // namespace
+
 void multiply_sum(const Context& context, const std::vector<CiphertextView>& lefts,
                   const std::vector<CiphertextView>& rights, bool accumulate, const CiphertextSpan& out) {
     const Kernels& k = kernels();
@@ -137,13 +182,7 @@ void multiply_sum(const Context& context, const std::vector<CiphertextView>& lef
                   [&](std::size_t row, std::size_t offset, std::size_t words) {
                       const int i = static_cast<int>(row);
                       std::vector<const std::uint64_t*> pointers(4 * count);
-                      for (std::size_t t = 0; t < count; ++t) {
-                          for (int c = 0; c < 2; ++c) {
-                              const std::size_t component = static_cast<std::size_t>(c);
-                              pointers[component * count + t] = lefts[t].limb(c, i) + offset;
-                              pointers[(2 + component) * count + t] = rights[t].limb(c, i) + offset;
-                          }
-                      }
+                      point(pointers, lefts, rights, i, offset);
                       const std::uint64_t* const* p = pointers.data();
                       k.multiply_sum(out.limb(0, i) + offset, out.limb(1, i) + offset,
                                      out.limb(2, i) + offset, p, p + count, p + 2 * count, p + 3 * count,
@@ -156,19 +195,25 @@ void relinearised_sums(const Context& context, const std::vector<CiphertextView>
                        const std::vector<CiphertextSpan>& outs) {
     const int limbs = lefts.front().limbs;
     const std::size_t n = context.n();
-    // Fewer outputs than threads are made one by one, with all threads each.
-    const int threads = outs.size() < static_cast<std::size_t>(thread_count()) ? 1 : threads_for(outs.size());
+    // Fewer groups of outputs than threads are made one by one, with all threads each.
+    const std::size_t each = std::min(kTogether, outs.size());
+    const std::size_t groups = (outs.size() + each - 1) / each;
+    const int threads = groups < static_cast<std::size_t>(thread_count()) ? 1 : threads_for(groups);
     std::vector<CiphertextSpan> sums;
     std::vector<Buffer> memory;
-    for (int t = 0; t < threads; ++t) {
+    for (std::size_t t = 0; t < each * static_cast<std::size_t>(threads); ++t) {
         memory.push_back(Buffer::of_words(3, limbs, n));
         sums.push_back({memory.back().words(), 3, limbs, n});
     }
     const std::ptrdiff_t stride = static_cast<std::ptrdiff_t>(n);
-    parallel_for(outs.size(), threads, [&](std::size_t o, int thread) {
-        const CiphertextSpan& sum = sums[static_cast<std::size_t>(thread)];
-        multiply_sum(context, lefts, rights[o], false, sum);
-        relinearise(context, {sum.data, 3, limbs, limbs * stride, stride}, key, false, outs[o].data);
+    parallel_for(groups, threads, [&](std::size_t group, int thread) {
+        const std::size_t first = group * each, count = std::min(each, outs.size() - first);
+        const CiphertextSpan* const own = &sums[static_cast<std::size_t>(thread) * each];
+        add_products(context, lefts, &rights[first], own, count);
+        for (std::size_t o = 0; o < count; ++o) {
+            relinearise(context, {own[o].data, 3, limbs, limbs * stride, stride}, key, false,
+                        outs[first + o].data);
+        }
     });
 }
 

@@ -179,6 +179,26 @@ def test_multiply_sum(ring: Ring, count: int) -> None:
     same(ring, got, [2 * x for x in expected])
 
 
+@pytest.mark.parametrize("threads", [1, 2, 7])
+@pytest.mark.parametrize(("sums", "terms"), [(1, 1), (7, 3), (8, 2), (9, 13), (20, 5)])
+def test_relinearised_sums_of_long_limbs(sums: int, terms: int, threads: int) -> None:
+    """Several at a time take a limb part by part: more words than a part has, by fewer sums than threads and more."""
+    wide = Ring(n=4096, q_bits=(50, 40), special=1, alpha=1)
+    key = wide.random_key(2)
+    lefts = [wide.random_ciphertext(2) for _ in range(terms)]
+    rights = [[wide.random_ciphertext(2) for _ in range(terms)] for _ in range(sums)]
+    before = _core.threads()
+    _core.set_threads(threads)
+    try:
+        found = wide.context.relinearised_sums(lefts, rights, key)
+    finally:
+        _core.set_threads(before)
+    assert len(found) == sums
+    for one, each in zip(found, rights, strict=True):
+        product = wide.context.multiply_sum(lefts, each, None)
+        np.testing.assert_array_equal(one, wide.context.relinearise(product, key, False))
+
+
 @pytest.mark.parametrize("count", [1, 3, 40])
 def test_multiply_plain_sum(ring: Ring, count: int) -> None:
     ciphertexts = [ring.random_ciphertext(3) for _ in range(count)]

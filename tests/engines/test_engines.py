@@ -335,7 +335,7 @@ def test_relinearisation(both: Both) -> None:
 def test_sums_of_products_are_relinearised(both: Both) -> None:
     """Of fewer sums than threads, and more."""
     key = both.key(both.top)
-    for limbs, terms, sums in ((1, 3, 1), (both.top, 1, 4), (both.top, 3, 5)):
+    for limbs, terms, sums in ((1, 3, 1), (both.top, 1, 4), (both.top, 3, 5), (1, 2, 19)):
         lefts = [both.ciphertext(limbs) for _ in range(terms)]
         rights = [[both.ciphertext(limbs) for _ in range(terms)] for _ in range(sums)]
         for number in range(sums):
