@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas import _core
+from cipherblas.common import limits
 from cipherblas.crypto.keys import FreshCiphertext
 from cipherblas.engines import registry
 from cipherblas.engines.cpu import CpuEngine
-from cipherblas.evaluators.slots import native
 from cipherblas.evaluators.slots.later import Later, Lent
 from cipherblas.evaluators.slots.values import Ct
+from cipherblas.planner import dry_run
 from cipherblas.rlwe.noise import SlotErrors
 from cipherblas.roles import received
 from tests.support.reference_engine import ReferenceEngine
@@ -36,11 +36,11 @@ def uniform(seed: int, *shape: int) -> np.ndarray:
 PROGRAMS: dict[str, tuple[Callable[[], cb.Program], bool]] = {
     "diagonals": (lambda: toy(lambda x, q: x @ q, x=S(5000, 12), q=S(12), algorithm="diagonals"), True),
     "row": (lambda: toy(lambda x, q: q @ x, x=S(12, 5000), q=S(12), algorithm="diagonals"), True),
-    "twice": (lambda: toy(lambda x, q: x @ (q @ x), x=S(12, 12), q=S(12), algorithm="diagonals"), False),
+    "twice": (lambda: toy(lambda x, q: x @ (q @ x), x=S(12, 12), q=S(12), algorithm="diagonals"), True),
     "two vectors": (lambda: toy(lambda x, q: x @ q, x=S(50, 12), q=S(12, 2), algorithm="diagonals"), False),
     "also added": (
         lambda: toy(lambda x, q: (x @ q)[:12] + q, x=S(50, 12), q=S(12), algorithm="diagonals"),
-        False,
+        True,
     ),
     "with itself": (lambda: toy(lambda x, q: x * x + q, x=S(20, 100), q=S(20, 100)), False),
     "with another": (lambda: toy(lambda x, q: x * q, x=S(20, 100), q=S(20, 100)), False),
@@ -70,6 +70,10 @@ def test_results_are_the_same(
 ) -> None:
     make, once = PROGRAMS[name]
     program = make()
+    assert program.plan.lent_bytes == 0  # it is small
+    with monkeypatch.context() as small:
+        small.setattr(dry_run, "KEPT_BYTES", 0)
+        lent_bytes = make().plan.lent_bytes
     client = program.client()
     values = {name: uniform(3, *operand.shape) for name, operand in program.operands.items()}
     sent = client.encrypt(values)
@@ -82,7 +86,7 @@ def test_results_are_the_same(
         assert set(expansions.values()) == {1}
         expansions.clear()
         monkeypatch.setattr(received, "KEPT_BYTES", 0)
-        monkeypatch.setattr(native, "LENT_BYTES", 1)  # as few at a time as can be
+        monkeypatch.setattr(limits, "LENT_BYTES", 1)  # as few at a time as can be
         lent = server.run(sent)
         seconds = server.seconds
     finally:
@@ -91,8 +95,10 @@ def test_results_are_the_same(
         np.testing.assert_array_equal(own, other)
     assert server.counts == counts
     assert seconds > 0
+    expanded = sum(2 * ct.data.nbytes for feed in sent["x"].feeds for ct in feed)  # type: ignore[union-attr]
+    assert lent_bytes == (expanded if once else 0)
     most = max(expansions.values())
-    large = [ct.seed for ct in sent["x"].feeds[0]]  # type: ignore[union-attr]
+    large = [ct.seed for feed in sent["x"].feeds for ct in feed]  # type: ignore[union-attr]
     if once:
         assert {expansions[seed] for seed in large} == {1}  # type: ignore[index]
     assert most <= 2  # whoever comes second has them made to stay
@@ -108,7 +114,7 @@ def test_nothing_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     sent = client.encrypt(values)
     server = program.server(client.evaluation_keys())
     monkeypatch.setattr(received, "KEPT_BYTES", 0)
-    monkeypatch.setattr(native, "LENT_BYTES", 1)
+    monkeypatch.setattr(limits, "LENT_BYTES", 1)
     kept = []
     monkeypatch.setattr(
         received, "_expanded", lambda feed: kept.append(len(feed)) or [ct.expand() for ct in feed]
@@ -121,7 +127,7 @@ def test_nothing_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     server.run(sent)
     assert kept == [len(sent["q"].feeds[0])]  # what is rotated
     assert len(rooms) == len(sent["x"].feeds[0])
-    assert len(set(rooms)) <= _core.threads()
+    assert len(set(rooms)) <= limits.lent_together(sent["x"].nbytes)
 
 
 def test_damage_is_found_by_the_product(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

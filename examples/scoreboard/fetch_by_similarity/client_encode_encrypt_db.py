@@ -8,5 +8,5 @@ operands = {"db": stage.read("db.bin", np.float32, stage.dimension)}
 if not stage.count_only:
     operands["payloads"] = stage.read("payloads.bin", np.int16, PAYLOAD)
 stage.uploads.mkdir(parents=True, exist_ok=True)
-for name, operand in stage.client().encrypt(operands).items():
+for name, operand in stage.client().encrypt(operands, folder=stage.uploads).items():
     operand.save(stage.uploads / name)

@@ -83,7 +83,7 @@ def encrypt(
         )
     operand = name if name is not None else _operand_of(owner.program, array, values.shape, public_key)
     with display.progress(f"encrypting {operand}") as progress:
-        encrypted = owner.encrypt({operand: values}, progress=progress)[operand]
+        encrypted = owner.encrypt({operand: values}, folder=output.parent, progress=progress)[operand]
     with display.progress("writing") as progress:
         encrypted.save(output, progress=progress)
     ciphertexts = sum(len(feed) for feed in encrypted.feeds)

@@ -27,6 +27,9 @@ BYTE_LARGEST, BYTE_ROWS = 128, 8
 BYTE_COST = 1 / 7  # of a product of bytes, in products of float64: `kByteCost` of the core
 BYTE_MODULI = (256.0, 2.0 * (127 * 2**8 + 127) + 1)
 RUN_BYTES = 128 << 20  # of clear operands, that one run keeps
+# Of ciphertexts of an operand: so many are expanded when a run begins, and of more, which products may take one by one,
+# so many of each side at a time.
+KEPT_BYTES, LENT_BYTES = 128 << 20, 64 << 20
 
 
 def check_name(name: object, what: str = "name of an operand") -> None:
@@ -172,3 +175,8 @@ def are_bytes(q: float) -> bool:
     """Whether residues modulo q are multiplied as two bytes each, where the processor has that: four products of bytes
     are half of a float64 one."""
     return BYTE_MODULI[0] <= q <= BYTE_MODULI[1]
+
+
+def lent_together(nbytes: int) -> int:
+    """How many ciphertexts of so many bytes are made for a product at a time."""
+    return max(2, LENT_BYTES // nbytes)

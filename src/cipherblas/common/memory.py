@@ -1,17 +1,20 @@
-"""Aligned memory, a check against what the process may use at all, and threads for work that releases the GIL."""
+"""Aligned memory, room in files, a check of what the process may use at all, threads for work without the GIL."""
 
 from __future__ import annotations
 
 import math
+import mmap
 import os
+import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from cipherblas import _core
-from cipherblas.common.errors import MemoryBudgetError
+from cipherblas.common.errors import MemoryBudgetError, StorageError
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 
@@ -79,6 +82,29 @@ def reserve(descriptor: int, start: int, length: int) -> None:
         os.posix_fallocate(descriptor, start, length)
     else:
         os.ftruncate(descriptor, start + length)
+
+
+def mapped_file(nbytes: int, what: str, folder: str | Path | None = None) -> mmap.mmap:
+    """Room in a temporary file that goes with it: what was not used for long leaves memory.
+
+    Args:
+        what: goes there, in the plural.
+        folder: of the file; by default the system's folder for temporary files.
+
+    Raises:
+        StorageError: the file cannot be made, or the disk is full.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=folder, prefix="cipherblas-") as file:  # the mapping keeps it
+            reserve(file.fileno(), 0, nbytes)
+            return mmap.mmap(file.fileno(), nbytes)
+    except OSError as error:
+        raise StorageError(
+            f"{what} that memory does not hold cannot go into a temporary file.",
+            expected=f"{nbytes} bytes of disk",
+            got=str(error),
+            errno=error.errno,
+        ) from error
 
 
 def bytes_of(array: Array) -> memoryview:

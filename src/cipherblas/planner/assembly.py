@@ -123,6 +123,8 @@ def assemble(
         minimise=predictions.minimise,
         link=predictions.link,
         weight_memory_bytes=weights,
+        held_bytes=run.held_bytes(parameters),
+        lent_bytes=run.lent_bytes,
         mask_budget=mask_budget,
         nodes=run.nodes,
         asked_error=error,

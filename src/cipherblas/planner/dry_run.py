@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cipherblas.common.errors import CipherblasError
-from cipherblas.common.limits import MASK_BYTES
+from cipherblas.common.limits import KEPT_BYTES, MASK_BYTES, lent_together
 from cipherblas.common.progress import Progress
 from cipherblas.crypto.keys import KeyRequest
 from cipherblas.evaluators.family import Evaluators
@@ -23,6 +23,7 @@ from cipherblas.forms.form import Form, RowForm
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import results_of
 from cipherblas.planner.truncation import truncation_error
+from cipherblas.rlwe.costs import WORD_BYTES
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import Ring, operand_level, row_ring, words_at
@@ -50,6 +51,7 @@ class DryRun:
             runs included, and all operands, as far as the server makes them of what comes: they stay until the end.
         choices: how each node was computed of which that had to be decided.
         together: the most full ciphertexts of a value that is refreshed.
+        lent_bytes: of operands that would be made of what comes, did products not take their ciphertexts one by one.
         placed, crossed: numbers of the nodes whose form was asked for, and of those that were converted.
         nodes: what each took, where that was asked for.
         fixed_factors: the clear factors that have keys of their own.
@@ -71,6 +73,7 @@ class DryRun:
     placed: frozenset[int] = frozenset()
     crossed: frozenset[int] = frozenset()
     together: int = 0
+    lent_bytes: int = 0
 
     @functools.cached_property
     def errors(self) -> tuple[float, ...]:
@@ -244,7 +247,12 @@ def dry_run(
     )
     results = executor.results()
     wanted = tuple(inputs.wanted.values())
+    lent = [one for one in wanted if one.key in executor.lent and _resident(one, ring)[1] > KEPT_BYTES]
     made = sum(_resident(one, ring)[1] for one in wanted)
+    lent_bytes = sum(_resident(one, ring)[1] for one in lent)
+    if lent:  # some ciphertexts of both sides of a product at a time
+        largest = max(2 * words_at(ring, one.limbs) * ring.n * WORD_BYTES for one in lent)
+        made += 2 * lent_together(largest) * largest - lent_bytes
     return DryRun(
         inputs=wanted,
         results=tuple(results),
@@ -260,4 +268,5 @@ def dry_run(
         placed=frozenset(executor.placed),
         crossed=frozenset(executor.crossed),
         together=executor.together,
+        lent_bytes=lent_bytes,
     )

@@ -73,7 +73,7 @@ def explain(
         *_rotations(plan),
         *_saving(plan),
         *_weights(plan),
-        ("peak memory", f"{size(plan.peak_bytes)} on the server, {_included(plan)} included"),
+        ("peak memory", f"{size(plan.peak_bytes)} on the server, {_included(plan)} included{_held(plan)}"),
         ("machine", _machine(plan.machine)),
         *_fast_memory(plan),
         *_times(plan),
@@ -261,6 +261,11 @@ def _weights(plan: Plan) -> list[tuple[str, str]]:
         return []
     where = "in memory" if held >= stored else f"{size(held)} in memory, the others in a file"
     return [("encoded weights", f"{size(stored)}, {where}")]
+
+
+def _held(plan: Plan) -> str:
+    """What of the memory may be files, where products expand the ciphertexts of large operands one by one."""
+    return f", {size(plan.held_bytes)} of it ciphertexts that may stay in files" if plan.lent_bytes else ""
 
 
 def _included(plan: Plan) -> str:

@@ -327,7 +327,9 @@ class Plan(Rebuilt):
 
     The figures come from running the program itself without data, so they are those of the code that runs.
     `weight_memory_bytes` is the part of `peak_bytes` that encoded weights take: all of them, up to half of the memory
-    that the machine had available; the rest goes to a file. `mask_budget`: encoded masks and constants of so many
+    that the machine had available; the rest goes to a file. `held_bytes` is the part that ciphertexts take as they
+    came, which may stay in their files. `lent_bytes`, not in it: what ciphertexts would take that products expand and
+    take one by one; of several ranks each expands its own. `mask_budget`: encoded masks and constants of so many
     bytes are kept from run to run; they are in `peak_bytes`. `nodes`: what each node of the program takes;
     `runners_up`: by the number of a node, the method that was nearly taken, or the form; `other_crossings`: by the
     number of a node whose value is converted, the stages that nearly were.
@@ -355,6 +357,8 @@ class Plan(Rebuilt):
     machine: Machine
     threads: int
     weight_memory_bytes: int = 0
+    held_bytes: int = 0
+    lent_bytes: int = 0
     mask_budget: int = MASK_BYTES
     nodes: tuple[NodeFigures, ...] = ()
     asked_error: float | tuple[float, ...] | None = None
@@ -506,6 +510,8 @@ class Plan(Rebuilt):
             "key_bytes": self.key_bytes,
             "peak_bytes": self.peak_bytes,
             "weight_memory_bytes": self.weight_memory_bytes,
+            "held_bytes": self.held_bytes,
+            "lent_bytes": self.lent_bytes,
             "expected_error": self.error,
             "rounding_error": self.rounding_error,
             "error_target": self.error_target,

@@ -124,12 +124,19 @@ class Client(NeverCopied):
 
     @operands_in_one_mapping
     def encrypt(
-        self, operands: Mapping[str, Any], /, *, progress: Progress | None = None
+        self,
+        operands: Mapping[str, Any],
+        /,
+        *,
+        folder: str | Path | None = None,
+        progress: Progress | None = None,
     ) -> dict[str, EncryptedOperand]:
         """Encrypt secret operands with the secret key.
 
         Args:
             operands: name → array, real and of the declared shape.
+            folder: where ciphertexts of slots that the memory does not hold are put, in a file that vanishes with
+                them: it needs as much room as they take, beside that of what `EncryptedOperand.save` writes.
             progress: called as progress(done, total), counted in ciphertexts.
 
         Returns:
@@ -140,11 +147,13 @@ class Client(NeverCopied):
             MismatchError: the program has no secret operand of that name.
             ShapeError, DTypeError: not a real array of the declared shape.
             RangeError: NaN, infinity, or an entry beyond the declared bound.
-            MemoryBudgetError: less memory is available than the ciphertexts need.
+            MemoryBudgetError: less memory is available than the ciphertexts need, and there is no folder, or they are
+                rows.
+            StorageError: nor has the folder room for them.
 
         Warns where the record beside the key file (see `decrypt`) cannot be written.
         """
-        encrypted = encrypt_operands(self.program, self._secret, operands, progress)
+        encrypted = encrypt_operands(self.program, self._secret, operands, folder, progress)
         self._record.note({name: operand.digest for name, operand in encrypted.items()})
         return encrypted
 

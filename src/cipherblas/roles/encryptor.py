@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,16 @@ from numpy.typing import NDArray
 
 from cipherblas import _core
 from cipherblas.common.arrays import finite_array
-from cipherblas.common.errors import DTypeError, MismatchError
+from cipherblas.common.errors import DTypeError, MemoryBudgetError, MismatchError
 from cipherblas.common.limits import check_available, check_bound, check_whole, encoded
-from cipherblas.common.memory import Array, aligned_empty
+from cipherblas.common.memory import Array, aligned_empty, mapped_file
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto import randomness
 from cipherblas.crypto.keys import FreshCiphertext, PublicKey, SecretKey, encrypt
 from cipherblas.forms.blocks import block_of
 from cipherblas.forms.form import RowForm, SlotForm
 from cipherblas.planner.dry_run import degree_of
+from cipherblas.rlwe.costs import WORD_BYTES
 from cipherblas.rlwe.matrices.encryption import (
     encrypt_operand_rows,
     encrypt_rows,
@@ -80,14 +82,19 @@ class Encryptor:
 
     @operands_in_one_mapping
     def encrypt(
-        self, operands: Mapping[str, Any], /, *, progress: Progress | None = None
+        self,
+        operands: Mapping[str, Any],
+        /,
+        *,
+        folder: str | Path | None = None,
+        progress: Progress | None = None,
     ) -> dict[str, EncryptedOperand]:
         """Encrypt operands given by name with the public key.
 
         Arguments, result and errors as `Client.encrypt`; also MismatchError where the plan has the secret key encrypt
         an operand: its error bound does not hold for the public key.
         """
-        return encrypt_operands(self.program, self._key, operands, progress)
+        return encrypt_operands(self.program, self._key, operands, folder, progress)
 
 
 def check_public_key_planned(program: PlannedProgram) -> None:
@@ -101,17 +108,23 @@ def check_public_key_planned(program: PlannedProgram) -> None:
 
 
 def encrypt_operands(
-    program: PlannedProgram, key: Key, operands: Mapping[str, Any], progress: Progress | None
+    program: PlannedProgram,
+    key: Key,
+    operands: Mapping[str, Any],
+    folder: str | Path | None,
+    progress: Progress | None,
 ) -> dict[str, EncryptedOperand]:
     """The operands encrypted as the plan asks for; arguments, result and errors as `Client.encrypt`."""
     matrices = {name: _checked(program, key, name, value) for name, value in operands.items()}
     inputs_of = {name: program.inputs_of(name) for name in matrices}
     all_inputs = [one for inputs in inputs_of.values() for one in inputs]
-    check_available(_working_bytes(key, all_inputs), f"encrypting {', '.join(matrices)}")
+    in_file = _goes_to_file(key, all_inputs, f"encrypting {', '.join(matrices)}", folder)
     steps = Steps(progress, sum(one.form.parts for one in all_inputs))
     encrypted: dict[str, EncryptedOperand] = {}
     for name, matrix in matrices.items():
-        feeds = tuple(_encrypt(key, wanted, matrix, steps) for wanted in inputs_of[name])
+        feeds = tuple(
+            _encrypt(key, wanted, matrix, steps, folder if in_file else None) for wanted in inputs_of[name]
+        )
         encrypted[name] = EncryptedOperand(
             program.id, name, matrix.shape, program.plan.parameters, feeds, key.key_id
         )
@@ -139,6 +152,26 @@ def _checked(program: PlannedProgram, key: Key, name: str, value: Any) -> Matrix
     return matrix
 
 
+def _goes_to_file(key: Key, inputs: Sequence[Input], what: str, folder: str | Path | None) -> bool:
+    """Whether ciphertexts of slots go to a file, of a folder if there is one, because memory does not hold them.
+
+    Raises:
+        MemoryBudgetError: nor does it hold what must be there.
+    """
+    try:
+        check_available(_working_bytes(key, inputs), what)
+        return False
+    except MemoryBudgetError as error:
+        by_rows = [one for one in inputs if isinstance(one.form, RowForm)]
+        if len(by_rows) == len(inputs):
+            raise
+        if folder is None:
+            hint = f"{error.message.removesuffix('.')}; folder=… puts ciphertexts of slots into a file."
+            raise MemoryBudgetError(hint, expected=error.expected, got=error.got) from None
+    check_available(_working_bytes(key, by_rows), what)
+    return True
+
+
 def _working_bytes(key: Key, inputs: Sequence[Input]) -> int:
     """Memory that encryption takes.
 
@@ -162,9 +195,9 @@ def _working_bytes(key: Key, inputs: Sequence[Input]) -> int:
 
 
 def _encrypt(
-    key: Key, wanted: Input, matrix: Matrix, steps: Steps
+    key: Key, wanted: Input, matrix: Matrix, steps: Steps, folder: str | Path | None
 ) -> tuple[FreshCiphertext | EncryptedRows, ...]:
-    """One use of an operand."""
+    """One use of an operand; `folder`: of a file in which its ciphertexts of slots are."""
     for step in wanted.steps:
         matrix = step(matrix)
     if wanted.transposed:
@@ -174,17 +207,22 @@ def _encrypt(
     if isinstance(wanted.form, RowForm):
         return _encrypt_rows(key, wanted, wanted.form, matrix, steps)
     assert isinstance(wanted.form, SlotForm)
-    return _encrypt_slots(key, wanted, wanted.form, matrix, steps)
+    return _encrypt_slots(key, wanted, wanted.form, matrix, steps, folder)
 
 
 def _encrypt_slots(
-    key: Key, wanted: Input, form: SlotForm, matrix: Matrix, steps: Steps
+    key: Key, wanted: Input, form: SlotForm, matrix: Matrix, steps: Steps, folder: str | Path | None
 ) -> tuple[FreshCiphertext, ...]:
     context, layout = key.params.context(), form.layout
     cells = [(i, j) for i in range(form.grid[0]) for j in range(form.grid[1])]
     sent = (wanted.limbs, key.params.n) if isinstance(key, SecretKey) else (2, wanted.limbs, key.params.n)
     # In the order in which a file has them: it is written from there.
-    room = aligned_empty((len(cells), layout.ciphertexts, *sent))
+    shape = (len(cells), layout.ciphertexts, *sent)
+    if folder is None:
+        room = aligned_empty(shape)
+    else:
+        file = mapped_file(WORD_BYTES * math.prod(shape), "Ciphertexts", folder)
+        room = np.frombuffer(file, np.uint64).reshape(shape)
 
     def encrypt_vector(vector: NDArray[Any], place: Array) -> FreshCiphertext:
         slots = np.asarray(vector, dtype=np.complex128)

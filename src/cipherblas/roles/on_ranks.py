@@ -215,6 +215,6 @@ def fastest_on_ranks(
 def rank_bytes(program: PlannedProgram, run: RankRun) -> int:
     """Bytes that a rank needs: its matrices, its keys and the process."""
     if run.array_bytes is None:
-        return program.plan.peak_bytes
+        return program.plan.peak_bytes + program.plan.lent_bytes
     keys = key_bytes_of(run.keys, program.plan.parameters)
     return keys + run.array_bytes + run.array_bytes // ROUNDING_SHARE + PROCESS_BYTES

@@ -10,6 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from cipherblas.common.limits import KEPT_BYTES
 from cipherblas.common.memory import Array, aligned_empty, in_threads
 from cipherblas.crypto.keys import FreshCiphertext
 from cipherblas.crypto.params import row_parameters
@@ -24,8 +25,6 @@ from cipherblas.roles.messages import EncryptedOperand
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.runtime.inputs import Inputs, fresh
 from cipherblas.runtime.values import Handles, Input
-
-KEPT_BYTES = 128 << 20  # ciphertexts of an operand that take no more are expanded at once
 
 
 class ReceivedInputs(Inputs):

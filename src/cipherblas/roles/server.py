@@ -22,7 +22,7 @@ from cipherblas.common.errors import (
 )
 from cipherblas.common.limits import check_available, check_bound, check_whole
 from cipherblas.common.progress import Progress
-from cipherblas.crypto.keys import EvaluationKeys, FreshCiphertext
+from cipherblas.crypto.keys import EvaluationKeys, FreshCiphertext, StoredCiphertext
 from cipherblas.crypto.keys.shared import SharedKeys
 from cipherblas.crypto.params import row_parameters
 from cipherblas.distributed.agreement import check_agreement
@@ -181,7 +181,8 @@ class Server:
         encrypted, clear = self._checked(operands)
         if self.communicator is not None:
             self._agree(self.communicator, encrypted, clear)
-        masks = self._masks()
+        stored = [ct for one in encrypted.values() for feed in one.feeds for ct in feed]
+        masks = self._masks(sum(ct.nbytes for ct in stored if isinstance(ct, StoredCiphertext)))
         own = None if self.communicator is None else self.rank_runs[self.communicator.rank]
         ranks = 1 if self.communicator is None else self.communicator.size
         plan, inputs = self.program.plan, ReceivedInputs(self.program, encrypted, clear, own, ranks)
@@ -392,17 +393,23 @@ class Server:
                     got=str(got),
                 )
 
-    def _masks(self) -> Encodings:
+    def _masks(self, stored: int) -> Encodings:
         """Where a run keeps masks and constants, for which the machine that it is on has memory.
 
         Those of the program, if what the plan needs beside them and the keys is available (weights aside, which can go
         to a file); else none are kept.
 
+        Args:
+            stored: bytes of ciphertexts that stay in their files.
+
         Raises:
             MemoryBudgetError: not even then is there enough.
         """
         plan, masks = self.program.plan, self._shared.masks
-        needed = plan.peak_bytes - plan.weight_memory_bytes - self._keys.nbytes
+        more = -self._keys.nbytes - min(stored, plan.held_bytes)
+        if self.communicator is not None:
+            more += plan.lent_bytes
+        needed = plan.peak_bytes - plan.weight_memory_bytes + more
         if self.communicator is not None:
             run = self.rank_runs[self.communicator.rank]
             needed = min(needed, rank_bytes(self.program, run) - self._keys.nbytes)
@@ -415,7 +422,7 @@ class Server:
             check_available(needed, RUN)
             return masks
         except MemoryBudgetError:
-            least = self.program.least_bytes - self._keys.nbytes
+            least = self.program.least_bytes + more
             if least >= needed:
                 raise
             check_available(least, RUN)

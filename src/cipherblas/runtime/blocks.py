@@ -282,6 +282,12 @@ def matmul(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
         return _product_in_place(run, node)
     algorithm = build(choice.method, *run.block(node), run.ev.slots, choice.options)
     left, right = run.factors(node, algorithm)
+    products = right.slots.grid[1], left.slots.grid[0]  # that a block of the left, or of the right one, is in
+    for child, value, once, number in zip(
+        node.children, (left, right), algorithm.takes_once, products, strict=True
+    ):
+        if once and number == 1:
+            run.run.takes_once(child, value.first())
     return _product(run, node, algorithm, left, right)
 
 

@@ -216,6 +216,8 @@ class Executor:
         self.crossed: set[int] = set()
         self.figures: list[NodeFigures] = []
         self.fixed_factors: list[ClearFactor] = []
+        self._sent: dict[int, tuple[Any, Hashable]] = {}  # by the first handle
+        self._used_inputs, self._lent_inputs = Tally[Hashable](), Tally[Hashable]()
         self._choose, self._observed = choose, observed
         self.left: list[int] = []
         self.together = 0
@@ -228,6 +230,23 @@ class Executor:
         self._runs: dict[str, FormRun] = {}
         self._progress, self._done = progress, 0
         self._total = weights + sum(self.form_run(form).steps() for form in decisions.every_form)
+
+    def received(self, first: Any, key: Hashable) -> None:
+        """What a client sent for one use of an operand, by its first handle."""
+        self._sent[id(first)] = first, key
+        self._used_inputs[key] += 1
+
+    def takes_once(self, node: Expression, first: Any) -> None:
+        """A product takes each ciphertext of a factor once; `first` of them, if they are as they were sent."""
+        found = self._sent.get(id(first))
+        if found is not None and self._uses[id(node)] == 1:
+            self._lent_inputs[found[1]] += 1
+
+    @property
+    def lent(self) -> frozenset[Hashable]:
+        """Keys of inputs whose ciphertexts nothing uses but products that take each of them once."""
+        used, lent = self._used_inputs, self._lent_inputs
+        return frozenset(key for key, number in used.items() if lent[key] == number)
 
     def run(self) -> Value:
         """Compute a program with one result, which is still encrypted."""

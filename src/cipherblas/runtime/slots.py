@@ -93,6 +93,7 @@ class SlotRun(FormRun):
         )
         cells = self.inputs.secret(wanted, bound, self.run.evaluators)
         value = Value(node.shape, form, cells, how.unit)
+        self.run.received(value.first(), wanted.key)
         return self._enlarged(value, excess) if excess else value
 
     def _enlarged(self, value: Value, bits: int) -> Value:

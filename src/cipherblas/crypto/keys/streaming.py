@@ -7,7 +7,6 @@ longest leave the process's memory again; the system keeps them in its cache of 
 from __future__ import annotations
 
 import mmap
-import tempfile
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from math import prod
@@ -15,8 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cipherblas.common.errors import StorageError
-from cipherblas.common.memory import Array, reserve
+from cipherblas.common.memory import Array, mapped_file
 
 WORD_BYTES = 8
 MOST_LEFT = 64  # more than one call reads
@@ -44,18 +42,7 @@ class KeyStream:
         self._resident = 0
         # Others that left: a call that took several keys may have read some of them again since.
         self._left: deque[int] = deque(maxlen=MOST_LEFT)
-        try:
-            file = tempfile.TemporaryFile(dir=folder, prefix="cipherblas-keys-")  # noqa: SIM115
-            with file:  # the mapping keeps it
-                reserve(file.fileno(), 0, room)
-                self._map = mmap.mmap(file.fileno(), room)
-        except OSError as error:
-            raise StorageError(
-                "Evaluation keys beyond the memory budget cannot go into a temporary file.",
-                expected=f"{room} bytes of disk",
-                got=str(error),
-                errno=error.errno,
-            ) from error
+        self._map = mapped_file(room, "Evaluation keys", folder)
 
     @property
     def resident_bytes(self) -> int:

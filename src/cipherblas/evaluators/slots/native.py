@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas import _core
 from cipherblas.common.errors import MismatchError, MissingKeyError
-from cipherblas.common.limits import RUN_BYTES
+from cipherblas.common.limits import RUN_BYTES, lent_together
 from cipherblas.common.memory import aligned_empty, in_threads
 from cipherblas.crypto.keys.evaluation import EvaluationKeys, RowKeys
 from cipherblas.crypto.keys.numbers import FROM_ROWS, FROM_SPARSE, TO_ROWS, TO_SPARSE
@@ -33,7 +32,6 @@ from cipherblas.rlwe.costs import WORD_BYTES
 from cipherblas.rlwe.key_policies import KeyPolicy
 
 LEAST_COEFFICIENTS = 8  # of the polynomials of `Engine.polynomial_sums`
-LENT_BYTES = 64 << 20  # of ciphertexts of each side that are made for a product at a time
 
 
 class Native(Evaluator):
@@ -265,7 +263,7 @@ class Native(Evaluator):
         if not any(isinstance(ct, Later) and ct.lends() for ct in (*lefts, *rights)):
             return super()._handles_product_data(lefts, rights, accumulator)
         shape = (2, lefts[0].limbs, self.n)
-        terms = max(_core.threads(), LENT_BYTES // (math.prod(shape) * WORD_BYTES))
+        terms = lent_together(math.prod(shape) * WORD_BYTES)
         if self._lending is None or self._lending.shape[1:] != shape:
             self._lending = aligned_empty((2 * terms, *shape))
         for start in range(0, len(lefts), terms):

@@ -65,6 +65,8 @@ class Diagonals(Algorithm):
         self.each = -(-k // self.groups)  # D: diagonals per group
         self.steps = self._steps(self.each)
         self.babies = -(-self.steps // giant_steps)
+        once = self.vectors == 1
+        self.takes_once = (once and self.by_rows, once and not self.by_rows)
         identity = (m, k, n, slots, complex_packing)
         matrix, vector = ("diagonals", *identity, self.babies), ("diagonals, vector", *identity)
         packing = {"complex_packing": complex_packing}
