@@ -121,7 +121,7 @@ class Stage:
             "upload_budget": 3 * GIB,
             "key_budget": GIB,
         }
-        if self.size > SMALL:  # predicted here, and run where there is that much memory
+        if self.size > SMALL:  # the database stays in its file
             options |= {"upload_budget": 1024 * GIB, "memory_budget": 1024 * GIB}
         if self.count_only:
             return cb.compile(count, operands, error=0.45, **options)
