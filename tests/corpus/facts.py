@@ -96,6 +96,8 @@ def _planned(program: cb.Program) -> Iterator[Fact]:
         "keys": plan.key_bytes,
         "peak": plan.peak_bytes,
         "weights": plan.weight_memory_bytes,
+        "held": plan.held_bytes,
+        "lent": plan.lent_bytes,
         "masks": plan.mask_budget,
     }
     yield "memory", _listed(sizes)

@@ -37,6 +37,7 @@ for name in ("skewed", "outer-product", "bicyclic", "fame", *BASELINES, "gemm"):
     product(f"{name}/blocks of 7", (15, 12, 20), algorithm=name, block=7)
 product("diagonals/square 12", (12, 12, 12), algorithm="diagonals")
 product("diagonals/tall", (3000, 100, 1), algorithm="diagonals")
+product("diagonals/large, ciphertexts lent", (100_000, 256, 1), algorithm="diagonals")
 product("diagonals/wide, a few vectors", (3, 900, 40), algorithm="diagonals")
 for name in ("skewed", "outer-product", "bicyclic", "e2dm", "gemm"):
     product(f"{name}/square 64", (64, 64, 64), algorithm=name)

@@ -169,6 +169,13 @@ case(
 case("exact/clear int8, square 256", "a @ b", a=P(256, 256, dtype="int8"), b=S(256, 256, **INT8))
 case("exact/clear int8, square 4096", "a @ b", a=P(4096, 4096, dtype="int8"), b=S(4096, 4096, **INT8))
 case("exact/clear int16", "a @ b", a=P(40, 1024, dtype="int16"), b=S(1024, 30, **INT16))
+case(
+    "exact/clear int16 of many terms, for the server's time",
+    "a @ b",
+    a=P(4096, 4096, dtype="int16"),
+    b=S(4096, 4096, **INT16),
+    minimise="server",
+)
 case("exact/secret int8, square 64", "a @ b", a=S(64, 64, **INT8), b=S(64, 64, **INT8))
 case(
     "exact/secret int8 by rows, for the server's time",

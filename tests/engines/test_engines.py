@@ -16,6 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cipherblas import _core
+from cipherblas.common.errors import RangeError
 from cipherblas.common.memory import aligned
 from cipherblas.crypto.keys.switching import key_shape, pack
 from cipherblas.crypto.params import OPERAND_MODULI, Parameters, make_parameters
@@ -510,6 +511,15 @@ def test_products_of_operands(
         )
     z = operand(9, 16)
     both.check_matrix(lambda e: e.gram_operands(e.upload_matrix(z)))
+    whole = np.random.default_rng(count).integers(-(1 << 15), 1 << 15, (7, 9), np.int16, endpoint=False)
+    whole[0, :2] = -(1 << 15), (1 << 15) - 1
+    for integers in (whole, whole.T.astype(np.float64).T, -whole.astype(np.int64), np.zeros_like(whole)):
+        both.check_matrix(lambda e, integers=integers: e.operand_integers(integers))
+        both.check_matrix(
+            lambda e, integers=integers: e.multiply_operands(e.operand_integers(integers), e.upload_matrix(z))
+        )
+    with pytest.raises(RangeError, match="16 bits"):
+        both.engines[0].operand_integers(np.array([[0, 1 << 17]]))
 
 
 def test_products_of_matrices(both: Both) -> None:

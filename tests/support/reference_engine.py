@@ -476,6 +476,13 @@ class ReferenceEngine(Engine):
     def gram_operands(self, x: Matrix) -> Matrix:
         return self.multiply_operands(self.transposed(x), x)
 
+    def operand_integers(self, integers: NDArray[Any]) -> Matrix:
+        moduli = self._params.operand_moduli or ()
+        words = np.zeros((-(-len(moduli) // 8), *integers.shape), object)
+        for i, p in enumerate(moduli):
+            words[i // 8] += (integers.astype(np.int64) % p).astype(object) * (1 << 8 * (i % 8))
+        return Matrix(words.astype(np.uint64))
+
     def multiply_operands(self, x: Matrix, y: Matrix) -> Matrix:
         left, right = _words(x, Matrix), _words(y, Matrix)
         moduli, limbs = self._params.operand_moduli or (), self._params.q

@@ -34,7 +34,7 @@ from cipherblas.evaluators.slots.values import Ct
 from cipherblas.lang.nodes import Expression
 from cipherblas.rlwe.costs import Costs
 from cipherblas.rlwe.counts import Counts
-from cipherblas.rlwe.rings import operand_level
+from cipherblas.rlwe.rings import operand_level, words_at
 from cipherblas.runtime.executor import Executor
 from cipherblas.runtime.inputs import SymbolicInputs
 from cipherblas.runtime.values import Decisions, Handles, Input
@@ -378,6 +378,12 @@ class _Planned(RowsRanks):
     def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> Share:
         mine, engine = self.as_columns(x.data), cast(_ShapeEngine, self.engine)
         a, b = (engine.multiply_factor(factor, part, exact) for part in (mine.a, mine.b))
+        return Share(a, b, mine.kind, (factor.shape[0], x.shape[1]))
+
+    def _reduced_product_data(self, factor: ClearFactor, x: Rows) -> Share:
+        mine, engine = self.as_columns(x.data), cast(_ShapeEngine, self.engine)
+        weights = self.memory.array(words_at(self.params, x.limbs), *factor.shape)
+        a, b = (engine.multiply_operands(weights, part) for part in (mine.a, mine.b))
         return Share(a, b, mine.kind, (factor.shape[0], x.shape[1]))
 
     def _fixed_product_data(self, factor: ClearFactor, number: int, x: Batch, exact: bool) -> Sequence[Share]:

@@ -185,6 +185,17 @@ class RowsRanks(RowsNative):
             (factor.shape[0], x.shape[1]),
         )
 
+    def _reduced_product_data(self, factor: ClearFactor, x: Rows) -> Share:
+        mine, limbs = self.as_columns(x.data), len(self.params.q)
+        weights = self.engine.operand_integers(factor.integers())
+        a, b = (
+            self.engine.multiply_operands(weights, part)
+            if self._words(part).size
+            else self._matrix(self._empty((limbs, factor.shape[0], self._words(part).shape[2])))
+            for part in (mine.a, mine.b)
+        )
+        return Share(a, b, COLUMNS, (factor.shape[0], x.shape[1]))
+
     def _sized(self, x: Matrix, rows: int) -> Matrix:
         """A matrix without entries has so many rows too."""
         words = self._words(x)

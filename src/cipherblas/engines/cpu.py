@@ -10,15 +10,18 @@ from numpy.typing import NDArray
 
 from cipherblas import _core
 from cipherblas.common import openblas
+from cipherblas.common.arrays import strips
+from cipherblas.common.errors import RangeError
 from cipherblas.common.limits import BYTE_MODULI, BYTE_ROWS, GRAM_COLUMNS, is_byte, is_narrow
-from cipherblas.common.memory import aligned_empty
-from cipherblas.crypto.params import Parameters
+from cipherblas.common.memory import aligned_empty, in_threads
+from cipherblas.crypto.params import MODULI_OF_WORD, Parameters
 from cipherblas.engines.protocol import Engine, Signed, Term, Words
 
 # Weights are kept in pieces of so many words of every term; the same piece of all ciphertexts that they multiply should
 # fit the core's cache.
 PIECE_WORDS, MIN_PIECE_WORDS, PIECES_BYTES = 512, 64, 768 << 10
 ALL = slice(None)
+MOST_LOOKED_UP = 1 << 17  # integers whose residues are looked up
 
 
 class CpuEngine(Engine):
@@ -235,6 +238,30 @@ class CpuEngine(Engine):
 
     def multiply_operands(self, x: Words, y: Words) -> Words:
         return self._context.multiply_operands(x, y, self._operand_moduli, len(self._moduli))
+
+    def operand_integers(self, integers: NDArray[Any]) -> Words:
+        least, largest = int(integers.min()), int(integers.max())
+        if largest - least >= MOST_LOOKED_UP:
+            raise RangeError(
+                "Integers that operands are multiplied by have 16 bits.",
+                expected=f"a range below {MOST_LOOKED_UP}",
+                got=largest - least,
+            )
+        numbers, moduli = np.arange(least, largest + 1), self._operand_moduli
+        table = np.zeros((-(-len(moduli) // MODULI_OF_WORD), len(numbers)), np.uint64)
+        for place, p in enumerate(moduli):
+            table[place // MODULI_OF_WORD] |= (numbers % p).astype(np.uint64) << np.uint64(
+                8 * (place % MODULI_OF_WORD)
+            )
+        out = aligned_empty((len(table), *integers.shape))
+
+        def look_up(rows: slice) -> None:
+            positions = integers[rows].astype(np.intp) - least
+            for words, own in zip(out, table, strict=True):
+                np.take(own, positions, out=words[rows], mode="clip")
+
+        in_threads(look_up, list(strips(integers)), out.nbytes)
+        return out
 
     def gram_operands(self, x: Words) -> Words:
         return self._context.gram_operands(x, self._operand_moduli, len(self._moduli), GRAM_COLUMNS)

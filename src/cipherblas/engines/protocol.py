@@ -309,6 +309,14 @@ class Engine(Protocol):
         """
         ...
 
+    def operand_integers(self, integers: NDArray[Any]) -> Matrix:
+        """Words of residues modulo the moduli of operands, to multiply these by.
+
+        Args:
+            integers: of the host, of 16 bits each, of any type.
+        """
+        ...
+
     def gram_operands(self, x: Matrix) -> Matrix:
         """The same of xᵀ @ x, a symmetric matrix."""
         ...

@@ -308,7 +308,7 @@ def _ring_of_rows(params: Parameters) -> list[tuple[str, str]]:
 
 
 def _operand_moduli(plan: Plan) -> list[tuple[str, str]]:
-    """What operands of products of secrets are encrypted modulo, where that is not Q."""
+    """What operands of products are encrypted modulo, where that is not Q."""
     moduli = plan.parameters.operand_moduli
     if moduli is None:
         return []

@@ -35,7 +35,7 @@ from cipherblas.planner.strategy import Candidate, Run, Scored, Strategy
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.byte_products import sides_of
 from cipherblas.runtime.executor import missing
-from cipherblas.runtime.rows import ROWS, can_be_fixed
+from cipherblas.runtime.rows import ROWS, can_be_fixed, can_be_reduced
 from cipherblas.runtime.values import Choice, Decisions
 
 ROW_DEGREES = tuple(1 << log_n for log_n in range(11, 15))
@@ -203,9 +203,15 @@ class RowStrategy(Strategy):
         nodes = products(self.expression)
         clear = any(not child.secret for node in nodes for child in node.children)
         cut = sides_of(self.expression) if is_rounded_alone(self.expression, self.targets) else {}
-        for fixed, rounded, in_bytes in itertools.product(
-            {False, any(map(can_be_fixed, nodes))}, {False, clear}, {False, bool(cut)}
-        ):
+        ways = [
+            (*ways, False)
+            for ways in itertools.product(
+                {False, any(map(can_be_fixed, nodes))}, {False, clear}, {False, bool(cut)}
+            )
+        ]
+        reducible = is_exact(self.expression) and any(map(can_be_reduced, nodes))
+        ways += [(False, False, False, True)] * reducible
+        for fixed, rounded, in_bytes, reduced in ways:
             choices = {}
             for node in nodes:
                 options: dict[str, Any] = {"weight_bits": bits}
@@ -215,6 +221,8 @@ class RowStrategy(Strategy):
                     options["rounded"] = True
                 if in_bytes and id(node) in cut:
                     options["bytes"] = True
+                if reduced and can_be_reduced(node):
+                    options["moduli"] = True
                 choices[numbers[id(node)]] = Choice(GEMM, options)
             yield Candidate(GEMM, Decisions(ROWS, choices), n)
 
@@ -252,6 +260,8 @@ class RowStrategy(Strategy):
                 return None
             return _first(tried, lambda bits: reaches(RowSize(n, bits, special)))
 
+        if any(choice.options.get("moduli") for choice in candidate.decisions.choices.values()):
+            return self._with_operand_moduli(n, reaches, extra, None, special)
         allowed = self._allowed(n, special)
         limit = allowed - special
         found = smallest(math.floor(limit))
@@ -259,14 +269,14 @@ class RowStrategy(Strategy):
             size = RowSize(n, found + extra, special)
             if switched:
                 narrowed = [] if size.limbs == 1 else self._narrowed(n, reaches, extra)
-                return [size, *narrowed, *self._with_operand_moduli(n, reaches, extra, found)]
+                return [size, *narrowed, *self._with_operand_moduli(n, reaches, extra, found, special)]
             if size.limbs == 1:
                 return [size]
             aligned = replace(size, aligned=True)
             fits = size.limbs == 2 and max(aligned.shape().q) < 2.0**LARGEST_BITS
             return [size, *([aligned] if fits else []), replace(size, more=1)]
         narrowed = self._narrowed(n, reaches, extra) if switched else []
-        narrowed += self._with_operand_moduli(n, reaches, extra, None) if switched else []
+        narrowed += self._with_operand_moduli(n, reaches, extra, None, special) if switched else []
         needed = smallest(MAX_MODULUS_BITS)
         if needed is None:
             raise self._unreachable(run, RowSize(n, MAX_MODULUS_BITS, special))
@@ -305,7 +315,12 @@ class RowStrategy(Strategy):
         return found
 
     def _with_operand_moduli(
-        self, n: int, reaches: Callable[[RowSize, float], bool], extra: int, usual: int | None
+        self,
+        n: int,
+        reaches: Callable[[RowSize, float], bool],
+        extra: int,
+        usual: int | None,
+        most_special: float,
     ) -> list[RowSize]:
         """The smallest modulus of keys beside operands that have moduli of their own, as few as reach the precision:
         products fill these, and what keys serve, in as few limbs as can be, holds the result.
@@ -313,10 +328,11 @@ class RowStrategy(Strategy):
         Args:
             usual: bits of the modulus without. Where results may be shared the one of keys is no smaller, as far
                 as its limbs hold so many, so that what switches add is no larger either.
+            most_special: bits of the special prime; 0 where no key is switched.
         """
         if self.options.planned_for.rates.operands is None:
             return []
-        allowed = self._allowed(n, SPECIAL_BITS)
+        allowed = self._allowed(n, most_special)
         exact = is_exact(self.expression)
         excess = 1.0 if exact or usual is not None else NARROWED_EXCESS
         least_of_keys = MIN_MODULUS_BITS if exact or usual is None else usual
@@ -327,12 +343,13 @@ class RowStrategy(Strategy):
         free = allowed - PRIME_SPREAD_BITS
 
         def size(bits: int, moduli: int) -> RowSize:
-            special = min(SPECIAL_BITS, free - bits)
+            special = min(most_special, free - bits)
             return RowSize(n, bits, special, operand_moduli=OPERAND_MODULI[:moduli])
 
         for limbs in range(1, OPERAND_LIMBS + 1):
             # Beside one limb the special prime is as large as it can be, beside two as large as security leaves it.
-            each = free - SPECIAL_BITS if limbs == 1 else (free - SPECIAL_MARGIN_BITS) / (limbs + 1)
+            each = free - most_special if limbs == 1 else (free - SPECIAL_MARGIN_BITS) / (limbs + 1)
+            each = each if most_special else free / limbs
             most = math.floor(limbs * min(each, LARGEST_BITS - PRIME_BITS))
             fewer = (limbs - 1) * math.ceil(MAX_PRIME_BITS - PRIME_BITS)  # that so few limbs do not take
             least = max(least_of_keys, fewer)

@@ -53,7 +53,8 @@ _LAYER = record({}, {"mask": flag, "layout": _GRID})
 _OPTIONS: Mapping[str, Check] = {
     RING: record({}, {"weight_bits": whole(1, MOST_WEIGHT_BITS)}),
     GEMM: record(
-        {"weight_bits": whole(1, MOST_WEIGHT_BITS)}, {"fixed": flag, "rounded": flag, "bytes": flag}
+        {"weight_bits": whole(1, MOST_WEIGHT_BITS)},
+        {"fixed": flag, "rounded": flag, "bytes": flag, "moduli": flag},
     ),
     IN_PLACE: record({}),
     PACKING: either(record({}, {"channels": _LENGTH, "pitch": _LENGTH, "rows": _LENGTH}), _GRID),

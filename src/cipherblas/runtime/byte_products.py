@@ -46,10 +46,10 @@ def sides_of(root: Expression) -> dict[int, Sides]:
 
 def _may_be_cut(product: Expression, factor: Expression) -> bool:
     secrets = all(child.secret and child.operand is not None for child in product.children)
-    return (secrets or not factor.secret) and _has_two_bytes(factor)
+    return (secrets or not factor.secret) and has_two_bytes(factor)
 
 
-def _has_two_bytes(node: Expression) -> bool:
+def has_two_bytes(node: Expression) -> bool:
     """Whether the entries of a matrix are 16-bit integers, and not of 8 bits."""
     return whole_nodes(node)[id(node)] and BYTE_LARGEST < node.bound <= byte_rows.MOST
 

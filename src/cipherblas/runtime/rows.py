@@ -77,6 +77,16 @@ def can_be_fixed(product: Expression) -> bool:
     )
 
 
+def can_be_reduced(product: Expression) -> bool:
+    """Whether residues of the clear factor of a product may be multiplied modulo the moduli of operands: it has
+    integers of two bytes, and the other one is an operand that the secret key encrypts, or a multiple of it."""
+    clear, other = sorted(product.children, key=lambda part: part.secret)
+    while other.op == "scale":
+        (other,) = other.children
+    own = not clear.secret and other.operand is not None and not other.operand.public_key
+    return own and byte_products.has_two_bytes(clear)
+
+
 def switches_keys(node: Expression) -> bool:
     """Whether rows are transposed or multiplied by the secret: they are then at most N long."""
     sides = [[child.secret for child in product.children] for product in products(node)]
@@ -113,7 +123,9 @@ class RowRun(FormRun):
         # Products with fixed weights come in pieces of N columns, and so do operands that a public key encrypts, since
         # longer rows have secrets of the client's: what is added to them must too.
         self.mixed = len(run.decisions.every_form) > 1  # values come from slots, or go there
-        self._in_pieces = self.mixed or fixed or switches_keys(run.node) or has_public_key(run.node)
+        # So do operands with moduli of their own.
+        apart = fixed or self.ev.params.operand_moduli is not None
+        self._in_pieces = self.mixed or apart or switches_keys(run.node) or has_public_key(run.node)
         self._exact = is_exact(run.node)
         self._sides = {} if self.mixed else byte_products.sides_of(run.node)
         self._orientations: dict[int, bool | None] = {}
@@ -438,6 +450,22 @@ class RowRun(FormRun):
         """The method of a product that is no GEMM."""
         return PRODUCTS.get(self.run.choice(product).method)
 
+    def reduced(self, product: Expression) -> bool:
+        """Whether the residues of its clear factor modulo the moduli of operands are multiplied.
+
+        Raises:
+            ParameterError: decided so, where they cannot be.
+        """
+        if not self.options(product).get("moduli") or self.ev.params.operand_moduli is None:
+            return False
+        if not can_be_reduced(product) or self.run.choice(product).method != GEMM:
+            raise ParameterError(
+                "A product is decided to be one of residues, which only those of an operand and clear integers may be.",
+                expected="clear integers of two bytes, and an operand that the secret key encrypts",
+                got=product.title,
+            )
+        return True
+
     def fixed(self, product: Expression) -> bool:
         """Whether it has keys of its own."""
         return bool(self.options(product).get("fixed")) and can_be_fixed(product)
@@ -545,6 +573,9 @@ def _product(run: RowRun, node: Expression, wish: Wish) -> Value:
     if any(sides):
         growth = byte_products.growth(node, sides)
     inner = wish._replace(scale=wish.scale * factor.unit / growth)
+    if run.reduced(node) and wish.limbs in (None, run.limbs):
+        limbs = operand_level(ev.params)
+        inner = inner._replace(scale=inner.scale * ev.dropped(limbs, run.limbs), limbs=limbs)
     if run.fixed(node):
         number = len(run.run.fixed_factors)
         run.run.fixed_factors.append(factor)

@@ -80,6 +80,10 @@ class RowsBookkeeper(ABC):
         """A product of operands with moduli of their own, switched to Q."""
 
     @abstractmethod
+    def _reduced_product_data(self, factor: ClearFactor, x: Rows) -> Any:
+        """A clear product of an operand with moduli of its own, switched to Q."""
+
+    @abstractmethod
     def _switched_gram_data(self, x: Rows) -> tuple[Any, Any]:
         """The same of an encryption and itself."""
 

@@ -95,6 +95,9 @@ class RowsClear(RowsEvaluator):
     def _switched_product_data(self, part: Part, x: Rows) -> Pair:
         return self._divided(self._part_product_data(part, x), x)
 
+    def _reduced_product_data(self, factor: ClearFactor, x: Rows) -> Pair:
+        return self._divided(self._clear_product_data(factor, x, True), x)
+
     def _switched_gram_data(self, x: Rows) -> tuple[Pair, Pair]:
         first, second = self._gram_data(x)
         return self._divided(first, x), self._divided(second, x)

@@ -33,9 +33,10 @@ from cipherblas.rlwe.costs import (
     spread_bytes,
 )
 from cipherblas.rlwe.matrices.transposition import gathered_switches, transpose_plan
-from cipherblas.rlwe.rings import moduli_at
+from cipherblas.rlwe.rings import moduli_at, words_at
 
 SCALE_TOLERANCE = 2.0**-40
+MOST_REDUCED = 1 << 15  # weights whose residues modulo the moduli of operands are multiplied
 
 
 class RowsEvaluator(RowsBookkeeper):
@@ -47,18 +48,21 @@ class RowsEvaluator(RowsBookkeeper):
         """factor @ x: two GEMMs per limb. Levels: none; the modulus must hold the product. Keys: none.
 
         Where the sums of a float64 GEMM exceed its significand the result is rounded, if the error stays below the
-        noise that the factor amplifies; else it is computed exactly from parts.
+        noise that the factor amplifies; else it is computed exactly from parts. Of an operand with moduli of its own it
+        is the product of residues of whole weights, switched to Q: divided by what these are larger, and rounded.
 
         Raises:
-            ShapeError: inner dimensions differ. LevelError: the product does not fit the modulus.
+            ShapeError: inner dimensions differ. LevelError: the product does not fit the modulus, or weights that are
+            no whole numbers of 16 bits meet an operand with moduli of its own.
         """
         x = self.settled(x)
-        self.check_switched(x, "multiplied by a clear matrix")
         m, k = factor.shape
         if k != x.shape[0]:
             raise ShapeError(
                 "The inner dimensions of the product differ.", expected=f"{k} rows", got=x.shape[0]
             )
+        if self.is_operand(x.limbs):
+            return self._reduced_product(factor, x)
         noise, bias, exact = self._amplified(factor, x, math.sqrt(1 + self._weight))
         for width in (self.n, x.shape[1]):
             self.costs.clear_gemm(self.counts, m, k, width, x.limbs, factor.largest, exact)
@@ -66,6 +70,26 @@ class RowsEvaluator(RowsBookkeeper):
         result = self.make((m, x.shape[1]), x.limbs, scale, bound, noise, bias, None)
         self.ledger.touch(clear_gemm_bytes(m, k, max(self.n, x.shape[1])))
         result.data = self._clear_product_data(factor, x, exact)
+        return result
+
+    def _reduced_product(self, factor: ClearFactor, x: Rows) -> Rows:
+        """That of an operand with moduli of its own."""
+        if not factor.exact or factor.largest > MOST_REDUCED:
+            self.check_switched(x, "multiplied by weights that are no whole numbers of 16 bits")
+        m, k = factor.shape
+        kept = len(self.params.q)
+        dropped = self.dropped(x.limbs, kept)
+        noise, bias = x.weighed_noise(factor) / dropped, factor.largest_sum * x.bias / dropped
+        noise = math.hypot(noise, math.sqrt(self._variance.rounding()) * self.switch_rounding(x))
+        for width in (self.n, x.shape[1]):
+            self.costs.secret_gemm(self.counts, m, k, width, x.limbs)
+        self.costs.operand_switch(self.counts)
+        bound, scale = factor.gain * x.bound, x.scale / factor.unit / dropped
+        result = self.make((m, x.shape[1]), kept, scale, bound, noise, bias, None)
+        moduli, words = len(moduli_at(self.params, x.limbs)), words_at(self.params, x.limbs)
+        packed = operand_gemm_bytes(m, k, max(self.n, x.shape[1]), moduli)
+        self.ledger.touch(packed + (words + 1) * m * k * WORD_BYTES)
+        result.data = self._reduced_product_data(factor, x)
         return result
 
     def fixed_product(self, factor: ClearFactor, number: int, x: Batch) -> list[Rows]:

@@ -135,6 +135,12 @@ class RowsNative(RowsEvaluator):
         engine = self.engine
         return engine.multiply_operands(part.data, a), engine.multiply_operands(part.data, b)
 
+    def _reduced_product_data(self, factor: ClearFactor, x: Rows) -> Any:
+        a, b = x.data
+        engine = self.engine
+        weights = engine.operand_integers(factor.integers())
+        return engine.multiply_operands(weights, a), engine.multiply_operands(weights, b)
+
     def _switched_gram_data(self, x: Rows) -> tuple[Any, Any]:
         return self._gram(x, self.engine.multiply_operands, self.engine.gram_operands)
 

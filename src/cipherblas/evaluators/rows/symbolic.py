@@ -42,6 +42,9 @@ class RowsSymbolic(RowsEvaluator):
     def _switched_product_data(self, part: Part, x: Rows) -> None:
         return None
 
+    def _reduced_product_data(self, factor: ClearFactor, x: Rows) -> None:
+        return None
+
     def _switched_gram_data(self, x: Rows) -> tuple[None, None]:
         return None, None
 

@@ -162,6 +162,14 @@ class RowsWorstCase(RowsEvaluator):
         error = self._worst.rounding() * self.switch_rounding(x)
         return WorstRows(math.inf, error, product.product / dropped)
 
+    def _reduced_product_data(self, factor: ClearFactor, x: Rows) -> WorstRows:
+        product, dropped = (
+            self._clear_product_data(factor, x, True),
+            self.dropped(x.limbs, len(self.params.q)),
+        )
+        rounding = self._worst.rounding() * self.switch_rounding(x)
+        return WorstRows(product.message / dropped, product.error / dropped + rounding)
+
     def _switched_gram_data(self, x: Rows) -> tuple[WorstRows, WorstRows]:
         found = self._switched_product_data(self.parts(x)[0], x)
         return found, found
