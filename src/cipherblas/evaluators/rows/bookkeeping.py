@@ -158,7 +158,7 @@ class RowsBookkeeper(ABC):
         return math.fsum(math.log2(q) for q in moduli_at(self.params, limbs))
 
     def is_operand(self, limbs: int) -> bool:
-        """Whether so many limbs stand for the moduli of operands, which only products of two secrets take."""
+        """Whether so many limbs stand for the moduli of operands, which only products of these take."""
         return self.params.operand_moduli is not None and limbs > len(self.params.q)
 
     def dropped(self, limbs: int, kept: int) -> float:
