@@ -130,8 +130,8 @@ void scaled_sums(const Context& context, const std::vector<ScaledSum>& sums) {
 
 namespace {
 
-// Sums that are made together by one thread: the left factors of all of them stay in its cache, so many words of a limb
-// at a time, while those of the right ones come from memory.
+// Sums that are made together by all threads: the left factors of those of one thread stay in its cache, so many words of
+// a limb at a time, while the right ones come from memory.
 constexpr std::size_t kTogether = 8, kSharedWords = 2048;
 
 // Where the terms of a sum of products have limb i, from word `offset` on: the components of the left factors, then those
@@ -193,10 +193,12 @@ void multiply_sum(const Context& context, const std::vector<CiphertextView>& lef
 void relinearised_sums(const Context& context, const std::vector<CiphertextView>& lefts,
                        const std::vector<std::vector<CiphertextView>>& rights, const SwitchingKeyView& key,
                        const std::vector<CiphertextSpan>& outs) {
+    if (outs.empty()) return;
     const int limbs = lefts.front().limbs;
     const std::size_t n = context.n();
     // Fewer groups of outputs than threads are made one by one, with all threads each.
-    const std::size_t each = std::min(kTogether, outs.size());
+    const std::size_t share = kTogether / static_cast<std::size_t>(thread_count());
+    const std::size_t each = std::min(std::max<std::size_t>(share, 1), outs.size());
     const std::size_t groups = (outs.size() + each - 1) / each;
     const int threads = groups < static_cast<std::size_t>(thread_count()) ? 1 : threads_for(groups);
     std::vector<CiphertextSpan> sums;

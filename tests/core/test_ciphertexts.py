@@ -194,6 +194,7 @@ def test_relinearised_sums_of_long_limbs(sums: int, terms: int, threads: int) ->
     finally:
         _core.set_threads(before)
     assert len(found) == sums
+    assert wide.context.relinearised_sums(lefts, [], key) == []
     for one, each in zip(found, rights, strict=True):
         product = wide.context.multiply_sum(lefts, each, None)
         np.testing.assert_array_equal(one, wide.context.relinearise(product, key, False))

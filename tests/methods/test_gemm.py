@@ -156,9 +156,11 @@ def test_operands_with_moduli_of_their_own_are_for_products_alone() -> None:
     ev = RowsSymbolic(own)
     x = ev.fresh(None, (N, N), bound=1.0, scale=2.0**10, limbs=2)
     assert ev.log_modulus(2) == pytest.approx(52 + math.log2(255)) and ev.log_modulus(1) == 40
-    factor = ClearFactor("one", (1, N), 1.0, 1.0, True, lambda: np.ones((1, N)))
+    whole = ClearFactor("one", (1, N), 1.0, 1.0, True, lambda: np.ones((1, N)))
+    assert ev.clear_product(whole, x).limbs == 1
     for operation in (
-        lambda: ev.clear_product(factor, x),
+        lambda: ev.clear_product(dataclasses.replace(whole, exact=False), x),
+        lambda: ev.clear_product(dataclasses.replace(whole, bound=2.0**15 + 1), x),
         lambda: ev.transpose(x),
         lambda: ev.relinearise(x),
         lambda: ev.rescale(x),
@@ -167,7 +169,7 @@ def test_operands_with_moduli_of_their_own_are_for_products_alone() -> None:
         lambda: ev.sub(x, x),
         lambda: ev.add_clear(x, lambda: np.ones((N, N)), 1.0),
     ):
-        with pytest.raises(LevelError, match=r"moduli of operands|no keys for so many"):
+        with pytest.raises(LevelError, match=r"moduli of operands|no keys for so many|16 bits"):
             operation()
 
 

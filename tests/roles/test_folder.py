@@ -107,3 +107,23 @@ def test_files_are_no_memory_of_the_server(tmp_path: Path, monkeypatch: pytest.M
     assert in_memory > in_files
     assert in_memory - in_files <= plan.held_bytes
     assert in_memory <= plan.peak_bytes
+
+
+def test_what_a_public_key_encrypted_is_read_to_stay(
+    program: cb.Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of it are no memory that is saved."""
+    sizes = {"x": (5000, 12), "q": (12,)}
+    operands = {name: S(*shape, encryption="public-key") for name, shape in sizes.items()}
+    other = toy(lambda x, q: x @ q, **operands, algorithm="diagonals")
+    client = other.client()
+    asked: list[int] = []
+    monkeypatch.setattr("cipherblas.roles.server.check_available", lambda needed, *_: asked.append(needed))
+    sent = other.encryptor(client.public_key()).encrypt(VALUES)
+    for name, operand in sent.items():
+        operand.save(tmp_path / name)
+    stored = {name: cb.EncryptedOperand.load(tmp_path / name, lazy=True, insecure=True) for name in sent}
+    server = other.server(client.evaluation_keys())
+    for one in (sent, stored):
+        assert np.abs(client.decrypt(server.run(one)) - VALUES["x"] @ VALUES["q"]).max() <= other.plan.error
+    assert asked[0] == asked[1]

@@ -100,7 +100,7 @@ class Parameters:
         row_degree: degree of a ring of their own for matrices that are encrypted by rows (`row_parameters`); None: they
             are in the ring of all else.
         digit_limbs: limbs of each digit from q_0 on, `alpha` of them at most; None: `alpha` each.
-        operand_moduli: what operands of products of two encrypted matrices are encrypted modulo instead of Q, of two
+        operand_moduli: what operands of products by rows are encrypted modulo instead of Q, where they are, of two
             limbs at most: the product of these, coprime odd numbers of a byte. The product is switched to Q before any
             key is used. None: there are none.
 
@@ -449,7 +449,7 @@ def make_parameters(
         key_limbs: limbs that keys are made for, at most; by default all.
         row_degree: degree of a ring of their own for rows; by default they have none.
         digit_limbs: limbs of each digit from q_0 on; by default `alpha` each, which is not looked at otherwise.
-        operand_moduli: of operands of products of two encrypted matrices; by default they have none of their own.
+        operand_moduli: of operands of products by rows; by default they have none of their own.
 
     Raises:
         ParameterError: no such primes, or P would be smaller than the largest digit.

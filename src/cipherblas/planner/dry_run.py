@@ -247,12 +247,14 @@ def dry_run(
     )
     results = executor.results()
     wanted = tuple(inputs.wanted.values())
-    lent = [one for one in wanted if one.key in executor.lent and _resident(one, ring)[1] > KEPT_BYTES]
-    made = sum(_resident(one, ring)[1] for one in wanted)
-    lent_bytes = sum(_resident(one, ring)[1] for one in lent)
-    if lent:  # some ciphertexts of both sides of a product at a time
-        largest = max(2 * words_at(ring, one.limbs) * ring.n * WORD_BYTES for one in lent)
-        made += 2 * lent_together(largest) * largest - lent_bytes
+    large = [one for one in wanted if _resident(one, ring)[1] > KEPT_BYTES]
+    lent_bytes = sum(_resident(one, ring)[1] for one in large if one.key in executor.lent)
+    made = sum(_resident(one, ring)[1] for one in wanted) - lent_bytes
+    sizes = [
+        2 * words_at(ring, one.limbs) * ring.n * WORD_BYTES for one in large if one.key in executor.taken
+    ]
+    if sizes:  # some ciphertexts of both sides of a product at a time
+        made += 2 * max(lent_together(each) * each for each in sizes)
     return DryRun(
         inputs=wanted,
         results=tuple(results),

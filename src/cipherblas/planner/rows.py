@@ -106,7 +106,7 @@ class RowSize:
         more: primes beyond the fewest.
         aligned: the first prime of two fills whole bytes, so that both together have the fewest.
         narrow: bits of primes beyond these, by which products are divided before keys are switched.
-        operand_moduli: of operands of products of secrets; None for the same as keys have.
+        operand_moduli: of operands of products; None for the same as keys have.
     """
 
     n: int
@@ -261,7 +261,7 @@ class RowStrategy(Strategy):
             return _first(tried, lambda bits: reaches(RowSize(n, bits, special)))
 
         if any(choice.options.get("moduli") for choice in candidate.decisions.choices.values()):
-            return self._with_operand_moduli(n, reaches, extra, None, special)
+            return self._with_operand_moduli(n, reaches, extra, None, special, most_moduli=True)
         allowed = self._allowed(n, special)
         limit = allowed - special
         found = smallest(math.floor(limit))
@@ -321,6 +321,7 @@ class RowStrategy(Strategy):
         extra: int,
         usual: int | None,
         most_special: float,
+        most_moduli: bool = False,
     ) -> list[RowSize]:
         """The smallest modulus of keys beside operands that have moduli of their own, as few as reach the precision:
         products fill these, and what keys serve, in as few limbs as can be, holds the result.
@@ -329,6 +330,7 @@ class RowStrategy(Strategy):
             usual: bits of the modulus without. Where results may be shared the one of keys is no smaller, as far
                 as its limbs hold so many, so that what switches add is no larger either.
             most_special: bits of the special prime; 0 where no key is switched.
+            most_moduli: messages may not be words any more where moduli are many: of products of one operand.
         """
         if self.options.planned_for.rates.operands is None:
             return []
@@ -354,6 +356,8 @@ class RowStrategy(Strategy):
             fewer = (limbs - 1) * math.ceil(MAX_PRIME_BITS - PRIME_BITS)  # that so few limbs do not take
             least = max(least_of_keys, fewer)
             tried = [(most, number) for number in counts]
+            while most_moduli and tried and not reaches(size(*tried[-1]), excess):
+                tried.pop()
             if most < max(MIN_MODULUS_BITS, fewer) or not tried or not reaches(size(*tried[-1]), excess):
                 continue
             _, moduli = _first(tried, lambda one: reaches(size(*one), excess))

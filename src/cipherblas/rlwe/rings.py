@@ -54,7 +54,7 @@ class RingShape:
         key_limbs: keys are made for so many limbs at most; None: for all.
         row_degree: of a ring of their own for rows; None: they have none.
         digit_limbs: limbs of each digit from q_0 on; None: `alpha` each.
-        operand_moduli: of operands of products of two matrices by rows, instead of Q; None: they have none.
+        operand_moduli: of operands of products by rows, instead of Q; None: they have none.
     """
 
     n: int

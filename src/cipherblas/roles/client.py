@@ -135,8 +135,8 @@ class Client(NeverCopied):
 
         Args:
             operands: name → array, real and of the declared shape.
-            folder: where ciphertexts of slots that the memory does not hold are put, in a file that vanishes with
-                them: it needs as much room as they take, beside that of what `EncryptedOperand.save` writes.
+            folder: of a disk, where ciphertexts of slots that the memory does not hold are put, in a file that vanishes
+                with them: it needs as much room as they take, beside that of what `EncryptedOperand.save` writes.
             progress: called as progress(done, total), counted in ciphertexts.
 
         Returns:

@@ -28,7 +28,7 @@ from cipherblas.runtime.values import Handles, Input
 
 
 class ReceivedInputs(Inputs):
-    """Operands of a real run. Regenerates the seeded halves of all of them.
+    """Operands of a real run. Regenerates the seeded halves of small ones; those of large ones where the run uses them.
 
     Args:
         run: of a rank of several, what it does: only what that uses of operands is read and regenerated, and the rest
@@ -46,7 +46,7 @@ class ReceivedInputs(Inputs):
     ) -> None:
         super().__init__(clear)
         self._data: dict[Any, list[Any]] = {}
-        self._lent: list[_Feed] = []
+        self._clock = _Clock()
         shares = Shares(row_parameters(program.plan.parameters).n, ranks)
         for name, operand in encrypted.items():
             for wanted, feed in zip(program.inputs_of(name), operand.feeds, strict=True):
@@ -62,34 +62,50 @@ class ReceivedInputs(Inputs):
         """Small feeds expanded; of large ones ciphertexts that are where a run uses them."""
         if not isinstance(feed[0], FreshCiphertext) or _expanded_bytes(feed) <= KEPT_BYTES:
             return _expanded(feed)
-        self._lent.append(_Feed(feed))
-        return self._lent[-1].ciphertexts()
+        return _Feed(feed, self._clock).ciphertexts()
 
     @property
     def seconds(self) -> float:
         """What expanding took since the run began."""
-        return sum(feed.seconds for feed in self._lent)
+        return self._clock.seconds
 
     def secret(self, wanted: Input, bound: float, evaluators: Evaluators) -> list[list[Handles]]:
         """The operand's ciphertexts; each use of the operand is handed out once."""
         return fresh(wanted, bound, evaluators, iter(self._data[wanted.key]))
 
 
-class _Feed:
-    """The ciphertexts of one use of an operand, which a run expands one by one where products take them once, and all
-    of them together where one is wanted to stay.
+class _Clock:
+    """Times work that several threads may do at once, which counts once.
 
     Attributes:
-        seconds: spent on that, those of several threads at once counted once.
+        seconds: so far.
     """
 
-    def __init__(self, feed: Sequence[FreshCiphertext]) -> None:
-        self._feed = feed
-        self._made: list[Any] | None = None
-        self._lock = threading.Lock()  # of `_made`
-        self._clock = threading.Lock()  # of what follows
-        self._working, self._since = 0, 0.0
+    def __init__(self) -> None:
         self.seconds = 0.0
+        self._lock = threading.Lock()
+        self._working, self._since = 0, 0.0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._since = time.perf_counter() if self._working == 0 else self._since
+            self._working += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._working -= 1
+            if self._working == 0:
+                self.seconds += time.perf_counter() - self._since
+
+
+class _Feed:
+    """The ciphertexts of one use of an operand, which a run expands one by one where products take them once, and all
+    of them together where one is wanted to stay."""
+
+    def __init__(self, feed: Sequence[FreshCiphertext], clock: _Clock) -> None:
+        self._feed, self._clock = feed, clock
+        self._made: list[Any] | None = None
+        self._lock = threading.Lock()
 
     def ciphertexts(self) -> list[_Expanded]:
         """All of them."""
@@ -99,32 +115,15 @@ class _Feed:
         """One of all, which are made now if they were not."""
         with self._lock:
             if self._made is None:
-                self._begin()
-                try:
+                with self._clock:
                     self._made = _expanded(self._feed)
-                finally:
-                    self._end()
             found: Array = self._made[number]
         return found
 
     def once(self, number: int, room: Array) -> Array:
         """One of them."""
-        self._begin()
-        try:
+        with self._clock:
             return self._feed[number].expand(room)
-        finally:
-            self._end()
-
-    def _begin(self) -> None:
-        with self._clock:
-            self._since = time.perf_counter() if self._working == 0 else self._since
-            self._working += 1
-
-    def _end(self) -> None:
-        with self._clock:
-            self._working -= 1
-            if self._working == 0:
-                self.seconds += time.perf_counter() - self._since
 
 
 class _Expanded:

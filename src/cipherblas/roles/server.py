@@ -12,6 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from cipherblas import _core
 from cipherblas.common.arrays import narrow_array
 from cipherblas.common.errors import (
     DTypeError,
@@ -61,6 +62,7 @@ from cipherblas.runtime.executor import Executor, NodeSeconds
 from cipherblas.runtime.values import Input, Value
 
 RUN = "this run, beside the keys"  # what memory is asked for
+READ_COPIES = 3  # of a ciphertext that is read: its data, random words, and residues that are made of these
 
 
 class Server:
@@ -181,8 +183,7 @@ class Server:
         encrypted, clear = self._checked(operands)
         if self.communicator is not None:
             self._agree(self.communicator, encrypted, clear)
-        stored = [ct for one in encrypted.values() for feed in one.feeds for ct in feed]
-        masks = self._masks(sum(ct.nbytes for ct in stored if isinstance(ct, StoredCiphertext)))
+        masks = self._masks(_stored_bytes(encrypted))
         own = None if self.communicator is None else self.rank_runs[self.communicator.rank]
         ranks = 1 if self.communicator is None else self.communicator.size
         plan, inputs = self.program.plan, ReceivedInputs(self.program, encrypted, clear, own, ranks)
@@ -400,7 +401,7 @@ class Server:
         to a file); else none are kept.
 
         Args:
-            stored: bytes of ciphertexts that stay in their files.
+            stored: bytes of ciphertexts that stay in their files, less those that are read at a time.
 
         Raises:
             MemoryBudgetError: not even then is there enough.
@@ -427,3 +428,11 @@ class Server:
                 raise
             check_available(least, RUN)
             return Encodings(0)
+
+
+def _stored_bytes(operands: Mapping[str, EncryptedOperand]) -> int:
+    """Bytes of ciphertexts that stay in their files. Each thread reads one, and draws as many random words."""
+    feeds = itertools.chain.from_iterable(operand.feeds for operand in operands.values())
+    stored = [ct for feed in feeds for ct in feed if isinstance(ct, StoredCiphertext)]
+    sizes = [ct.nbytes for ct in stored if ct.seed is not None]  # those of a public key are read to stay
+    return max(0, sum(sizes) - READ_COPIES * _core.threads() * max(sizes, default=0))

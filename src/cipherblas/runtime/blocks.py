@@ -286,8 +286,8 @@ def matmul(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     for child, value, once, number in zip(
         node.children, (left, right), algorithm.takes_once, products, strict=True
     ):
-        if once and number == 1:
-            run.run.takes_once(child, value.first())
+        if once and number == 1 and left.secret and right.secret:
+            run.run.takes_once(child, value)
     return _product(run, node, algorithm, left, right)
 
 

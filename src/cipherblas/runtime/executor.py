@@ -236,11 +236,19 @@ class Executor:
         self._sent[id(first)] = first, key
         self._used_inputs[key] += 1
 
-    def takes_once(self, node: Expression, first: Any) -> None:
-        """A product takes each ciphertext of a factor once; `first` of them, if they are as they were sent."""
-        found = self._sent.get(id(first))
-        if found is not None and self._uses[id(node)] == 1:
+    def takes_once(self, node: Expression, value: Value) -> None:
+        """The next product takes each ciphertext of a factor once: they need not stay if they are as they were sent,
+        and nothing else is made of them."""
+        found = self._sent.get(id(value.first()))
+        if found is not None and node.operand is not None and self._uses[id(node)] == 1:
             self._lent_inputs[found[1]] += 1
+            for handle in value.handles:
+                handle.lend()
+
+    @property
+    def taken(self) -> frozenset[Hashable]:
+        """Keys of inputs whose ciphertexts some product takes once."""
+        return frozenset(self._lent_inputs)
 
     @property
     def lent(self) -> frozenset[Hashable]:

@@ -15,6 +15,7 @@ from cipherblas.common.errors import LevelError, MissingKeyError
 from cipherblas.common.work import Work
 from cipherblas.crypto.keys.numbers import describe_galois
 from cipherblas.crypto.keys.request import KeyRequest
+from cipherblas.crypto.params import MOST_OPERAND_MESSAGE
 from cipherblas.evaluators.rows.values import Batch, ClearFactor, Encryption, Part, Rows
 from cipherblas.evaluators.slots.values import Ledger
 from cipherblas.rlwe.costs import WORD_BYTES, Costs
@@ -181,7 +182,7 @@ class RowsBookkeeper(ABC):
             raise LevelError(
                 f"Rows modulo the moduli of operands cannot be {what}.",
                 expected=f"at most {len(self.params.q)} limbs",
-                got="an operand of products of secrets",
+                got="an operand of products",
             )
 
     def nbytes(self, shape: tuple[int, int], limbs: int) -> int:
@@ -250,7 +251,16 @@ class RowsBookkeeper(ABC):
         """A handle on a fresh encryption; entries are rounded to integers after scaling.
 
         `public_key`: encrypted with the public key (more noise).
+
+        Raises:
+            LevelError: the message does not fit the modulus, or of an operand with moduli of its own a word.
         """
+        if self.is_operand(limbs) and scale * bound >= MOST_OPERAND_MESSAGE:
+            raise LevelError(
+                "The messages of operands with moduli of their own are words.",
+                expected=f"log2(scale · bound) below {math.log2(MOST_OPERAND_MESSAGE):.1f}",
+                got=f"{math.log2(scale * bound):.1f}",
+            )
         noise = math.sqrt(self._variance.fresh(public_key))
         own = self._fresh_data(data)
         return self.make(shape, limbs, scale, bound, noise, 0.0, own, independent=True, booked=False)

@@ -96,7 +96,11 @@ class Bookkeeper:
         other.counts, other._galois_limbs = Counts(), {}
         other._relinearise_limbs = other._raised_limbs = None
         other._crossing = False
+        other._begin_anew()
         return other
+
+    def _begin_anew(self) -> None:
+        """What a sibling has of its own beside that."""
 
     def join(self, sibling: Bookkeeper) -> None:
         """Take over what a sibling counted and declared; its thread is done."""

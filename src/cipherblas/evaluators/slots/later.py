@@ -22,7 +22,7 @@ class Lent(Protocol):
 
 
 class Later(Ct):
-    """A handle whose data are made when they are first looked at.
+    """A handle whose data are made when they are first looked at, or (`lend`) for one product alone.
 
     Args:
         like: what is known of the ciphertext.
@@ -36,28 +36,33 @@ class Later(Ct):
         super().__init__(like.limbs, like.scale, like.bound, like.errors, like.components, None)
         self._make: Callable[[], Any] | None = make
         self._upload = upload
-        self._lent = not isinstance(make, Lent)
+        self._lent = False
 
     @property
     def data(self) -> Any:
         """The evaluator's own representation."""
-        if self._make is not None:
-            self._held, self._make = self._upload(self._make()), None
+        make = self._make  # another thread may make the same meanwhile
+        if make is not None:
+            self._held, self._make = self._upload(make()), None
         return self._held
 
     @data.setter
     def data(self, value: Any) -> None:
         self._held, self._make = value, None
 
+    def lend(self) -> None:
+        """As of every handle."""
+        self._lent = isinstance(self._make, Lent)
+
     def lends(self) -> bool:
-        """Whether a product may take the data for once: nothing has looked at them, and none has taken them."""
-        return self._make is not None and not self._lent
+        """Whether the next product takes the data for once."""
+        return self._lent and self._make is not None
 
     def once(self, room: NDArray[Any]) -> Any:
-        """The data for the only product that takes them, as far as is known; whoever comes after it has them made to
-        stay."""
-        if not self.lends():
+        """The data for the product that they are lent to; whoever comes after it has them made to stay."""
+        make, lent = self._make, self._lent
+        self._lent = False
+        if not lent or make is None:
             return self.data
-        assert isinstance(self._make, Lent)
-        self._lent = True
-        return self._upload(self._make.once(room))
+        assert isinstance(make, Lent)
+        return self._upload(make.once(room))

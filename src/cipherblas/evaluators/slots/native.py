@@ -93,6 +93,9 @@ class Native(Evaluator):
         like = super().fresh_block([None] * len(data), bound=bound, **options)
         return [Later(ct, make, self.engine.upload) for ct, make in zip(like, data, strict=True)]
 
+    def _begin_anew(self) -> None:
+        self._lending = None
+
     def _fresh_data(self, data: Any) -> Any:
         return None if data is None else self.engine.upload(data)
 
@@ -265,6 +268,7 @@ class Native(Evaluator):
         shape = (2, lefts[0].limbs, self.n)
         terms = lent_together(math.prod(shape) * WORD_BYTES)
         if self._lending is None or self._lending.shape[1:] != shape:
+            self._lending = None  # before the other one is there
             self._lending = aligned_empty((2 * terms, *shape))
         for start in range(0, len(lefts), terms):
             some = [*lefts[start : start + terms], *rights[start : start + terms]]

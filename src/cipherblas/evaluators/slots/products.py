@@ -16,6 +16,7 @@ from cipherblas.rlwe.costs import WORD_BYTES
 from cipherblas.rlwe.noise import TAIL, SlotErrors, worst
 
 COPIES = 4  # of the coefficients of polynomials, on their way from a matrix to the core
+SUMS_TOGETHER = 8  # of products that are relinearised, at most, if there are no more threads
 MOST_SUMS = 512  # of products, whose bounds and errors are remembered
 Found: TypeAlias = "tuple[float, float, SlotErrors]"  # scale, bound, errors
 
@@ -198,6 +199,7 @@ class Products(Levels):
         """
         limbs = lefts[0].limbs
         results = [self._relinearised(self._products(lefts, each, None, most=bound)) for each in rights]
+        self.ledger.touch(min(SUMS_TOGETHER, len(results)) * self._handle_bytes(3, limbs))
         factors = [ct.data for ct in lefts], [[ct.data for ct in each] for each in rights]
         for result, data in zip(results, self._relinearised_sums_data(*factors, limbs), strict=True):
             result.data = data

@@ -127,6 +127,9 @@ class Ct:
             found.append(other)
         return found
 
+    def lend(self) -> None:
+        """The next product is the only one that takes the data, which need not stay: of those that are made later."""
+
     def stand_for(self, blocks: int, booked_after: int) -> None:
         """Book the bytes of so many like ciphertexts, unless this one is among the first handles of the ledger: it
         stands for them from now on."""
