@@ -19,27 +19,23 @@ from cipherblas.planner.dry_run import dry_run
 from cipherblas.rlwe.matrices import OperandRows
 from cipherblas.runtime.values import Choice
 from tests.corpus.machine import MACHINE
-from tests.program.test_exact_bytes import WEIGHTS, P, S, check, values_for
+from tests.program.test_exact_bytes import PROGRAMS as IN_BYTES
+from tests.program.test_exact_bytes import P, S, check, values_for
 from tests.support.runs import Parties, listed, run_by_files, toy_rows
 
 pytestmark = pytest.mark.encrypted
 
 FILLS = ("least", "most", "mixed", "zeros", "random")
 PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-    "by rows": (lambda a, b: a @ b, {"a": P(9, 40), "b": S(40, 30)}),
-    "by columns": (lambda b, a: b @ a, {"a": P(40, 9), "b": S(30, 40)}),
-    "transposed": (lambda a, b: a.T @ b.T, {"a": P(40, 9), "b": S(30, 40)}),
+    **{
+        name: IN_BYTES[name]
+        for name in (
+            *("by rows", "by columns", "transposed", "one entry", "constant", "small secrets", "unsigned"),
+            *("of other signs", "multiples", "several"),
+        )
+    },
     "longer than the ring": (lambda a, b: a @ b, {"a": P(3, 4), "b": S(4, 150)}),
-    "one entry": (lambda a, b: a @ b, {"a": P(1, 1), "b": S(1, 1)}),
-    "constant": (lambda b: WEIGHTS @ b, {"b": S(50, 9)}),
     "many terms": (lambda a, b: a @ b, {"a": P(2, 9000), "b": S(9000, 3)}),
-    "small secrets": (lambda a, b: a @ b, {"a": P(9, 40), "b": cb.secret(40, 5, dtype="int8", exact=True)}),
-    "unsigned": (
-        lambda a, b: a @ b,
-        {"a": cb.public(9, 40, dtype="uint8"), "b": cb.secret(40, 5, dtype="uint16", exact=True)},
-    ),
-    "of other signs": (lambda a, b: (-a) @ (-3 * b), {"a": P(9, 40), "b": S(40, 5)}),
-    "multiples": (lambda a, b: -3 * (-(a @ b)), {"a": P(9, 40), "b": S(40, 5)}),
     "a term": (lambda a, b, c: a @ b - 5 * c + 7, {"a": P(9, 40), "b": S(40, 5), "c": S(9, 5)}),
     "two products": (
         lambda a, b, v, c: a @ b + v @ c,
@@ -53,7 +49,6 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         lambda a, v, b: (a @ b, v @ b),
         {"a": P(9, 40), "v": cb.public(4, 40, dtype="int8"), "b": S(40, 5)},
     ),
-    "several": (lambda a, c, b: {"x": a @ b, "y": c @ b}, {"a": P(9, 40), "c": P(3, 40), "b": S(40, 5)}),
     "beside secrets": (
         lambda a, b, c, d: (a @ b, c @ d),
         {"a": P(9, 8), "b": S(8, 5), "c": S(9, 4), "d": S(4, 5)},

@@ -16,7 +16,7 @@ from cipherblas.rlwe.costs import WORD_BYTES
 from cipherblas.rlwe.noise import TAIL, SlotErrors, worst
 
 COPIES = 4  # of the coefficients of polynomials, on their way from a matrix to the core
-SUMS_TOGETHER = 8  # of products that are relinearised, at most, if there are no more threads
+SUMS_TOGETHER = 8  # of products that are relinearised, if there are no more threads: `kTogether` of the core
 MOST_SUMS = 512  # of products, whose bounds and errors are remembered
 Found: TypeAlias = "tuple[float, float, SlotErrors]"  # scale, bound, errors
 
