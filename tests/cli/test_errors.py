@@ -1,4 +1,4 @@
-"""Wrong usage ends with 2, our errors with 1 and one line that says expected and got; nothing is written."""
+"""Wrong usage ends with 2, our errors with 1 and a line that says expected and got; nothing is written."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from cipherblas.common.errors import RangeError
 
 
 def failed(result: Any, *words: str) -> None:
-    """One line, no traceback, with these words."""
+    """One line, and below it what to write and the cause: no traceback, with these words."""
     assert result.exit_code == 1, (result.exit_code, result.stdout, result.stderr)
     assert result.stdout == ""
-    (line,) = result.stderr.splitlines()
+    line, *rest = result.stderr.splitlines()
     assert line.startswith("cipherblas: error: ")
+    assert all(one.startswith(("  Write: ", "  Or: ", "  Cause: ")) for one in rest)
     for word in words:
-        assert word in line
+        assert word in result.stderr
 
 
 def misused(result: Any, *words: str) -> None:
@@ -94,7 +95,7 @@ def test_debug_shows_where(flow: Any, invoke: Any, tmp_path: Path) -> None:
         (np.ones((7, 5)), ["shape", "expected 5x7", "got 7x5"]),
         (np.full((5, 7), np.nan), ["finite", "NaN at [0, 0]"]),
         (np.where(np.eye(5, 7) > 0, np.inf, 0), ["finite", "infinity"]),
-        (np.full((5, 7), 1.5), ["beyond the planned range", "at most 1", "got 1.5"]),
+        (np.full((5, 7), 1.5), ["beyond the planned range", "which is 1", "bound=…"]),
         (np.ones((5, 7), dtype=complex), ["real", "complex128"]),
         (np.ones(35), ["2 dimensions", "(35,)"]),
         (np.array([[object()] * 7] * 5), ["Python objects"]),

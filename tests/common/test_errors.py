@@ -8,7 +8,14 @@ import pickle
 import pytest
 
 from cipherblas.common import errors
-from cipherblas.common.errors import CipherblasError, MissingKeyError, StorageError
+from cipherblas.common.errors import (
+    Advice,
+    CipherblasError,
+    MemoryBudgetError,
+    MissingKeyError,
+    StorageError,
+    brief,
+)
 
 FAMILY = sorted(
     (
@@ -62,6 +69,25 @@ def test_storage_error_keeps_errno() -> None:
     error = StorageError("cannot write x", got="no space", errno=errno.ENOSPC)
     assert error.errno == errno.ENOSPC
     assert str(error) == "cannot write x (got no space)."
+
+
+def test_a_refusal_has_three_parts() -> None:
+    advice = Advice("upload_budget=128 << 20", {"upload_budget": 128 << 20})
+    error = MemoryBudgetError(
+        "Too much.", expected=1, got=2, advice=[advice, "fewer rows"], cause="It is so."
+    )
+    assert error.sentence == brief(error) == "Too much (expected 1, got 2)."
+    assert str(error).splitlines() == [
+        "Too much (expected 1, got 2).",
+        "  Write: upload_budget=128 << 20",
+        "  Or: fewer rows",
+        "  Cause: It is so.",
+    ]
+    assert error.advice[0].options == {"upload_budget": 128 << 20}
+    assert error.lines(lambda one: one.write.upper())[2] == "Or: FEWER ROWS"
+    again = pickle.loads(pickle.dumps(error))
+    assert (again.advice, again.cause, str(again)) == (error.advice, error.cause, str(error))
+    assert str(CipherblasError("Bad.", advice="a\nb")).splitlines() == ["Bad.", "  Write: a\\nb"]
 
 
 def test_a_hostile_value_cannot_flood_the_message() -> None:

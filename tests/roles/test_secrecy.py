@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -205,3 +206,17 @@ def test_a_server_takes_public_keys_only() -> None:
     for stranger in (client, client._secret, None):
         with pytest.raises(cb.DTypeError):
             program.server(stranger)  # type: ignore[arg-type]
+
+
+def test_a_refused_entry_is_not_in_the_message() -> None:
+    operands = {"a": cb.secret(4, 4), "b": cb.secret(4, 4, dtype="int8", bound=100)}
+    client = cb.compile(lambda a, b: a @ b, operands, security=0, insecure=True, ring_degree=4096).client()
+    fine = np.zeros((4, 4))
+    for values in (
+        {"a": fine + 2.3982, "b": fine},
+        {"a": fine, "b": fine + 0.3982},
+        {"a": fine, "b": fine + 119},
+    ):
+        with pytest.raises(cb.RangeError) as refused:
+            client.encrypt(values)
+        assert not re.search("2[.]3982|3982|119", str(refused.value))

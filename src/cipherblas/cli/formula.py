@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from cipherblas.cli.number_functions import NumberFunction, number_function
+from cipherblas.common.errors import brief
 from cipherblas.lang import approximation, array_functions, comparison, elementary, functions, refreshing
 from cipherblas.lang.nodes import FUNCTIONS, Expression
 
@@ -205,7 +206,7 @@ class Formula:
         try:
             return _OPERATIONS[type(node.op)](left, right)
         except (TypeError, ZeroDivisionError) as error:
-            raise FormulaError(f"{ast.unparse(node)[:60]!r}: {error}") from error
+            raise FormulaError(f"{ast.unparse(node)[:60]!r}: {brief(error)}") from error
 
     def _called(self, node: ast.Call, nodes: dict[str, Expression]) -> Any:
         name = self._called_name(node.func)
@@ -225,7 +226,7 @@ class Formula:
                 raise FormulaError(f"{ast.unparse(node)[:60]!r}: a number has no {node.func.attr}")
             return FUNCTIONS[node.func.attr](value, *arguments, **named)
         except TypeError as error:
-            raise FormulaError(f"{ast.unparse(node)[:60]!r}: {error}") from error
+            raise FormulaError(f"{ast.unparse(node)[:60]!r}: {brief(error)}") from error
 
     def _argument(self, node: ast.expr, nodes: dict[str, Expression]) -> Any:
         if isinstance(node, ast.Constant):

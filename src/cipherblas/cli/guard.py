@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import signal
 import sys
 import threading
@@ -10,12 +11,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
 
-from cipherblas.common.errors import CipherblasError, printable
+from cipherblas.common.errors import Advice, CipherblasError, printable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -24,7 +25,7 @@ FAILED, INTERRUPTED, TERMINATED = 1, 130, 143
 
 
 def guarded(command: Callable[P, R]) -> Callable[P, R]:
-    """Let a command end with an exit code and one line on stderr instead of a traceback.
+    """Let a command end with an exit code and a few lines on stderr instead of a traceback.
 
     A command's `debug` argument lets errors of ours through. Faults of the program itself always show their
     traceback.
@@ -44,7 +45,8 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
             except CipherblasError as error:
                 if kwargs.get("debug"):
                     raise
-                say(f"error: {error}")
+                first, *rest = error.lines(_as_flags)
+                say(f"error: {first}", *rest)
                 raise typer.Exit(FAILED) from None
             except MemoryError as error:
                 if kwargs.get("debug"):
@@ -55,11 +57,23 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
     return wrapper
 
 
-def say(text: str) -> None:
-    """One line on stderr, after the name of the program."""
+def say(text: str, *more: str) -> None:
+    """One line on stderr, after the name of the program, and further lines below it."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    line = "cipherblas: " + printable(" ".join(text.split()))
-    console.print(line, markup=False, style="red" if text[:5] == "error" else "")
+    style = "red" if text[:5] == "error" else ""
+    console.print("cipherblas: " + printable(" ".join(text.split())), markup=False, style=style)
+    for line in more:
+        console.print("  " + printable(" ".join(line.split())), markup=False)
+
+
+def _as_flags(advice: Advice) -> str:
+    """Options of `compile` as those of the command line; else as Python writes it."""
+    flags = [f"--{name.replace('_', '-')} {_as_flag(name, value)}" for name, value in advice.options.items()]
+    return " ".join(flags) or advice.write
+
+
+def _as_flag(name: str, value: Any) -> str:
+    return f"{math.ceil(value / 2**20)}MiB" if name.endswith("_budget") else f"{value:g}"
 
 
 @contextmanager

@@ -1,9 +1,11 @@
-"""The exceptions and warnings of cipherblas: each names what was expected and what was found."""
+"""The exceptions and warnings of cipherblas: each names what was expected and what was found, and what to write."""
 
 from __future__ import annotations
 
 import pickle
 import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 _LONGEST_VALUE = 300  # a hostile file must not be able to flood a log through an error message
@@ -25,6 +27,11 @@ def capitalized(what: str) -> str:
     return what[:1].upper() + what[1:]
 
 
+def brief(error: BaseException) -> str:
+    """An error in one line: of ours, what is wrong without what to write."""
+    return error.sentence if isinstance(error, CipherblasError) else str(error)
+
+
 def _shown(value: Any) -> str:
     text = str(value)
     return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"
@@ -35,28 +42,74 @@ def _says(message: str, value: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", message) is not None
 
 
+@dataclass(frozen=True)
+class Call:
+    """A call in the user's function, and keywords that it lacks.
+
+    Attributes:
+        function: its name, as in `cb.relu`.
+        line: of the file.
+        keywords: to write.
+    """
+
+    function: str
+    line: int
+    keywords: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to write instead of what was refused.
+
+    Attributes:
+        write: a line of code, or a few words where it is no single line.
+        options: of `compile`, with which the same program is planned.
+        call: that is to be changed in the program.
+    """
+
+    write: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    call: Call | None = None
+
+
 class CipherblasError(Exception):
     """Base of all errors raised on purpose by cipherblas.
 
-    The text is a sentence, with the fields in parentheses before its full stop: "Operand 'a' has the wrong shape
+    A refusal has up to three parts, each on a line of its own: what is wrong, what to write, and the cause.
+
+    The first is a sentence, with the fields in parentheses before its full stop: "Operand 'a' has the wrong shape
     (expected 4x3, got 1x2)." What the sentence says already is left out: "The stride must be an integer (got 2.5)."
 
     Attributes:
         message: a short sentence that says what is wrong, with a capital and a full stop.
         expected: what would have been accepted, or None.
         got: what was found, or None.
+        advice: what to write instead, the best first; each does by itself.
+        cause: why it is so, in a sentence, where the first part does not say it.
+        sentence: the first part with its fields, in one line.
 
-    The attributes may hold strings of a file as they are; `str` gives them as `printable` does.
+    The attributes may hold strings of a file as they are; `sentence` and `str` give them as `printable` does.
     """
 
-    def __init__(self, message: str, *, expected: Any = None, got: Any = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        expected: Any = None,
+        got: Any = None,
+        advice: Sequence[Advice | str] | Advice | str = (),
+        cause: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.expected = expected
         self.got = got
+        self.cause = cause
+        given = (advice,) if isinstance(advice, (str, Advice)) else advice
+        self.advice = tuple(one if isinstance(one, Advice) else Advice(one) for one in given)
 
-    # KeyError prints the repr of its argument and OSError its errno: one readable form for all.
-    def __str__(self) -> str:
+    @property
+    def sentence(self) -> str:
         fields = [("expected", self.expected), ("got", self.got)]
         shown = [(name, _shown(value)) for name, value in fields if value is not None]
         while shown and _says(self.message, shown[0][1]):  # so `got` is left out only where `expected` is
@@ -65,6 +118,17 @@ class CipherblasError(Exception):
             return printable(self.message)
         details = ", ".join(f"{name} {value}" for name, value in shown)
         return printable(f"{self.message.removesuffix('.')} ({details}).")
+
+    # KeyError prints the repr of its argument and OSError its errno: one readable form for all.
+    def __str__(self) -> str:
+        return "\n  ".join(self.lines())
+
+    def lines(self, written: Callable[[Advice], str] = lambda advice: advice.write) -> list[str]:
+        """What `str` says, line by line; `written` says how advice is written."""
+        found = [self.sentence]
+        found += [f"{'Or' if number else 'Write'}: {written(one)}" for number, one in enumerate(self.advice)]
+        found += [] if self.cause is None else [f"Cause: {_shown(self.cause)}"]
+        return [printable(line) for line in found]
 
 
 class ShapeError(CipherblasError, ValueError):
@@ -129,10 +193,8 @@ class StorageError(CipherblasError, OSError):
     `errno` is that of the system's error where there was one.
     """
 
-    def __init__(
-        self, message: str, *, expected: Any = None, got: Any = None, errno: int | None = None
-    ) -> None:
-        super().__init__(message, expected=expected, got=got)
+    def __init__(self, message: str, *, errno: int | None = None, **parts: Any) -> None:
+        super().__init__(message, **parts)
         self.errno = errno
 
 

@@ -66,13 +66,15 @@ def check_whole(name: str, matrix: NDArray[Any]) -> None:
 
 
 def check_bound(name: str, matrix: NDArray[Any], bound: float) -> None:
-    """Raise RangeError when an entry is beyond the planned range."""
+    """Raise RangeError when an entry is beyond the planned range, and does not say by how much: it may be secret."""
     largest = max(float(matrix.max()), -float(matrix.min()))
     if largest > bound * (1 + 1e-12):
         raise RangeError(
-            f"Operand {name!r} has an entry beyond the planned range; declare a larger one with bound=….",
-            expected=f"at most {bound:g} in absolute value",
-            got=f"{largest:g}",
+            f"Operand {name!r} has an entry beyond the planned range, which is {bound:g} in absolute value.",
+            advice=(
+                "bound=… where the operand is declared, the largest absolute value that an entry may have",
+                f"np.clip({name}, {-bound:g}, {bound:g}) in place of {name}",
+            ),
         )
 
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from cipherblas.common.errors import brief
 from cipherblas.distributed.communicator import Communicator, RankError, Words
 
 Result = TypeVar("Result")
@@ -69,7 +70,7 @@ class InProcess(Communicator):
     def failed(self, error: BaseException) -> None:
         with self._shared.lock:
             if self._shared.fault is None:
-                self._shared.fault = (self.rank, str(error))
+                self._shared.fault = (self.rank, brief(error))
 
 
 def _shape_alone(words: Words) -> Words:

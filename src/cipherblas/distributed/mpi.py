@@ -188,7 +188,7 @@ class MpiCommunicator(Communicator):
 def _why(error: BaseException) -> str:
     if isinstance(error, (SystemExit, KeyboardInterrupt)):
         return "it was stopped."
-    return str(error) if isinstance(error, CipherblasError) else f"{type(error).__name__}: {error}"
+    return error.sentence if isinstance(error, CipherblasError) else f"{type(error).__name__}: {error}"
 
 
 def _mpi() -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from cipherblas.common import schema
-from cipherblas.common.errors import CipherblasError, FormatError
+from cipherblas.common.errors import CipherblasError, FormatError, brief
 from cipherblas.common.work import ENTRIES_PER_STEP, MACS_PER_STEP, Work, check_nodes
 from cipherblas.lang.arrangements import Arrange  # noqa: F401  (enters it)
 from cipherblas.lang.joins import Joined  # noqa: F401  (enters it)
@@ -216,7 +216,7 @@ def from_json(
             nodes.append(kind.read(row, children, operands, tensors))
         except CipherblasError as error:
             raise FormatError(  # not `from error`: its text may hold control characters of the file
-                f"A node of a program's graph cannot be read: {error}",
+                f"A node of a program's graph cannot be read: {brief(error)}",
                 expected="a known operation",
                 got=str(row),
             ) from None

@@ -168,7 +168,7 @@ def chain_sizings(
         try:
             run(chains(n, working, allowed, rows, fine)[0].shape())
         except LevelError as error:
-            lacking.append(str(error).removesuffix("."))
+            lacking.append(error.sentence.removesuffix("."))
             return False
         return True
 

@@ -64,7 +64,7 @@ def make_plan(
             strategies.append(kind(what, options, budgets))
         except INFEASIBLE as error:
             errors.append(error)
-            refusals.append(Rejected(kind.label, str(error.got or error)))
+            refusals.append(Rejected(kind.label, str(error.got or error.sentence)))
 
     if form in (None, "rows") and matrices is not None:
         enter(rows.RowStrategy, matrices)

@@ -234,7 +234,7 @@ class Search:
                 plan, run = self._finish(entry)
             except INFEASIBLE as error:
                 failures.append(error)
-                self._reject(entry.candidate.name, str(error), entry.seconds)
+                self._reject(entry.candidate.name, error.sentence, entry.seconds)
                 continue
             saving, taken = self._key_saving(entry), entry.strategy.explained(entry.candidate)
             losers = self._losers(entry.candidate.name, plan.minimised, best)
@@ -346,9 +346,9 @@ class Search:
         if isinstance(error, NoRingError):
             self._no_ring[name] = error
         elif isinstance(error, MemoryBudgetError):
-            self._refuse(name, str(error))
+            self._refuse(name, error.sentence)
         else:
-            self._reject(name, str(error))
+            self._reject(name, error.sentence)
 
     def _scored(self, strategy: Strategy, candidate: Candidate) -> Iterator[Scored]:
         try:

@@ -199,7 +199,7 @@ def drafted(
             if limbs > most:
                 raise NoRingError(
                     f"At N = {n} the program needs more levels than {limbs} limbs have, with {most:.0f} limbs allowed: "
-                    f"{str(error).removesuffix('.')}.",
+                    f"{error.sentence.removesuffix('.')}.",
                     n,
                     limbs / most,
                 ) from error

@@ -141,7 +141,6 @@ def _check_residues(params: Parameters, data: Array, limbs: int, shape: tuple[in
         raise RangeError(
             f"The {what} has a residue of limb {limb} that is not below its prime.",
             expected=f"below {moduli[limb]}",
-            got=largest[limb],
         )
 
 
@@ -242,13 +241,11 @@ def _check_message(params: Parameters, coefficients: Array, limbs: int) -> None:
         raise RangeError(
             f"A coefficient of the message does not fit {limbs} limbs.",
             expected=f"below 2^{log_q - 1:.2f} in absolute value",
-            got=largest,
         )
     if largest >= 1 << MAX_MESSAGE_BITS:
         raise RangeError(
             "A coefficient of the message leaves no room for the error in 64 bits.",
             expected=f"below 2^{MAX_MESSAGE_BITS} in absolute value",
-            got=largest,
         )
 
 

@@ -320,6 +320,5 @@ def _checked(
         raise RangeError(
             f"An entry times the scale does not fit {limbs} limbs.",
             expected=f"scale · |entry| up to 2^{math.log2(max(room, 1)):.2f}",
-            got=f"{message:g}",
         )
     return given, limbs
