@@ -61,6 +61,21 @@ def test_programs_that_refresh(function: Any, operands: dict[str, Any], form: st
     check(toy(function, **operands, form=form, precision=1e-2))
 
 
+@pytest.mark.parametrize(("algorithm", "rounds"), [("bicyclic", 1), ("diagonals", 2), ("fame", 1)])
+def test_products_that_leave_imaginary_parts(algorithm: str, rounds: int) -> None:
+    """Of one, two, three and nine ciphertexts, which are refreshed two by two."""
+    shapes = {"a": (3, 3), "b": (3, 6), "c": (9, 3), "d": (3, 9)}
+
+    def function(a: Any, b: Any, c: Any, d: Any) -> Any:
+        products = {"one": a @ a, "two": a @ b, "three": c @ a, "nine": c @ d}
+        return {name: cb.refresh(product, rounds=rounds) for name, product in products.items()}
+
+    operands = {name: S(*shape) for name, shape in shapes.items()}
+    program = toy(function, **operands, algorithm=algorithm, block=3, error=0.05)
+    rng = np.random.default_rng(4)
+    run(program, {name: rng.uniform(-1, 1, shape) for name, shape in shapes.items()}).check()
+
+
 @pytest.mark.parametrize("policy", ["composed", "binary"])
 def test_fewer_keys(policy: str) -> None:
     """More key switches, whose errors count."""

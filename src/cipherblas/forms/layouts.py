@@ -70,7 +70,7 @@ class Layout:
     @property
     def held(self) -> tuple[int, bool]:
         """The smallest power of two of slots, from the first one on, that hold all entries of every ciphertext, and
-        whether all others repeat them: else those hold nothing."""
+        whether all others repeat them: else those hold nothing. All slots where others hold garbage."""
         return _held(self)
 
     def slot_bound(self, entry_bound: float) -> float:
@@ -130,6 +130,8 @@ def _held(layout: Layout) -> tuple[int, bool]:
         rows += [index.real] if index.imag is None else [index.real, index.imag]
     places = np.stack(rows)
     slots = layout.slots
+    if layout.empty_garbage and (places == EMPTY).any():
+        return slots, False
     for bits in range(slots.bit_length() - 1):
         held = 1 << bits
         if (places[:, held:] == EMPTY).all():

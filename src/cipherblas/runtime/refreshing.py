@@ -7,10 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.forms.form import SlotForm
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.refreshing import REFRESH
-from cipherblas.methods.bootstrapping.refresh import SHARED_TOGETHER, TOGETHER, bootstrapping_of
+from cipherblas.methods.bootstrapping.refresh import (
+    SHARED_TOGETHER,
+    TOGETHER,
+    Bootstrapping,
+    bootstrapping_of,
+)
 from cipherblas.runtime.blocks import BLOCKS, BlockRun, Wish, in_place
 from cipherblas.runtime.executor import computes
 from cipherblas.runtime.graphs import blockwise_graph
@@ -21,7 +25,8 @@ from cipherblas.runtime.values import Handles, Value
 
 @computes(BLOCKS, REFRESH)
 def of_blocks(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
-    """Where the entries lie: real parts alone are kept, so that no imaginary parts are left.
+    """Where the entries lie. What imaginary parts hold beside them is removed first, at the limbs that are read: of two
+    ciphertexts one is the imaginary part of the other.
 
     What is promised of entries holds for slots where no slot holds anything else. A value by rows is refreshed where it
     becomes blocks.
@@ -32,31 +37,38 @@ def of_blocks(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
         return x
     layout = in_place(x.layout)
     if layout is None:
-        x = run.relaid(x, run.dense(node), node.bound)
-        layout = x.layout
-    real = replace(run.ready(x), form=SlotForm(layout, x.slots.grid))  # as it is in a moment
-    return _refreshed(run, run.bounded(real, node.bound), node, *layout.held)
+        layout = run.dense(node)
+        x = run.relaid(x, layout, node.bound)
+    method = _method(run, node, *layout.held)
+    x = run.lowered_to(run.ready(x), method.levels_before + 1)
+    return _refreshed(run, run.bounded(run.relaid(x, layout, node.bound), node.bound), node, method)
 
 
 @computes(TENSORS, REFRESH)
 def of_a_tensor(run: TensorRun, node: Expression, wish: None) -> Value:
     """Every ciphertext."""
-    return _refreshed(run, run.ready(run.value(node.children[0])), node)
+    return _refreshed(run, run.ready(run.value(node.children[0])), node, _method(run, node))
 
 
-def _refreshed(
-    run: SlotRun, x: Value, node: Expression, held: int | None = None, repeated: bool = False
-) -> Value:
+def _method(run: SlotRun, node: Expression, held: int | None = None, repeated: bool = False) -> Bootstrapping:
+    """How the ciphertexts of a node are refreshed.
+
+    Args:
+        held: slots that hold something, by default all; see `Bootstrapping.packed`.
+    """
+    whole = bootstrapping_of(run.ev.params)
+    return whole if held is None or node.parameters["rounds"] > 1 else whole.packed(held, repeated)
+
+
+def _refreshed(run: SlotRun, x: Value, node: Expression, method: Bootstrapping) -> Value:
     """In units of the bound, so that slots are up to 1: units are powers of others after some steps, and a refresh
     takes any scale. As many pairs at a time as share their a part, where that was decided and ciphertexts are full;
     `TOGETHER` of what is left.
 
     Args:
-        held: slots that hold something, by default all; see `Bootstrapping.packed`.
+        x: of real slots.
     """
     bound, twice = node.bound, node.parameters["rounds"] > 1
-    whole = bootstrapping_of(run.ev.params)
-    method = whole if held is None or twice else whole.packed(held, repeated)
     factor, sharing = abs(x.unit) / bound, run.run.decisions.sharing
 
     def work(ev: Evaluator, cts: Handles) -> Handles:
@@ -65,7 +77,7 @@ def _refreshed(
 
     cts = [ct for row in x.cells for cell in row for ct in cell]
     found: Handles = []
-    full = method is whole and not twice and not method.raised_first
+    full = not (method.held or twice or method.raised_first)
     run.run.refreshed_together(len(cts) if full else 0)
     if sharing and full:
         shared = run.run.evaluators.shared(sharing)
