@@ -111,7 +111,7 @@ def others_during(seconds: float) -> float:
 def measured(arguments: list[str], shown: str) -> list[Row]:
     """The rows of one command."""
     start, before, at = time.perf_counter(), busy(), commit()
-    program = [sys.executable, "-m", "cipherblas.cli", "bench", *arguments, "--json", "--quiet"]
+    program = [sys.executable, "-m", "cipherblas", "bench", *arguments, "--json", "--quiet"]
     done = subprocess.run(program, stdout=subprocess.PIPE, text=True, check=True)
     others = round(max(0.0, (busy() - before) / (time.perf_counter() - start)), 3)
     return [

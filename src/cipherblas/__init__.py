@@ -12,7 +12,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from cipherblas._core import isa, set_threads, threads
+from cipherblas.common import environment
+from cipherblas.common.environment import isa, set_threads, threads
 from cipherblas.common.errors import (
     CipherblasError,
     DTypeError,
@@ -187,6 +188,7 @@ _ON_FIRST_USE = {
 def __getattr__(name: str) -> Any:
     if name not in _ON_FIRST_USE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    environment.check()
     module = importlib.import_module(_ON_FIRST_USE[name])
     value = module if module.__name__.endswith(f".{name}") else getattr(module, name)
     globals()[name] = value

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,6 +105,20 @@ def test_shared_numbers_have_noise_and_a_budget(runs: Runs, invoke: Any) -> None
     assert invoke(*earlier).exit_code == 0
     assert invoke("decrypt", keys, runs.path("later.y"), "-o", out, "--json").exit_code == 0  # the owner may
     assert np.abs(np.load(out) - runs.w @ runs.later).max() < 1e-8
+
+
+def test_only_the_owner_may_read_what_is_decrypted(runs: Runs, invoke: Any, tmp_path: Path) -> None:
+    """But what was made to be shared."""
+    keys, result = runs.path("keys"), runs.path("later.y")
+    umask = os.umask(0o022)
+    try:
+        for options, mode in (([], 0o600), (["--share", "24"], 0o644)):
+            out = tmp_path / "values.npy"
+            out.unlink(missing_ok=True)
+            assert invoke("decrypt", keys, result, *options, "-o", out).exit_code == 0
+            assert stat.S_IMODE(out.stat().st_mode) == mode
+    finally:
+        os.umask(umask)
 
 
 def test_the_budget_runs_out(runs: Runs, invoke: Any) -> None:

@@ -119,8 +119,9 @@ def npz(path: Path) -> None:
     [
         (lambda path: None, ["Cannot read", "No such file"]),
         (lambda path: path.mkdir(), ["Cannot read", "directory"]),
-        (lambda path: path.write_bytes(b""), ["not a whole NumPy file"]),
-        (lambda path: path.write_text("1,2,3\n"), ["not a whole NumPy file"]),
+        (lambda path: path.write_bytes(b""), ["is empty"]),
+        (lambda path: path.write_text("1,2,3\n"), ["not a NumPy file"]),
+        (lambda path: path.write_bytes(np.zeros(3).dumps()), ["not a NumPy file"]),  # a pickle
         (npz, ["several arrays"]),
         (lambda path: (np.save(path, np.ones((5, 7))), path.write_bytes(path.read_bytes()[:-8])), ["NumPy"]),
         (
@@ -137,6 +138,14 @@ def test_no_matrix_files(flow: Any, invoke: Any, tmp_path: Path, write: Any, wor
     result = invoke("encrypt", flow.keys, tmp_path / "A.npy", "--as", "a", "-o", tmp_path / "A.ct")
     failed(result, "A.npy", *words)
     assert not (tmp_path / "A.ct").exists()
+
+
+def test_a_text_is_told_apart(flow: Any, invoke: Any, tmp_path: Path) -> None:
+    """What to write is said, and nothing of pickles."""
+    np.savetxt(tmp_path / "A.csv", flow.A, delimiter=",")
+    result = invoke("encrypt", flow.keys, tmp_path / "A.csv", "--as", "a", "-o", tmp_path / "A.ct")
+    failed(result, "A.csv", "numpy.save('A.npy', numpy.loadtxt('A.csv', delimiter=','))", "got a .csv file")
+    assert "pickle" not in result.stderr
 
 
 def test_a_pipe_is_refused_without_waiting(flow: Any, invoke: Any, tmp_path: Path) -> None:
@@ -273,6 +282,31 @@ def test_outputs_that_cannot_be_written(
     for target, reason in reasons.items():
         failed(invoke(*given, tmp_path / target), f"Cannot write {tmp_path / target}", reason)
     assert {path.name for path in tmp_path.rglob("*")} == {"folder", "file"}
+
+
+def test_no_command_writes_a_file_named_minus(
+    flow: Any, invoke: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command, (work, arguments) in WORK.items():
+        monkeypatch.setattr(f"cipherblas.{work}", lambda *_, **__: pytest.fail("the work began"))
+        given = [*command.split(), *(text.format(flow=flow) for text in arguments)]
+        misused(invoke(*given, "-"), "'-' names no file", "/dev/stdout")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("CIPHERBLAS_THREADS", "abc", ["CIPHERBLAS_THREADS", "expected 1 to 4096, got 'abc'"]),
+        ("CIPHERBLAS_ISA", "avx9", ["CIPHERBLAS_ISA", "scalar", "got 'avx9'"]),
+    ],
+)
+def test_environment_variables(
+    invoke: Any, monkeypatch: pytest.MonkeyPatch, name: str, value: str, words: list[str]
+) -> None:
+    monkeypatch.setenv(name, value)
+    failed(invoke("plan", "--a", "4x4", "--b", "4x4"), *words)
 
 
 def test_readable_secret_key_is_warned_about(flow: Any, invoke: Any, tmp_path: Path) -> None:

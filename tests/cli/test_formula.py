@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cipherblas as cb
-from cipherblas.cli.formula import Formula, FormulaError
+from cipherblas.cli.formula import CALLED, OF_FUNCTIONS, Formula, FormulaError
 from cipherblas.cli.number_functions import OF_MATH, OF_NUMPY
 from cipherblas.common.errors import RangeError
 from cipherblas.lang.analysis import evaluate_clear, evaluate_results, trace
@@ -245,3 +246,35 @@ def test_any_text_parses_or_is_refused(text: str) -> None:
     except FormulaError:
         return
     assert names and all(name.isidentifier() for name in names)
+
+
+def test_every_function_of_programs_is_known() -> None:
+    """What `cipherblas` offers to write programs with, formulas have; a new function needs no list here."""
+    written = {
+        name
+        for name in cb.__all__
+        if inspect.isfunction(getattr(cb, name))
+        and getattr(cb, name).__module__.startswith("cipherblas.lang.")
+    }
+    assert written - set(CALLED) == {"public", "secret"}
+    assert {"relu", "conv2d", "refresh", "stack", "joined", "split", "chebyshev"} <= set(CALLED)
+    assert all(CALLED[name] is getattr(cb, name) for name in CALLED)
+
+
+def test_functions_of_functions_are_known_as_such() -> None:
+    """A parameter that is a function is given by a name, never built as a formula."""
+    for name, function in CALLED.items():
+        takes = [
+            one
+            for one in inspect.signature(function).parameters.values()
+            if "Function" in str(one.annotation)
+        ]
+        assert [one.name for one in takes] == [one for other, one in OF_FUNCTIONS.items() if other == name]
+
+
+def test_joined_and_split() -> None:
+    formula = Formula("joined([a, b.T]) @ joined([c, c])[:4, :]")
+    assert formula.names == ["a", "b", "c"]
+    x = VALUES["a"]
+    found = evaluate_clear(trace(Formula("split(a, 3)[1] + 0"), {"a": SHAPES["a"]}), {"a": x})
+    np.testing.assert_allclose(found, x[1:2], rtol=0, atol=0)

@@ -107,7 +107,7 @@ def test_terminated_keygen_leaves_no_folder(flow: Any, tmp_path: Path, script: s
 def test_ctrl_c_from_outside(flow: Any, tmp_path: Path) -> None:
     """The signal of a terminal, sent to a process that makes many keys."""
     plan, keys = tmp_path / "plan.json", tmp_path / "keys"
-    command = [sys.executable, "-m", "cipherblas.cli"]
+    command = [sys.executable, "-m", "cipherblas"]
     planned = ["plan", "--a", "24x24", "--b", "24x24", "--algorithm", "fame", "-o", str(plan)]
     subprocess.run([*command, *planned], check=True, capture_output=True, timeout=300)
     environment = {**os.environ, "CIPHERBLAS_ISA": "scalar", "CIPHERBLAS_THREADS": "1"}  # takes seconds
@@ -130,7 +130,7 @@ def test_ctrl_c_from_outside(flow: Any, tmp_path: Path) -> None:
 
 def test_missing_file_from_outside(tmp_path: Path) -> None:
     """The exit code and the message that a script sees."""
-    command = [sys.executable, "-m", "cipherblas.cli", "keygen", "absent.json", "-o", "keys"]
+    command = [sys.executable, "-m", "cipherblas", "keygen", "absent.json", "-o", "keys"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_type_hints
+
 import pytest
 import typer
 
+from cipherblas.cli import app, bench
 from cipherblas.cli.options import (
     Shape,
     parse_bytes,
@@ -12,6 +19,7 @@ from cipherblas.cli.options import (
     parse_name,
     parse_operand,
     parse_operand_shape,
+    parse_output,
     parse_shape,
     parse_triple,
 )
@@ -138,3 +146,38 @@ def test_impossible_operands(text: str) -> None:
 def test_no_names(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         parse_name(text)
+
+
+def every_command(command: Any = None, names: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Commands and groups of commands, by their names."""
+    command = typer.main.get_command(app) if command is None else command
+    yield names, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from every_command(inner, (*names, name))
+
+
+COMMANDS = dict(every_command())
+
+
+@pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
+def test_flags_show_no_type(invoke: Any, names: tuple[str, ...]) -> None:
+    shown = invoke(*names, "--help").stdout
+    assert "--help" in shown and "bool" not in shown.lower()
+
+
+def test_what_is_written_has_a_name() -> None:
+    """Every option that names what a command writes refuses `-`, which no command takes for the standard output."""
+    found = set()
+    for command in (*app.registered_commands, *bench.app.registered_commands):
+        assert command.callback is not None
+        hints = get_type_hints(inspect.unwrap(command.callback), include_extras=True)
+        for name, hint in hints.items():
+            for info in getattr(hint, "__metadata__", ()):
+                if info.parser is parse_output:
+                    found.add(name)
+                elif "Path" in str(hint):
+                    assert not re.search(r"\b([Ww]rite|Draw|Keep)\b", info.help or ""), name
+    assert found == {"output", "plot", "network_output"}
+    assert parse_output("./-") == Path("-")
+    with pytest.raises(typer.BadParameter, match="/dev/stdout"):
+        parse_output("-")

@@ -175,3 +175,10 @@ def test_nothing_else_of_the_machine_matters() -> None:
     )
     assert found.returncode == 0, found.stderr
     assert found.stdout == storage.written(STORED[name] for name in SAMPLE)
+
+
+def test_what_is_taken_is_not_listed_as_not_taken() -> None:
+    for name, lines in STORED.items():
+        forms = {line.split()[1] for line in lines if line.startswith("form ")}
+        losers = {line.split()[2].rstrip(":") for line in lines if line.startswith("not taken ")}
+        assert not forms & losers, name

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,85 @@ def test_the_check_of_a_target_leaves_what_is_there(tmp_path: Path) -> None:
         files.check_writable(target)
     assert list(tmp_path.iterdir()) == [tmp_path / "x"]
     assert (tmp_path / "x").read_bytes() == raw
+
+
+def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
+    for folder in ("files", "links"):
+        (tmp_path / folder).mkdir()
+    raw = write(tmp_path / "files" / "x")
+    (tmp_path / "files" / "x").write_bytes(b"earlier")
+    (tmp_path / "links" / "one").symlink_to("../files/x")
+    (tmp_path / "links" / "two").symlink_to("one")
+    (tmp_path / "links" / "new").symlink_to("../files/y")
+    for link, file in (("two", "x"), ("new", "y")):
+        files.check_writable(tmp_path / "links" / link)
+        write(tmp_path / "links" / link)
+        assert (tmp_path / "links" / link).is_symlink()
+        assert (tmp_path / "files" / file).read_bytes() == raw
+        assert not (tmp_path / "files" / file).is_symlink()
+    assert sorted(one.name for one in (tmp_path / "files").iterdir()) == ["x", "y"]
+    assert sorted(one.name for one in (tmp_path / "links").iterdir()) == ["new", "one", "two"]
+    (tmp_path / "circle").symlink_to("circle")
+    (tmp_path / "nowhere").symlink_to("gone/x")
+    (tmp_path / "folder").symlink_to("files")
+    for name in ("circle", "nowhere", "folder"):
+        for make in (write, files.check_writable):
+            with pytest.raises(StorageError, match="Cannot write"):
+                make(tmp_path / name)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes devices")
+@pytest.mark.parametrize("link", [False, True])
+def test_a_device_is_written_to(tmp_path: Path, link: bool) -> None:
+    device = tmp_path / "null"
+    try:
+        os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("devices cannot be made in this container")
+    (tmp_path / "link").symlink_to("null")
+    target = tmp_path / "link" if link else device
+    files.check_writable(target)
+    files.write(target, "ciphertext", {}, tensors(), parameters=TOY)
+    files.save_bytes(target, b"text", private=True)
+    assert stat.S_ISCHR(device.lstat().st_mode)
+    assert os.readlink(tmp_path / "link") == "null"
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["link", "null"]
+
+
+def test_a_pipe_is_written_to(tmp_path: Path) -> None:
+    raw = write(tmp_path / "x")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    files.check_writable(pipe)  # nobody reads yet: it does not wait
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
+    reader.start()
+    files.write(pipe, "ciphertext", {}, tensors(), parameters=TOY)
+    reader.join(30)
+    assert len(found[0]) == len(raw)
+    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+
+
+def test_an_open_file_is_written_to_by_its_descriptor(tmp_path: Path) -> None:
+    """As /dev/stdout is, where the shell redirects it: what the shell opened stays in place, and is not cut."""
+    with (tmp_path / "out").open("wb", buffering=0) as stream:
+        stream.write(b"before ")
+        inode = (tmp_path / "out").stat().st_ino
+        (tmp_path / "link").symlink_to(f"/dev/fd/{stream.fileno()}")
+        for target in (f"/dev/fd/{stream.fileno()}", tmp_path / "link"):
+            files.check_writable(target)
+            files.save_bytes(target, b"text ")
+    assert (tmp_path / "out").read_bytes() == b"before text text "
+    assert (tmp_path / "out").stat().st_ino == inode
+
+
+def test_a_socket_is_refused(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+        for make in (write, files.check_writable):
+            with pytest.raises(StorageError, match="Cannot write"):
+                make(tmp_path / "socket")
+    assert stat.S_ISSOCK((tmp_path / "socket").lstat().st_mode)
 
 
 def test_a_pipe_is_refused_without_waiting(tmp_path: Path) -> None:
@@ -91,13 +172,13 @@ def test_a_private_file_is_private_from_its_first_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    whole = writing._write_all
+    whole = writing.write_all
 
     def spy(descriptor: int, data: memoryview) -> None:
         seen.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
         whole(descriptor, data)
 
-    monkeypatch.setattr(writing, "_write_all", spy)
+    monkeypatch.setattr(writing, "write_all", spy)
     write(tmp_path / "private", "secret-key", private=True)
     assert seen
     assert set(seen) == {0o600}
@@ -141,7 +222,7 @@ def test_a_full_disk_is_noticed_before_writing(tmp_path: Path, monkeypatch: pyte
     usage = type("Usage", (), {"free": 100})
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
     opened: list[Any] = []
-    monkeypatch.setattr(writing, "_write_all", lambda *details: opened.append(details))
+    monkeypatch.setattr(writing, "write_all", lambda *details: opened.append(details))
     with pytest.raises(StorageError, match="100 bytes free"):
         write(tmp_path / "x")
     assert opened == []

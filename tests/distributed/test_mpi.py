@@ -56,7 +56,7 @@ class Files:
         names = {"plan": "plan", "keys": "keys", "a": "a", "b": "b", **others}
         paths = {name: str(self.folder / file) for name, file in names.items()}
         files = [paths["plan"], paths["keys"], "--a", paths["a"], "--b", paths["b"]]
-        return ["-m", "cipherblas.cli", "run", *files, "-o", str(self.folder / output), "--insecure"]
+        return ["-m", "cipherblas", "run", *files, "-o", str(self.folder / output), "--insecure"]
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import re
 from pathlib import Path
 
 import pytest
@@ -31,3 +32,9 @@ def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_there_are_examples() -> None:
     assert "cipherblas.roles.program" in MODULES
+
+
+def test_sections_have_the_names_that_the_site_knows() -> None:
+    """`Example:` would be a box, whose lines are joined."""
+    for path in PACKAGE.rglob("*.py"):
+        assert not re.search(r"^ *Example:$", path.read_text(encoding="utf-8"), re.MULTILINE), path

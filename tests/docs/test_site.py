@@ -57,3 +57,11 @@ def test_nothing_is_fetched() -> None:
     text = (documents.ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert "font: false" in text
     assert "://" not in text
+
+
+def test_what_wraps_signatures_is_installed() -> None:
+    """mkdocstrings leaves a signature on one line, which pages cut, where neither black nor ruff is there."""
+    text = (documents.ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (line,) = (line for line in text.splitlines() if line.startswith("docs = "))
+    assert "line_length: 90" in (documents.ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert '"ruff==' in line

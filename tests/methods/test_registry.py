@@ -373,6 +373,6 @@ class Taken(InnerSums):
 def test_plug_ins_of_commands(tmp_path: Path) -> None:
     source = (ROOT / "examples" / "own_product.py").read_text(encoding="utf-8")
     installed(tmp_path, "own_methods", {"inner-sums": "own_methods:InnerSums"}, source)
-    found = python(tmp_path, "-m", "cipherblas.cli", "plan", "--a", "8x8", "--b", "8x8")
+    found = python(tmp_path, "-m", "cipherblas", "plan", "--a", "8x8", "--b", "8x8")
     assert (found.returncode, found.stderr) == (0, "")
     assert "inner-sums" in found.stdout

@@ -28,6 +28,7 @@ from cipherblas.cli import (
     run,
 )
 from cipherblas.cli.guard import INTERRUPTED, guarded, say
+from cipherblas.cli.plain_help import use_plain_help
 
 app = typer.Typer(
     name="cipherblas",
@@ -73,6 +74,7 @@ for command in (bench_pc.pc, crossover.crossover, bench_nn.nn, bench_distributed
 bench.app.command("e2dm-study")(guarded(e2dm_study.e2dm_study))
 bench.app.command()(guarded(peers.peers))
 app.add_typer(bench.app, name="bench")
+use_plain_help(app)
 
 
 def main() -> None:

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib.format import MAGIC_PREFIX
 from numpy.typing import NDArray
 
 from cipherblas.common.arrays import narrow_array
 from cipherblas.common.errors import DTypeError, FormatError
 from cipherblas.crypto import files
+
+_TEXTS = (".csv", ".tsv", ".txt")
 
 
 def load_array(path: Path, dimensions: Sequence[int]) -> NDArray[Any]:
@@ -33,12 +36,9 @@ def _load(path: Path) -> NDArray[Any]:
     expected = "a .npy file with an array of real numbers"
     try:
         with files.opened(path, expected) as stream:
+            _check_kind(path, stream.read(len(MAGIC_PREFIX)), expected)
             # Mapped first: that compares the size of the file with its header before anything is allocated.
-            mapped = np.load(f"/dev/fd/{stream.fileno()}", mmap_mode="r", allow_pickle=False)
-            if not isinstance(mapped, np.ndarray):
-                mapped.close()
-                raise FormatError(f"{path} holds several arrays.", expected=expected, got="a .npz archive")
-            del mapped
+            np.load(f"/dev/fd/{stream.fileno()}", mmap_mode="r", allow_pickle=False)
             stream.seek(0)  # where /dev/fd gives the same description, the header was read from it
             return np.asarray(np.load(stream, allow_pickle=False))
     except (ValueError, EOFError, SyntaxError) as error:
@@ -49,6 +49,27 @@ def _load(path: Path) -> NDArray[Any]:
         raise FormatError(f"{path} is not a whole NumPy file.", expected=expected, got=str(error)) from error
 
 
+def _check_kind(path: Path, start: bytes, expected: str) -> None:
+    """FormatError where a file does not begin as a `.npy` file does; NumPy would take it for a pickle."""
+    if start == MAGIC_PREFIX:
+        return
+    if start.startswith(b"PK"):
+        raise FormatError(f"{path} holds several arrays.", expected=expected, got="a .npz archive")
+    if path.suffix.lower() in _TEXTS:
+        numbers = f"numpy.loadtxt({path.name!r}, delimiter=',')"
+        target = f"{path.with_suffix('.npy').name!r}"
+        raise FormatError(
+            f"{path} is a text: write its numbers into a .npy file with numpy.save({target}, {numbers}).",
+            expected=expected,
+            got=f"a {path.suffix} file",
+        )
+    if not start:
+        raise FormatError(f"{path} is empty.", expected=expected, got="no byte")
+    raise FormatError(
+        f"{path} is not a NumPy file.", expected=expected, got=f"a file that begins with {start!r}"
+    )
+
+
 def lengths_of(shape: Any) -> Any:
     """A shape as JSON has it, or those of several results, in a list or by name."""
     if isinstance(shape, Mapping):
@@ -56,18 +77,22 @@ def lengths_of(shape: Any) -> Any:
     return [one if isinstance(one, int) else list(one) for one in shape]
 
 
-def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, private: bool = False) -> None:
     """Write a `.npz` file of arrays by any names (`numpy.savez` has names of its own), as `save_array`."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w") as member:
                 np.save(member, array, allow_pickle=False)
-    files.save_bytes(path, buffer.getvalue())
+    files.save_bytes(path, buffer.getvalue(), private=private)
 
 
-def save_array(path: Path, array: NDArray[Any]) -> None:
-    """Write a `.npy` file, whole or not at all; StorageError where the system refuses."""
+def save_array(path: Path, array: NDArray[Any], *, private: bool = False) -> None:
+    """Write a `.npy` file, whole or not at all; StorageError where the system refuses.
+
+    Args:
+        private: readable by the owner only (mode 0600).
+    """
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
-    files.save_bytes(path, buffer.getvalue())
+    files.save_bytes(path, buffer.getvalue(), private=private)

@@ -22,7 +22,15 @@ from cipherblas.cli.bench_options import (
     product_shapes,
 )
 from cipherblas.cli.guard import guarded
-from cipherblas.cli.options import Debug, Form, Quiet, bytes_option, parse_shape, parse_sizes, without_none
+from cipherblas.cli.options import (
+    Debug,
+    Form,
+    Quiet,
+    bytes_option,
+    parse_shape,
+    parse_sizes,
+    without_none,
+)
 from cipherblas.common.errors import CipherblasError
 from cipherblas.report import Display
 from cipherblas.report.tables import stdout_console
@@ -305,7 +313,7 @@ def linear_transform(
     """Measure the homomorphic linear transform in both loop orders: limb-outer (MO-HLT) and rotation-outer.
 
     \b
-    Example:
+    Examples:
       cipherblas bench linear-transform --set B --threads 2
     """
     from cipherblas.bench import run_linear_transform
@@ -340,7 +348,7 @@ def transpose(
     """Measure the transposition of a matrix that is encrypted row by row (C-MT).
 
     \b
-    Example:
+    Examples:
       cipherblas bench transpose --shape 2048x2048 --policy fast --json
     """
     from cipherblas.bench import run_transpose
@@ -495,7 +503,7 @@ def masks(
     """Measure the encoding of the masks of FHE-MM: each by itself, and as sums of columns that are encoded once.
 
     \b
-    Example:
+    Examples:
       cipherblas bench masks --sizes 64,128 --json
     """
     from cipherblas.bench import run_masks

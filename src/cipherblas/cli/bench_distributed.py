@@ -10,7 +10,7 @@ import typer
 
 from cipherblas.cli.bench import printed
 from cipherblas.cli.bench_options import JsonLines, MemoryBudget, OneThread, Precision, product_shapes
-from cipherblas.cli.options import Debug, Quiet, without_none
+from cipherblas.cli.options import Debug, Quiet, output_option, without_none
 from cipherblas.cli.run import Sharing
 from cipherblas.report import Display
 
@@ -50,7 +50,7 @@ def distributed(
     ] = 2,
     network_output: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Keep latency and seconds per byte, for `plan --network`."),
+        output_option("--network-output", help="Keep latency and seconds per byte, for `plan --network`."),
     ] = None,
     suite: Annotated[
         Suite | None,

@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 
 from cipherblas.cli.arrays import save_array, save_arrays
 from cipherblas.cli.keyfolder import open_client
-from cipherblas.cli.options import Debug, Insecure, Json, KeyFolder, Quiet, Security, Threads, use_threads
+from cipherblas.cli.options import (
+    Debug,
+    Insecure,
+    Json,
+    KeyFolder,
+    Quiet,
+    Security,
+    Threads,
+    output_option,
+    use_threads,
+)
 from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import MismatchError
 from cipherblas.crypto import files
@@ -30,10 +40,9 @@ def decrypt(
     ],
     output: Annotated[
         Path | None,
-        typer.Option(
+        output_option(
             "--output",
             "-o",
-            metavar="FILE",
             help="The .npy file to write; of several results, the .npz file.",
             show_default="comma-separated rows on stdout; of an image, channel after channel",
         ),
@@ -85,6 +94,8 @@ def decrypt(
       cipherblas decrypt keys/ C.ct --share 4096 -o C-public.npy
       cipherblas decrypt keys/ results.ct -o results.npz
 
+    Only you may read the file that is written (mode 0600), unless --share makes its numbers fit for others.
+
     Several results go into one .npz file, under their names; those without names are arr_0, arr_1, …
     """
     if share_bits is not None and share is None:
@@ -113,9 +124,9 @@ def decrypt(
     if output is not None:
         with display.progress("writing"):
             if program.expression.root:
-                save_arrays(output, found)
+                save_arrays(output, found, private=sharing is None)
             else:
-                save_array(output, values)
+                save_array(output, values, private=sharing is None)
         shapes = (f"{label} {shape_text(one.shape)}".strip() for label, one in found.items())
         display.note(f"wrote {output}: {', '.join(shapes)}")
     if json:

@@ -9,7 +9,7 @@ import typer
 
 from cipherblas.cli.arrays import load_array
 from cipherblas.cli.keyfolder import open_client
-from cipherblas.cli.options import Debug, Insecure, Json, Quiet, Security, Threads, use_threads
+from cipherblas.cli.options import Debug, Insecure, Json, Quiet, Security, Threads, output_option, use_threads
 from cipherblas.common.progress import Progress
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import PublicKey
@@ -36,9 +36,7 @@ def encrypt(
     ],
     output: Annotated[
         Path,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="File of ciphertexts to write.", show_default=False
-        ),
+        output_option("--output", "-o", help="File of ciphertexts to write.", show_default=False),
     ],
     name: Annotated[
         str | None,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cipherblas.cli.options import Debug, Insecure, Json, NetworkFile, Quiet, Ranks, Security
+from cipherblas.cli.options import Debug, Insecure, Json, NetworkFile, Quiet, Ranks, Security, output_option
 from cipherblas.cli.plan import printed
 from cipherblas.crypto import files
 from cipherblas.lang.graph import formula
@@ -24,7 +24,8 @@ def explain(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The program file.", show_default=False)],
     plot: Annotated[
         Path | None,
-        typer.Option(
+        output_option(
+            "--plot",
             metavar="PNG",
             help="Draw the program: forms, methods, limbs and seconds of its nodes (needs matplotlib).",
             show_default=False,

@@ -13,7 +13,7 @@ import typer
 from cipherblas import report
 from cipherblas.cli.bench import collected
 from cipherblas.cli.bench_options import product_shapes
-from cipherblas.cli.options import Debug, Quiet, bytes_option, without_none
+from cipherblas.cli.options import Debug, Picture, Quiet, bytes_option, without_none
 from cipherblas.common.errors import FormatError
 from cipherblas.crypto import files
 from cipherblas.report import Display
@@ -102,9 +102,7 @@ def fame_model(
             show_default=False,
         ),
     ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw a picture (PNG).", show_default=False)
-    ] = None,
+    plot: Picture = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
     quiet: Quiet = False,
     debug: Debug = False,

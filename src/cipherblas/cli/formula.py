@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Collection
+from types import FunctionType
 from typing import Any
 
+import cipherblas
 from cipherblas.cli.number_functions import NumberFunction, number_function
 from cipherblas.common.errors import brief
-from cipherblas.lang import approximation, array_functions, comparison, elementary, functions, refreshing
 from cipherblas.lang.nodes import FUNCTIONS, Expression
 
 _LONGEST = 2000
@@ -23,20 +24,17 @@ _OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Div: lambda left, right: left / right,
     ast.Pow: lambda left, right: left**right,
 }
-# That a formula may call by name, as `cipherblas` has them.
-_CALLED: dict[str, Callable[..., Any]] = {
-    name: getattr(module, name)
-    for module, names in (
-        (array_functions, array_functions.__all__),
-        (functions, ("assume", "avg_pool2d", "conv2d", "flatten", "matvec", "polynomial", "square")),
-        (elementary, ("exp", "gelu", "inverse", "sigmoid", "sqrt", "tanh")),
-        (comparison, ("greater", "relu", "sign")),
-        (approximation, ("chebyshev",)),
-        (refreshing, ("refresh",)),
-    )
-    for name in names
+_DECLARE = ("public", "secret")  # operands: of a formula they are declared beside it
+# What a formula may call by name: every function of `cipherblas` that a program is written with.
+CALLED: dict[str, Callable[..., Any]] = {
+    name: found
+    for name, found in vars(cipherblas).items()
+    if name in cipherblas.__all__
+    and name not in _DECLARE
+    and isinstance(found, FunctionType)
+    and found.__module__.startswith("cipherblas.lang.")
 }
-_OF_FUNCTIONS = {"chebyshev": "f"}  # whose first argument, of this name, is a function of one number
+OF_FUNCTIONS = {"chebyshev": "f"}  # whose first argument, of this name, is a function of one number
 _LIBRARY = ("cb", "cipherblas")  # before a name, as in Python
 _METHODS = tuple(name for name in FUNCTIONS if name != "getitem")  # of nodes
 _ALLOWED = "names, numbers, @ + - * / **, .T, indices, parentheses, NumPy's functions and methods"
@@ -147,7 +145,7 @@ class Formula:
             name = function.id
         elif isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
             name = function.attr if function.value.id in self._modules else None
-        return name if name in _CALLED else None
+        return name if name in CALLED else None
 
     def _check_call(self, node: ast.Call, depth: int) -> None:
         name = self._called_name(node.func)
@@ -219,7 +217,7 @@ class Formula:
         named = {one.arg: argument(one.value) for one in node.keywords if one.arg is not None}
         try:
             if name is not None:
-                return _CALLED[name](*arguments, **named)
+                return CALLED[name](*arguments, **named)
             assert isinstance(node.func, ast.Attribute)
             value = self._build(node.func.value, nodes)
             if not isinstance(value, Expression):
@@ -245,11 +243,11 @@ class Formula:
 
 def _function_in(node: ast.Call, name: str | None) -> ast.expr | None:
     """The argument of a call that is a function of one number, where the function of this name takes one."""
-    if name not in _OF_FUNCTIONS:
+    if name not in OF_FUNCTIONS:
         return None
     if node.args:
         return node.args[0]
-    return next((one.value for one in node.keywords if one.arg == _OF_FUNCTIONS[name]), None)
+    return next((one.value for one in node.keywords if one.arg == OF_FUNCTIONS[name]), None)
 
 
 def _named_function(node: ast.expr) -> NumberFunction:

@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 import typer
 from rich.console import Console
 
+from cipherblas.common import environment
 from cipherblas.common.errors import Advice, CipherblasError, printable
 
 P = ParamSpec("P")
@@ -35,6 +36,7 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         with _warnings_as_lines(), _sigterm_unwinds():
             try:
+                environment.check()
                 return command(*args, **kwargs)
             except KeyboardInterrupt:
                 say("stopped")

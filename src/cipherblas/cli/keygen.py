@@ -5,10 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from cipherblas.cli.keyfolder import EVALUATION, PROGRAM, PUBLIC, SECRET, folder_bytes, new_folder
-from cipherblas.cli.options import Debug, Insecure, Json, PlanFile, Quiet, Security, Threads, use_threads
+from cipherblas.cli.options import (
+    Debug,
+    Insecure,
+    Json,
+    PlanFile,
+    Quiet,
+    Security,
+    Threads,
+    output_option,
+    use_threads,
+)
 from cipherblas.report import Display, print_json, size
 from cipherblas.roles.program import Program
 
@@ -17,7 +25,7 @@ def keygen(
     plan: PlanFile,
     output: Annotated[
         Path,
-        typer.Option(
+        output_option(
             "--output",
             "-o",
             metavar="KEYS",
@@ -39,7 +47,7 @@ def keygen(
     with the plan, to those who encrypt them.
 
     \b
-    Example:
+    Examples:
       cipherblas keygen plan.json -o keys/
       scp -r plan.json keys/evaluation/ server:
     """

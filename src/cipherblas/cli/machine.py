@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cipherblas.cli.options import Debug, Json, Quiet, Threads, use_threads
+from cipherblas.cli.options import Debug, Json, Quiet, Threads, output_option, use_threads
 from cipherblas.crypto import files
 from cipherblas.planner.machine import Machine
 from cipherblas.report import Display, machine_table, print_json, stdout_console
@@ -16,9 +16,7 @@ from cipherblas.report import Display, machine_table, print_json, stdout_console
 def machine(
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Write the file for `plan --machine`.", show_default=False
-        ),
+        output_option("--output", "-o", help="Write the file for `plan --machine`.", show_default=False),
     ] = None,
     name: Annotated[
         str | None,

@@ -19,6 +19,21 @@ from cipherblas.lang.operands import secret as make_secret
 
 NAMES = ("a", "b", "c", "d")  # operands with options of their own; any other comes by --operand
 
+
+def parse_output(text: str) -> Path:
+    """The name of a file or folder to write; not `-`, which other programs take for the standard output."""
+    if text == "-":
+        raise typer.BadParameter(
+            "'-' names no file: /dev/stdout is the standard output, ./- a file of this name"
+        )
+    return Path(text)
+
+
+def output_option(*names: str, metavar: str = "FILE", **options: Any) -> Any:
+    """An option that names what is written."""
+    return typer.Option(*names, metavar=metavar, parser=parse_output, **options)
+
+
 Ranks = Annotated[
     int | None,
     typer.Option(
@@ -306,7 +321,5 @@ StoredRows = Annotated[
         show_default=False,
     ),
 ]
-Picture = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Draw a picture (PNG).", show_default=False)
-]
+Picture = Annotated[Path | None, output_option("--plot", help="Draw a picture (PNG).", show_default=False)]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print the tables as Markdown.")]

@@ -23,6 +23,7 @@ from cipherblas.cli.options import (
     Shape,
     bytes_option,
     declared_operands,
+    output_option,
     parse_operand_shape,
     without_none,
 )
@@ -189,7 +190,7 @@ def plan(
     network: NetworkFile = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the program file.", show_default=False),
+        output_option("--output", "-o", help="Write the program file.", show_default=False),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,

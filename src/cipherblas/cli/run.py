@@ -21,6 +21,7 @@ from cipherblas.cli.options import (
     Threads,
     bytes_option,
     named_files,
+    output_option,
     use_threads,
 )
 from cipherblas.cli.ranks import ranks, threads_of_rank
@@ -62,7 +63,7 @@ def run(
     ],
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="FILE", help="Encrypted result to write.", show_default=False),
+        output_option("--output", "-o", help="Encrypted result to write.", show_default=False),
     ],
     a: Annotated[Path | None, _file_option("a")] = None,
     b: Annotated[Path | None, _file_option("b")] = None,

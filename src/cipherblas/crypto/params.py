@@ -84,7 +84,7 @@ def _context(
     return _core.Context(n, list(q), list(p), alpha, list(digit_limbs or ()))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Parameters:
     """A CKKS instance. Immutable and checked: an object that exists is valid and as secure as it says.
 
@@ -138,6 +138,11 @@ class Parameters:
                 expected=f"log2(QP) <= {security_table.max_log_qp(self.n, self.security):g}",
                 got=f"{self.log_qp:.2f}",
             )
+
+    def __repr__(self) -> str:
+        modulus = f"{self.limbs} + {self.special_limbs} limbs, log2(QP) = {self.log_qp:.1f}"
+        security = f"{self.security} bits of security" if self.security else "insecure"
+        return f"Parameters(N = {self.n}, {modulus}, {security}, {self.fingerprint()[:8]})"
 
     def _check_numbers(self) -> None:
         value: Any  # of any type: the fields may come from a file

@@ -38,7 +38,7 @@ def optimal_blocks(shape: tuple[int, int, int], slots: int) -> Cuboid:
 
     Source: FHE4DMM, Algorithm 2 with the choice of Section V-B-2 in its case 2.
 
-    Example:
+    Examples:
         >>> optimal_blocks((256, 64, 256), 128 * 128)
         Cuboid(m=1, n=1, k=4)
         >>> optimal_blocks((1000, 30, 50), 1 << 13)

@@ -48,7 +48,7 @@ def grid_3d(blocks: tuple[int, int, int], ranks: int) -> Cuboid:
 
     Source: FHE4DMM, Algorithm 3, lines 2 to 5: Eq. 5 is made least; with ranks enough, each has one block product.
 
-    Example:
+    Examples:
         >>> grid_3d((16, 16, 16), 8)
         Cuboid(m=2, n=2, k=2)
     """
@@ -67,7 +67,7 @@ def grid_4d(blocks: tuple[int, int, int], ranks: int, steps: int) -> Cuboid:
 
     Source: FHE4DMM, Section V-B-2: as `grid_3d`, with Eq. 6.
 
-    Example:
+    Examples:
         >>> grid_4d((16, 16, 16), 8, 128)
         Cuboid(m=1, n=1, k=8)
     """

@@ -209,7 +209,7 @@ def register(method: AnyMethod) -> AnyMethod:
         DTypeError: the class is a subclass of neither.
         ParameterError: it lacks something, its name is taken, or an option has a type that files do not hold.
 
-    Example:
+    Examples:
         `@cb.register` above `class Own(cb.lab.Algorithm): …`; a whole one is in docs/own-product.md.
     """
     given: Any = method

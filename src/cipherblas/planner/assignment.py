@@ -20,6 +20,7 @@ from cipherblas.lang.analysis import has_public_key
 from cipherblas.lang.graph import axes_of
 from cipherblas.lang.nodes import Expression, matrix_shape, ordered
 from cipherblas.lang.results import results_of
+from cipherblas.planner.explain import beside
 from cipherblas.planner.refusals import INFEASIBLE
 from cipherblas.planner.steps import Seconds, Steps
 from cipherblas.rlwe.key_policies import KeyPolicy
@@ -93,7 +94,7 @@ class Assignment:
             if len(ranked) > 1:
                 taken = self._taken.get(number, ranked[0])
                 other = next(name for name in ranked if name != taken)
-                found[number] = f"{other}, {seconds[other] / max(seconds[taken], 1e-12):.1f} times"
+                found[number] = beside(other, seconds[other], seconds[taken])
         return found
 
     def best(self) -> Mapping[int, Choice]:

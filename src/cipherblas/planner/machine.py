@@ -112,7 +112,7 @@ class Machine(Rebuilt):
         caches: of one processor, the smallest first; none where the system did not say. `explain()` compares them with
             what a linear transform keeps; no decision depends on them.
 
-    Example:
+    Examples:
         >>> server = Machine.measure("server")
         >>> server.name
         'server'

@@ -237,7 +237,7 @@ class Search:
                 self._reject(entry.candidate.name, error.sentence, entry.seconds)
                 continue
             saving, taken = self._key_saving(entry), entry.strategy.explained(entry.candidate)
-            losers = self._losers(entry.candidate.name, plan.minimised, best)
+            losers = self._losers(entry, plan.minimised, best)
             plan = replace(plan, runners_up=taken.runners_up, other_crossings=taken.other_crossings)
             return replace(plan, rejected=losers, key_saving=saving), run
         if not failures:
@@ -360,11 +360,11 @@ class Search:
         except INFEASIBLE as error:
             self._failed(candidate.name, error)
 
-    def _losers(self, taken: str, seconds: float, best: Mapping[str, Scored]) -> tuple[Rejected, ...]:
-        """Every algorithm but the one that is taken, and why: beside a plan of so many seconds."""
+    def _losers(self, taken: Scored, seconds: float, best: Mapping[str, Scored]) -> tuple[Rejected, ...]:
+        """Every algorithm and form but what is taken, and why: beside a plan of so many seconds."""
         losers, rejected = [], self._rejections
         for name in {**best, **rejected}:
-            if name == taken:
+            if name in (taken.candidate.name, taken.strategy.label):  # its form failed in smaller rings alone
                 continue
             if name in best:
                 ratio = best[name].seconds / seconds

@@ -24,7 +24,7 @@ from cipherblas.planner.baselines import BaselineChooser
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import Rates
 from cipherblas.planner.dry_run import dry_run
-from cipherblas.planner.explain import named
+from cipherblas.planner.explain import beside, named
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.sizing import DRAFT_SCALE_BITS, drafted
 from cipherblas.planner.strategy import Candidate, Strategy
@@ -135,7 +135,7 @@ class Chooser:
     def _nearly(self, node: Expression, text: str, taken: float, other: float) -> None:
         """Keep what was nearly taken for a node."""
         if taken > 0 and other < math.inf:
-            self.runners_up[self._numbers[id(node)]] = f"{text}, {other / taken:.1f} times"
+            self.runners_up[self._numbers[id(node)]] = beside(text, other, taken)
 
     def _packings(self, node: Expression) -> Iterator[dict[str, Any]]:
         """Layouts worth comparing: contiguous, channels padded, balanced over ciphertexts, wider images."""

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from cipherblas.common import schema
 from cipherblas.common.errors import CipherblasError, FormatError, MismatchError, ShapeError, capitalized
 from cipherblas.common.limits import check_name
 from cipherblas.common.memory import bytes_of, stacked
-from cipherblas.common.pickles import Rebuilt
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import FreshCiphertext, StoredCiphertext
@@ -29,6 +28,7 @@ from cipherblas.lang.operands import Encryption
 from cipherblas.lang.results import MOST_RESULTS, Arranged
 from cipherblas.rlwe.matrices import OperandRows, RlweRows, SharedBatch, SharedRows
 from cipherblas.roles.columns import by_columns, by_rows, columns_each
+from cipherblas.roles.sealed import Sealed
 from cipherblas.roles.stored import (
     StoredParts,
     check_digests,
@@ -79,8 +79,8 @@ ROW_FORMATS: dict[str, type[RlweRows] | type[SharedRows] | type[SharedBatch]] = 
 }
 
 
-@dataclass(frozen=True)
-class EncryptedOperand(Rebuilt):
+@dataclass(frozen=True, repr=False)
+class EncryptedOperand(Sealed):
     """One operand, encrypted by a client or an encryptor: for each way in which the program uses it, its ciphertexts.
 
     Attributes:
@@ -98,6 +98,8 @@ class EncryptedOperand(Rebuilt):
     parameters: Parameters
     feeds: tuple[tuple[FreshCiphertext | EncryptedRows, ...], ...]
     key_id: str = ""
+
+    remedy: ClassVar[str] = "keep the array that it was encrypted from"
 
     @property
     def nbytes(self) -> int:
@@ -356,8 +358,8 @@ def _seeds(seeds: NDArray[Any] | None, count: int) -> list[bytes | None]:
     return [None] * count if seeds is None else [seed.tobytes() for seed in seeds]
 
 
-@dataclass(frozen=True)
-class EncryptedResult(Rebuilt):
+@dataclass(frozen=True, repr=False)
+class EncryptedResult(Sealed):
     """The encrypted value of a program, or all its results, each block after block in row-major order.
 
     Attributes:
@@ -382,6 +384,8 @@ class EncryptedResult(Rebuilt):
     key_id: str = ""
     operands: Mapping[str, str] = field(default_factory=dict)
     parts: tuple[int, ...] = ()
+
+    remedy: ClassVar[str] = "client.decrypt(result) gives its values"
 
     def __post_init__(self) -> None:
         if self.parts and (sum(self.parts), len(self.parts)) != (len(self.ciphertexts), len(self.shape)):

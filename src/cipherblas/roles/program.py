@@ -132,7 +132,7 @@ def compile(
         ParameterError, RangeError: an operand is exact, and a node is not known to hold whole numbers, may be too large
             to be decoded exactly, or was asked for with an error of one half or more.
 
-    Example:
+    Examples:
         >>> program = compile(lambda a, b: a @ b, {"a": secret(8, 8), "b": secret(8, 8)})
         >>> program.shape
         (8, 8)

@@ -36,7 +36,7 @@ class Sharing:
     Raises:
         DTypeError: not whole numbers. ParameterError: out of range.
 
-    Example:
+    Examples:
         >>> Sharing(entries=4096)
         Sharing(entries=4096, bits=30)
     """

@@ -14,7 +14,7 @@ import typer
 from cipherblas.bench.harness import machine
 from cipherblas.cli.demo.data import PIXEL_BOUND, Digits, load_digits
 from cipherblas.cli.demo.flow import KEYS, RESULT, Job
-from cipherblas.cli.options import Debug, Json, Quiet, Threads, use_threads, without_none
+from cipherblas.cli.options import Debug, Json, Quiet, Threads, output_option, use_threads, without_none
 from cipherblas.common.errors import PrecisionError
 from cipherblas.common.process import peak_bytes
 from cipherblas.crypto import files
@@ -28,9 +28,9 @@ from cipherblas.roles.program import compile
 
 
 def demo(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The picture to write.")
-    ] = Path("cipherblas-demo.png"),
+    output: Annotated[Path, output_option("--output", "-o", help="The picture to write.")] = Path(
+        "cipherblas-demo.png"
+    ),
     queries: Annotated[int, typer.Option(min=10, max=600, help="Images to recognise.")] = 256,
     gallery: Annotated[int, typer.Option(min=10, max=900, help="Known images to compare them with.")] = 512,
     threads: Threads = None,
@@ -45,7 +45,7 @@ def demo(
     The server is a process of its own and gets files without secrets.
 
     \b
-    Example:
+    Examples:
       cipherblas demo -o picture.png
     """
     start = time.perf_counter()

@@ -104,7 +104,7 @@ class Job:
         command = [
             sys.executable,
             "-m",
-            "cipherblas.cli",
+            "cipherblas",
             "run",
             PLAN,
             KEYS,

@@ -13,14 +13,8 @@ read is an error like any other; and the bytes land in aligned memory, which is 
 
 from cipherblas.crypto.files.format import FORMAT_VERSION, KINDS, PathLike
 from cipherblas.crypto.files.reading import Reader, TensorInfo, opened, parse_json, read
-from cipherblas.crypto.files.writing import (
-    STEPS_PER_BYTE,
-    check_writable,
-    part_digests,
-    replacing,
-    save_bytes,
-    write,
-)
+from cipherblas.crypto.files.targets import check_writable, replacing, save_bytes
+from cipherblas.crypto.files.writing import STEPS_PER_BYTE, part_digests, write
 
 __all__ = [
     "FORMAT_VERSION",

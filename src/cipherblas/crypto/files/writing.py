@@ -1,21 +1,17 @@
-"""Writing a file, whole or not at all."""
+"""Writing a file of this format: its header, and the digests and bytes of its tensors."""
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import json
-import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cipherblas.common.errors import CipherblasError, ParameterError, StorageError
+from cipherblas.common.errors import ParameterError
 from cipherblas.common.memory import ALIGNMENT, Array, bytes_of, in_threads
 from cipherblas.crypto.files import format as form
+from cipherblas.crypto.files.targets import replacing, write_all
 from cipherblas.crypto.params import Parameters
 
 STEPS_PER_BYTE = 2  # of progress: a byte is hashed, and then written
@@ -145,8 +141,8 @@ def write(
 ) -> None:
     """Write one file, whole or not at all.
 
-    The bytes go to a temporary file in the same directory, which replaces `path` once they are on the disk.
-    On any failure, Ctrl-C included, the temporary file is removed and an earlier `path` is untouched.
+    On any failure, Ctrl-C included, an earlier `path` is untouched: see `replacing`, also for links, devices and
+    pipes.
 
     Args:
         path: where to; its directory must exist.
@@ -169,89 +165,8 @@ def write(
     start = _container_header(kind, parameters, header, arrays, tick)
     total = 8 + len(start) + sum(array.nbytes for array in arrays.values())
     with replacing(path, total, private=private) as descriptor:
-        _write_all(descriptor, memoryview(len(start).to_bytes(8, "little") + start))
+        write_all(descriptor, memoryview(len(start).to_bytes(8, "little") + start))
         for array in arrays.values():
             for piece in _contiguous_pieces(array):
-                _write_all(descriptor, piece)
+                write_all(descriptor, piece)
                 tick(len(piece))
-
-
-def _write_all(descriptor: int, data: memoryview) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]
-
-
-@contextlib.contextmanager
-def replacing(path: form.PathLike, nbytes: int = 0, *, private: bool = False) -> Iterator[int]:
-    """A descriptor to write to, whose file takes the place of `path` when the block ends without error.
-
-    Raises:
-        StorageError: for any error of the operating system; the temporary file is removed.
-    """
-    target = Path(path)
-    temporary, descriptor = _open_beside(target, nbytes, private)
-    try:
-        try:
-            yield descriptor
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        os.replace(temporary, target)
-        _sync_directory(target.parent)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        if isinstance(error, OSError) and not isinstance(error, CipherblasError):
-            raise _write_error(target, nbytes, error) from error
-        raise
-
-
-def check_writable(path: form.PathLike) -> None:
-    """Raise the StorageError of `replacing` where no file can be made at `path`, before the work that is to fill it."""
-    temporary, descriptor = _open_beside(Path(path))
-    try:
-        os.close(descriptor)
-    finally:
-        os.unlink(temporary)
-
-
-def _open_beside(target: Path, nbytes: int = 0, private: bool = False) -> tuple[Path, int]:
-    """A new temporary file in the folder of `target`, open for writing."""
-    try:
-        if target.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        temporary = target.with_name(f".{target.name}.{os.urandom(6).hex()}.partial")
-        free = shutil.disk_usage(target.parent).free
-        if free < nbytes:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        mode = 0o600 if private else 0o666
-        return temporary, os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    except OSError as error:
-        raise _write_error(target, nbytes, error) from error
-
-
-def save_bytes(path: form.PathLike, content: bytes) -> None:
-    """Write a file that is not of this format, whole or not at all; StorageError where the system refuses."""
-    with replacing(path, len(content)) as descriptor:
-        _write_all(descriptor, memoryview(content))
-
-
-def _write_error(target: Path, nbytes: int, error: OSError) -> StorageError:
-    if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
-        return form.storage_error("write", target, error)
-    try:
-        free = f", {shutil.disk_usage(target.parent).free} bytes free"
-    except OSError:
-        free = ""
-    got = f"{error.strerror}{free}"
-    return form.storage_error("write", target, error, expected=f"room for {nbytes} bytes", got=got)
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make a rename durable; some file systems do not offer that, and then there is nothing to do."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

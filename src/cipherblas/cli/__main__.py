@@ -1,6 +1,0 @@
-"""`python -m cipherblas.cli`: the command line without the installed script."""
-
-from cipherblas.cli import main
-
-if __name__ == "__main__":
-    main()

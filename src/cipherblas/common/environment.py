@@ -1,0 +1,83 @@
+"""How the core runs here: instruction set and threads, and the environment variables that choose them.
+
+The core reads the variables once. What they say is checked here, where something is about to be planned or run, so that
+a value that nobody can follow is an error that names it.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+
+from cipherblas import _core
+from cipherblas.common.errors import DTypeError, ParameterError
+
+ISA, THREADS = "CIPHERBLAS_ISA", "CIPHERBLAS_THREADS"
+MOST_THREADS = 4096
+
+
+def check() -> None:
+    """Raise a ParameterError where an environment variable has a value that cannot be followed."""
+    wanted = os.environ.get(ISA, "")
+    if wanted and wanted not in _core.isas():
+        raise ParameterError(
+            f"The environment variable {ISA} does not name an instruction set of this processor.",
+            expected=" or ".join(_core.isas()),
+            got=repr(wanted),
+        )
+    text = os.environ.get(THREADS, "")
+    if text and (re.fullmatch(r"[0-9]{1,9}", text) is None or not 1 <= int(text) <= MOST_THREADS):
+        raise ParameterError(
+            f"The environment variable {THREADS} is not a number of threads.",
+            expected=f"1 to {MOST_THREADS}",
+            got=repr(text),
+        )
+
+
+def isa() -> str:
+    """The instruction set in use: "avx512ifma", "avx2" or "scalar".
+
+    Raises:
+        ParameterError: an environment variable cannot be followed.
+    """
+    check()
+    return _core.isa()
+
+
+def threads() -> int:
+    """The number of threads that the arithmetic may use.
+
+    Raises:
+        ParameterError: an environment variable cannot be followed.
+    """
+    check()
+    return _core.threads()
+
+
+def set_threads(count: int) -> None:
+    """Let the arithmetic use so many threads from now on, in this process.
+
+    Args:
+        count: 1 to 4096.
+
+    Raises:
+        DTypeError: not an integer. ParameterError: out of range, or an environment variable cannot be followed.
+
+    Examples:
+        >>> set_threads(2)
+        >>> threads()
+        2
+    """
+    check()
+    try:
+        number = operator.index(count)
+    except TypeError:
+        raise DTypeError(
+            "The number of threads must be an integer.", expected="an integer", got=repr(count)
+        ) from None
+    if not 1 <= number <= MOST_THREADS:
+        raise ParameterError(
+            "The number of threads is out of range.", expected=f"1 to {MOST_THREADS}", got=number
+        )
+    _core.set_threads(number)
