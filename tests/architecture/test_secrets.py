@@ -12,7 +12,15 @@ from tests.support.rooms import DOCUMENT, PACKAGE, house, imports, module_name, 
 
 # Of the client, and of what tests and commands are made of; everything else may run on a server.
 CLIENT_SIDE = (
-    *("roles.client", "roles.encryptor", "roles.key_record", "roles.sharing", "roles.program"),
+    *(
+        "roles.client",
+        "roles.encryptor",
+        "roles.key_record",
+        "roles.key_lock",
+        "roles.budget",
+        "roles.sharing",
+        "roles.program",
+    ),
     *("crypto.keys.secret", "crypto.keys.generation", "crypto.keys.encryption", "crypto.keys"),
     "rlwe.matrices.encryption",
     *("lab", "report", "bench", "cli", "cipherblas", "__main__"),

@@ -141,7 +141,7 @@ def test_program_of_named_operands(invoke: Any, tmp_path: Path) -> None:
 def test_keys_lie_apart(flow: Any) -> None:
     """The folder for the server holds evaluation keys alone, and the secret key nobody else may read."""
     assert sorted(path.name for path in flow.keys.iterdir()) == [
-        *("evaluation", "program", "secret-key", "secret-key.record")
+        *("evaluation", "program", "secret-key", "secret-key.lock", "secret-key.record")
     ]
     assert stat.S_IMODE(flow.secret.stat().st_mode) == 0o600
     assert stat.S_IMODE(flow.keys.stat().st_mode) == 0o700

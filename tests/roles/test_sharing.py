@@ -189,7 +189,7 @@ def test_what_cannot_be_shared_is_refused_and_costs_nothing() -> None:
         client.decrypt(run(), share=cb.Sharing(entries=1 << 30))
     with pytest.raises(cb.DTypeError):
         client.decrypt(run(), share=1000)  # type: ignore[arg-type]
-    assert client._record._content.spent == 0
+    assert client._record._here.budget.spent == 0
     assert program.worst_error > 0
 
 
@@ -295,17 +295,6 @@ def test_copies_of_a_key_that_meet_again_know_what_both_spent(tmp_path: Path) ->
     again.decrypt(third, share=share)
     with pytest.raises(cb.SecurityError, match="at most 0 of 45"):
         again.decrypt(_other(third), share=share)
-
-
-def test_a_lost_record_is_not_mixed_with_a_new_one(tmp_path: Path) -> None:
-    program, client, run, _ = _small()
-    client.save(tmp_path / "key")
-    result, share = run(), cb.Sharing(entries=45)
-    client.decrypt(result, share=share)
-    (tmp_path / "key.record").unlink()
-    cb.Client.load(tmp_path / "key", program).decrypt(result, share=cb.Sharing(entries=15))
-    with pytest.raises(cb.MismatchError, match="Two records of a key have different budgets"):
-        client.decrypt(_other(result), share=share)
 
 
 def test_a_key_written_over_another_leaves_no_foreign_record(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ from cipherblas.crypto.keys.storage import MANIFEST
 from cipherblas.crypto.params import Parameters
 from cipherblas.rlwe import matrices
 from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows
+from cipherblas.roles import key_lock
+from cipherblas.roles.budget import ProcessBudget
 from cipherblas.roles.key_record import SUFFIX, KeyRecord
 from cipherblas.roles.sharing import Sharing
 from tests.support.foreign_files import TINY, assert_harmless, failure, identity
@@ -387,7 +389,11 @@ def _samples(folder: Path) -> Iterator[Sample]:
 
     def use_record(path: Path) -> object:
         path.replace(key_file.with_name(key_file.name + SUFFIX))
+        key_file.with_name(key_file.name + key_lock.SUFFIX).unlink(
+            missing_ok=True
+        )  # its count of earlier samples
         known = KeyRecord(public.key_id, parameters, key_file)
+        known._here = ProcessBudget()
         known.latest()
         known.spend(Sharing(entries=100), 1, "22" * 32)
         return known.latest()

@@ -3,6 +3,7 @@
 keys/program        the planned program
 keys/secret-key     readable by its owner only; never leaves this folder
 keys/secret-key.record  the latest encryptions with the key, and what of its budget was shared; stays with the key
+keys/secret-key.lock    held by who changes the record, and how many results were shared; stays with the key
 keys/public-key     where the plan has operands for it: to be given to those who encrypt them
 keys/evaluation/    public evaluation keys: to be copied to the server
 """

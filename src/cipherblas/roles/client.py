@@ -56,7 +56,7 @@ class Client(NeverCopied):
     def __init__(self, program: PlannedProgram, secret: SecretKey | None = None) -> None:
         self.program = program
         self._secret = generate_secret(program.plan.parameters, program.id) if secret is None else secret
-        self._record = KeyRecord(self._secret.key_id, self._secret.params)
+        self._record = KeyRecord(self._secret.key_id, self._secret.params, recorded=self._secret.recorded)
 
     def __repr__(self) -> str:
         return f"<Client of program {short_id(self.program.id)}>"
@@ -311,7 +311,7 @@ class Client(NeverCopied):
     def save(self, path: str | Path) -> None:
         """Write the secret key file, readable by its owner alone; what is remembered (see `decrypt`) goes beside it."""
         with self._record.beside(path):
-            self._secret.save(path)
+            self._secret.save(path, recorded=True)
 
     @classmethod
     def load(
@@ -346,7 +346,7 @@ class Client(NeverCopied):
                 got=short_id(secret.program_id),
             )
         client = cls(program, secret)
-        client._record = KeyRecord(secret.key_id, secret.params, path)
+        client._record = KeyRecord(secret.key_id, secret.params, path, secret.recorded)
         return client
 
 

@@ -1,15 +1,14 @@
 """What a client remembers beside its secret key: which encryptions are its latest, and what of it was shared.
 
 In memory while the key is in no file; else in a file beside the key file, NAME.record, which every process that loads
-the key reads and writes under a lock. The record is no secret.
+the key reads and writes under a lock, NAME.lock, with a count of its own. Symbolic links are resolved: a file has one
+record. The record is no secret.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +21,8 @@ from cipherblas.common import schema
 from cipherblas.common.errors import FormatError, MismatchError, SecurityError, StorageError
 from cipherblas.crypto import files
 from cipherblas.crypto.params import Parameters
+from cipherblas.roles.budget import Budget, budget_here
+from cipherblas.roles.key_lock import KeyLock, locked
 from cipherblas.roles.sharing import LEAST_BITS, MOST_BITS, MOST_ENTRIES, Sharing
 
 KIND = "key-record"
@@ -45,46 +46,10 @@ _HEADER = schema.record(
 
 @dataclass
 class _Content:
-    """Name → digest of the latest encryption; the sharing, its spent entries, digests of shared results."""
+    """Name → digest of the latest encryption; the budget."""
 
     encrypted: dict[str, str] = field(default_factory=dict)
-    sharing: Sharing | None = None
-    spent: int = 0
-    shared: dict[str, None] = field(default_factory=dict)
-
-    def spend(self, sharing: Sharing, entries: int, digest: str) -> None:
-        if self.sharing is not None and self.sharing != sharing:
-            raise MismatchError("The budget of a key cannot be changed.", expected=self.sharing, got=sharing)
-        if digest in self.shared:
-            raise SecurityError(
-                "This result was shared before: what is decrypted twice has its noise averaged out.",
-                expected="a result that was not shared",
-                got=digest[:16],
-            )
-        left = sharing.entries - self.spent
-        if entries > left:
-            raise SecurityError(
-                "The result exceeds the entries that may still be shared under this key: make a new key.",
-                expected=f"at most {left} of {sharing.entries} entries",
-                got=entries,
-            )
-        self.sharing = sharing
-        self.spent += entries
-        self.shared[digest] = None
-
-    def merge_budget(self, other: _Content) -> None:
-        """Take in what another record of the same key knows: nothing that was spent is forgotten.
-
-        A key belongs to a program, so that all its results have the same number of entries.
-        """
-        if self.sharing is not None and other.sharing is not None and self.sharing != other.sharing:
-            raise MismatchError(
-                "Two records of a key have different budgets.", expected=other.sharing, got=self.sharing
-            )
-        self.sharing = self.sharing or other.sharing
-        each = max((known.spent // len(known.shared) for known in (self, other) if known.shared), default=0)
-        self.shared.update(other.shared)
-        self.spent = each * len(self.shared)
+    budget: Budget = field(default_factory=Budget)
 
 
 class KeyRecord:
@@ -94,30 +59,40 @@ class KeyRecord:
         key_id: of the key pair.
         parameters: of the key.
         key_file: where the secret key lies, or None while it is in memory alone.
+        recorded: whether the key file says that a count was begun when it was written.
     """
 
-    def __init__(self, key_id: str, parameters: Parameters, key_file: files.PathLike | None = None) -> None:
-        self._key_id, self._parameters = key_id, parameters
-        self._key_file = None if key_file is None else Path(os.path.abspath(key_file))
-        self._content = _Content()  # what this process knows; what others do is in the file
-        self._lock = threading.Lock()
+    def __init__(
+        self,
+        key_id: str,
+        parameters: Parameters,
+        key_file: files.PathLike | None = None,
+        recorded: bool = False,
+    ) -> None:
+        self._key_id, self._parameters, self._recorded = key_id, parameters, recorded
+        self._key_file = None if key_file is None else _real(key_file)
+        self._encrypted: dict[str, str] = {}  # by this client; what others did is in the file
+        self._here = budget_here(key_id)
 
     def latest(self) -> dict[str, str]:
-        """Name → digest of the latest encryption: this process's where it made one, else that of the file.
+        """Name → digest of the latest encryption: this client's where it made one, else that of the file.
 
         Raises:
             FormatError, VersionError, MismatchError, StorageError: the file is damaged, or of another key.
         """
         stored = self._stored() or _Content()
-        return {**stored.encrypted, **self._content.encrypted}
+        return {**stored.encrypted, **self._encrypted}
 
     def note(self, digests: Mapping[str, str]) -> None:
         """Remember these encryptions as the latest; warns where the file cannot be written."""
-        with self._lock:
-            self._content.encrypted.update(digests)
+        self._encrypted.update(digests)
+        if self._key_file is None:
+            return
         try:
-            with self._exclusive() as content:
+            with locked(self._key_file):
+                content = self._stored() or _Content()
                 content.encrypted.update(digests)
+                self._write(content)
         except StorageError as error:
             warnings.warn(
                 f"Other processes cannot tell whether a result is of this encryption: {error}", stacklevel=4
@@ -127,12 +102,63 @@ class KeyRecord:
         """Take entries from the budget, for the result of this digest; on the disk when this returns.
 
         Raises:
-            SecurityError: the budget does not hold them, or the result was shared before. Nothing is spent then.
+            SecurityError: the budget does not hold them, the result was shared before, or it cannot be known what was
+                shared. Nothing is spent then.
             MismatchError: another budget was begun under this key.
             FormatError, VersionError, StorageError: the file is damaged, or cannot be written.
         """
-        with self._exclusive() as content:
-            content.spend(sharing, entries, digest)
+        with self._here.lock:
+            if self._key_file is None:
+                self._spend_in_memory(sharing, entries, digest)
+                return
+            with locked(self._key_file) as lock:
+                content, count = self._known(), self._checked_count(lock)
+                if len(content.budget.shared) < (count or 0):
+                    raise _lost(self._path, f"{count} results shared", f"{len(content.budget.shared)}")
+                content.budget.spend(sharing, entries, digest)
+                sharing.ask_ledger(self._key_id, digest, entries)
+                self._write(
+                    content
+                )  # before it is counted: a record may know more than the count, never less
+                lock.set_count(self._key_id, len(content.budget.shared))
+                self._here.budget.merge(content.budget)
+
+    def _spend_in_memory(self, sharing: Sharing, entries: int, digest: str) -> None:
+        if self._here.forked:
+            raise SecurityError(
+                "A forked process shares nothing under a key in memory, whose budget its parent spends as well: save "
+                "the key with client.save(path) first, and load it in each process."
+            )
+        if self._recorded:
+            raise SecurityError(
+                "The key was loaded without its record: load it with Client.load(path, program) to share results."
+            )
+        trial = Budget()
+        trial.merge(self._here.budget)
+        trial.spend(sharing, entries, digest)
+        sharing.ask_ledger(self._key_id, digest, entries)
+        self._here.budget.merge(trial)
+
+    def _checked_count(self, lock: KeyLock) -> int | None:
+        """What the lock counts, where it can be known what was shared under the key file."""
+        assert self._key_file is not None
+        try:
+            links = os.stat(self._key_file).st_nlink
+        except OSError as error:
+            raise StorageError(
+                f"Cannot read {self._key_file}.", got=error.strerror or str(error), errno=error.errno
+            ) from error
+        if links > 1:
+            raise SecurityError(
+                f"{self._key_file} is one file under several names, each with a record of its own: remove the others, "
+                "or copy the key with its record to a new name, to share results.",
+                expected="one name",
+                got=f"{links} names",
+            )
+        count = lock.count(self._key_id)
+        if count is None and self._recorded:
+            raise _lost(self._path, f"{self._key_file.name}.lock with its count", "none")
+        return count
 
     @contextlib.contextmanager
     def beside(self, key_file: files.PathLike) -> Iterator[None]:
@@ -143,44 +169,48 @@ class KeyRecord:
         Raises:
             StorageError, FormatError, VersionError: as `spend`; the record then stays where it was.
         """
-        before, content = self._key_file, self._known()
-        content.encrypted.update(self._content.encrypted)
-        self._key_file = Path(os.path.abspath(key_file))
+        before, target = (self._key_file, self._recorded), _real(key_file)
+        content, count = self._known(), self._count_before()
+        content.encrypted.update(self._encrypted)
+        self._key_file = target
         try:
-            try:
-                there = self._stored() or _Content()
-            except MismatchError:  # the record of a key that is about to be overwritten
-                there = _Content()
-            content.merge_budget(there)
-            if content != _Content() or self._path.exists():
+            with self._here.lock, locked(target) as lock:
+                there = None if lock.counts_another(self._key_id) else lock.count(self._key_id)
+                content.budget.merge(self._unless_foreign().budget)
                 self._write(content)
-            yield
+                if count is not None:
+                    lock.set_count(self._key_id, max(count, there or 0, len(content.budget.shared)))
+                self._recorded = True
+                yield
         except BaseException:
-            self._key_file = before
+            self._key_file, self._recorded = before
             raise
+
+    def _unless_foreign(self) -> _Content:
+        """What the file says; nothing where it is of a key that is about to be overwritten."""
+        try:
+            return self._stored() or _Content()
+        except MismatchError:
+            return _Content()
+
+    def _count_before(self) -> int | None:
+        """What was counted where the key lies now; None where that is lost, and stays so in copies."""
+        if self._key_file is None:
+            return None if self._recorded or self._here.forked else 0
+        if not self._recorded:
+            return 0
+        with locked(self._key_file) as lock:
+            return lock.count(self._key_id)
 
     @property
     def _path(self) -> Path:
         assert self._key_file is not None
         return self._key_file.with_name(self._key_file.name + SUFFIX)
 
-    @contextlib.contextmanager
-    def _exclusive(self) -> Iterator[_Content]:
-        """The content to change, nobody else changing it; written when the block ends without error."""
-        with self._lock:
-            if self._key_file is None:
-                yield self._content
-                return
-            with _locked(self._key_file):
-                content = self._known()
-                yield content
-                self._write(content)
-                self._content.merge_budget(content)
-
     def _known(self) -> _Content:
         """What the file says, and beyond that what this process knows."""
         content = self._stored() or _Content()
-        content.merge_budget(self._content)
+        content.budget.merge(self._here.budget)
         return content
 
     def _stored(self) -> _Content | None:
@@ -205,39 +235,32 @@ class KeyRecord:
                 got=f"{digests.dtype} {digests.shape}",
             )
         shared = dict.fromkeys(row.tobytes().hex() for row in digests)
-        return _Content(dict(header["encrypted"]), sharing, header["spent"], shared)
+        return _Content(dict(header["encrypted"]), Budget(sharing, header["spent"], shared))
 
     def _write(self, content: _Content) -> None:
-        sharing = content.sharing
+        budget, sharing = content.budget, content.budget.sharing
         header = {
             "key_id": self._key_id,
             "encrypted": content.encrypted,
             "sharing": None if sharing is None else {"entries": sharing.entries, "bits": sharing.bits},
-            "spent": content.spent,
+            "spent": budget.spent,
         }
         tensors: dict[str, Any] = {}
-        if content.shared:
-            digests = b"".join(bytes.fromhex(digest) for digest in content.shared)
+        if budget.shared:
+            digests = b"".join(bytes.fromhex(digest) for digest in budget.shared)
             tensors["shared"] = np.frombuffer(digests, np.uint8).reshape(-1, DIGEST_BYTES)
         files.write(self._path, KIND, header, tensors, parameters=self._parameters, private=True)
 
 
-@contextlib.contextmanager
-def _locked(key_file: Path) -> Iterator[None]:
-    """Held by one process at a time: a lock on the key file, which is always there and never written."""
-    try:
-        descriptor = os.open(key_file, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise StorageError(
-            f"{key_file} cannot be locked.", got=error.strerror or str(error), errno=error.errno
-        ) from error
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        except OSError as error:
-            raise StorageError(
-                f"{key_file} cannot be locked.", got=error.strerror or str(error), errno=error.errno
-            ) from error
-        yield
-    finally:
-        os.close(descriptor)
+def _real(key_file: files.PathLike) -> Path:
+    """Where a key lies, or will: its name without symbolic links."""
+    return Path(os.path.realpath(key_file))
+
+
+def _lost(record: Path, expected: str, got: str) -> SecurityError:
+    return SecurityError(
+        f"{record} and the lock beside it do not tell what was shared under the key: bring back their latest state, or "
+        "make a new key.",
+        expected=expected,
+        got=got,
+    )

@@ -9,13 +9,14 @@ assumes: docs/threat-model.md, "Sharing decrypted results".
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.arrays import is_scalar
-from cipherblas.common.errors import DTypeError, ParameterError, PrecisionError
+from cipherblas.common.errors import DTypeError, ParameterError, PrecisionError, SecurityError
 from cipherblas.common.progress import Progress
 from cipherblas.crypto import randomness
 from cipherblas.lang.results import Arranged
@@ -23,6 +24,7 @@ from cipherblas.roles.planned import PlannedProgram
 
 LEAST_BITS, MOST_BITS = 30, 64  # the sampler's own distance from a Gaussian is 2^-64 per entry
 MOST_ENTRIES = 1 << 40
+Ledger = Callable[[str, str, int], bool]  # key_id, digest of a result, its entries
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Sharing:
     Attributes:
         entries: of all results together that will ever be shared under the key.
         bits: of statistical security, 30 to 64.
+        ledger: asked before anything is decrypted, as ledger(key_id, digest of the result, entries): True where these
+            entries may be shared. For copies of a key that know nothing of each other: it keeps one budget for all.
 
     Raises:
         DTypeError: not whole numbers. ParameterError: out of range.
@@ -43,6 +47,7 @@ class Sharing:
 
     entries: int
     bits: int = LEAST_BITS
+    ledger: Ledger | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name, least, most in (("entries", 1, MOST_ENTRIES), ("bits", LEAST_BITS, MOST_BITS)):
@@ -56,6 +61,15 @@ class Sharing:
             if not least <= value <= most:
                 raise ParameterError(f"`{name}` is out of range.", expected=f"{least} to {most}", got=value)
             object.__setattr__(self, name, int(value))
+        if self.ledger is not None and not callable(self.ledger):
+            raise DTypeError("`ledger` must be a function.", got=type(self.ledger).__name__)
+
+    def ask_ledger(self, key_id: str, digest: str, entries: int) -> None:
+        """Raise a SecurityError unless the ledger, where there is one, grants the entries of a result."""
+        if self.ledger is not None and self.ledger(key_id, digest, entries) is not True:
+            raise SecurityError(
+                "The ledger does not grant the entries of the result.", expected="True", got="another answer"
+            )
 
     def deviation(self, program: PlannedProgram, *, progress: Progress | None = None) -> Arranged[float]:
         """σ: standard deviation of the noise that an entry of a result of the program gets.

@@ -11,12 +11,17 @@ from types import TracebackType
 
 import numpy as np
 
+from cipherblas.common import schema
 from cipherblas.common.errors import ParameterError, SecurityError, SecurityWarning, printable
 from cipherblas.common.memory import Array
 from cipherblas.common.pickles import NeverCopied
 from cipherblas.crypto import files, randomness
 from cipherblas.crypto.params import Parameters, row_parameters
 from cipherblas.crypto.security import SPARSE_WEIGHT
+
+_HEADER = schema.record(
+    {"program_id": schema.text, "key_id": schema.text}, {"recorded": schema.flag}, others=True
+)
 
 
 class _Lent:
@@ -39,16 +44,32 @@ class SecretKey(NeverCopied):
         params: the parameters it belongs to.
         program_id: the program it was made for, or "".
         key_id: a random public name of the key pair: what was made with another key pair is told apart by it.
+        recorded: whether its file has a record beside it, of what was shared under the key.
     """
 
     refusal = (
         "a secret key can be neither pickled nor copied; SecretKey.save writes it to a file of its owner"
     )
 
-    __slots__ = ("_closed", "_coefficients", "_ntt", "_rows", "_seed", "key_id", "params", "program_id")
+    __slots__ = (
+        "_closed",
+        "_coefficients",
+        "_ntt",
+        "_rows",
+        "_seed",
+        "key_id",
+        "params",
+        "program_id",
+        "recorded",
+    )
 
     def __init__(
-        self, params: Parameters, seed: bytes | bytearray | Array, program_id: str = "", key_id: str = ""
+        self,
+        params: Parameters,
+        seed: bytes | bytearray | Array,
+        program_id: str = "",
+        key_id: str = "",
+        recorded: bool = False,
     ) -> None:
         """Derive the secret from its seed; use `generate_secret` for a new one."""
         if len(seed) != randomness.SEED_BYTES:
@@ -60,6 +81,7 @@ class SecretKey(NeverCopied):
         self.params = params
         self.program_id = program_id
         self.key_id = key_id or os.urandom(16).hex()
+        self.recorded = recorded
         self._closed = False
         self._seed: Array = np.frombuffer(bytearray(seed), np.uint8)
         context = params.context()
@@ -141,8 +163,11 @@ class SecretKey(NeverCopied):
         for array in (self._seed, self._coefficients, self._ntt):
             array.fill(0)
 
-    def save(self, path: files.PathLike) -> None:
+    def save(self, path: files.PathLike, *, recorded: bool = False) -> None:
         """Write the key file, readable by its owner only, atomically.
+
+        Args:
+            recorded: whether a record of what is shared under the key is kept beside the file.
 
         Raises:
             SecurityError: the key is closed.
@@ -150,7 +175,7 @@ class SecretKey(NeverCopied):
         """
         with self.held_open():
             seed = self._seed.copy()
-        header = {"program_id": self.program_id, "key_id": self.key_id}
+        header = {"program_id": self.program_id, "key_id": self.key_id, "recorded": recorded or self.recorded}
         try:
             files.write(path, "secret-key", header, {"seed": seed}, parameters=self.params, private=True)
         finally:
@@ -183,10 +208,11 @@ class SecretKey(NeverCopied):
                     stacklevel=2,
                 )
             reader.expect("seed", np.uint8, (randomness.SEED_BYTES,))
-            program_id, key_id = (reader.text(field) for field in ("program_id", "key_id"))
-            seed = reader.read("seed")
+            _HEADER(reader.header, f"{path}: a secret key")
+            header, seed = reader.header, reader.read("seed")
+            recorded = header.get("recorded", False)  # not in files of earlier versions
             try:
-                return cls(reader.parameters, seed, program_id, key_id)
+                return cls(reader.parameters, seed, header["program_id"], header["key_id"], recorded)
             finally:
                 seed.fill(0)
 
