@@ -10,7 +10,7 @@ import functools
 import hashlib
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -37,8 +37,14 @@ COUNTS = (
 )
 
 
-def facts(case: Case, machine: Machine = MACHINE) -> list[Fact]:
-    """What is written down of one program."""
+def facts(
+    case: Case, machine: Machine = MACHINE, also: Callable[[cb.Program], None] | None = None
+) -> list[Fact]:
+    """What is written down of one program.
+
+    Args:
+        also: done with the program, where there is a plan.
+    """
     asked = [("program", case.formula), ("of", case.declared)]
     if case.options:
         asked.append(("asked", ", ".join(f"{name}={value}" for name, value in case.options.items())))
@@ -50,6 +56,8 @@ def facts(case: Case, machine: Machine = MACHINE) -> list[Fact]:
             found = refused(error)
         else:
             found = planned(program)
+            if also is not None:
+                also(program)
     return [*asked, *(("warns", name) for name in sorted({type(w.message).__name__ for w in warned})), *found]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -120,6 +121,12 @@ def lasting(program: cb.Program) -> list[str]:
     """The lines of `explain()` that a program keeps when it is saved: all but what says which candidates lost."""
     lines = program.explain().split("\nnot taken:")[0].splitlines()
     return [re.sub(r"  +\(before .*\)$", "", line) for line in lines if not line.startswith("fewer keys")]
+
+
+def comes_back(program: cb.Program) -> None:
+    """From a pickle, which holds what a file holds and is read as one, as the same program with the same plan."""
+    again = pickle.loads(pickle.dumps(program))
+    assert (again.id, again.plan, again.outputs) == (program.id, program.plan, program.outputs)
 
 
 def matrix(operand: Operand, rng: np.random.Generator) -> Matrix:

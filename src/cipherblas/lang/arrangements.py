@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import FormatError, ShapeError
-from cipherblas.lang.nodes import Expression, operation
+from cipherblas.lang.nodes import Expression, column_shape, operands_of, operation
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.operations import Constant, Leaf
 from cipherblas.lang.steps import EMPTY, MOST_STEPS, STEPS, Step, simplified, steps_from_json, steps_to_json
@@ -73,7 +73,7 @@ class View(Leaf):
         return View, (self.name, self.operand, self.transposed, self.steps)
 
     def as_column(self, parts: Sequence[Expression]) -> Expression:
-        column = Step("reshape", (*self.shape, 1) if self.shape else (1, 1))
+        column = Step("reshape", column_shape(self.shape))
         return viewed(self.name, self.operand, False, (*self.steps, column))
 
     def text(self, parts: Sequence[str]) -> str:
@@ -128,7 +128,10 @@ class Arrange(Expression):
         if isinstance(node, Constant):
             return Constant(step(node.values), node.replaces)
         found = node.arranged(step) if node.secret else None
-        return cls(node, (step,)) if found is None else found
+        found = cls(node, (step,)) if found is None else found
+        if isinstance(found, Arrange) and found.holds_nothing:
+            return Constant(np.zeros(found.shape), operands_of(found))
+        return found
 
     def arranged(self, step: Step) -> Expression:
         return Arrange(self.children[0], (*self.steps, step))
@@ -155,8 +158,8 @@ class Arrange(Expression):
         steps = list(self.steps)
         if part.shape != before:
             steps.insert(0, Step("reshape", before))
-        if len(after) < 2:
-            steps.append(Step("reshape", (*after, 1) if after else (1, 1)))
+        if len(after) != 2:
+            steps.append(Step("reshape", column_shape(after)))
         found = simplified(steps, part.shape)
         return Arrange(part, found) if found else part
 
@@ -168,6 +171,16 @@ class Arrange(Expression):
 
     def axes(self, parts: Sequence[tuple[str, str]], join: Callable[[str, str], None]) -> None:
         return None  # they are axes of their own
+
+    @property
+    def holds_nothing(self) -> bool:
+        """Whether no entry of the child is left, but zeros alone."""
+        if not any(step.fills for step in self.steps):
+            return False
+        there = np.broadcast_to(np.True_, self.children[0].shape)
+        for step in self.steps:
+            there = step(there, False)
+        return not there.any()
 
     def index(self) -> NDArray[np.int64]:
         """For every entry the flat index of the entry of the child that it is; `EMPTY` where it is zero."""

@@ -133,10 +133,11 @@ def ravel(x: Expression) -> Expression:
 
 
 @node_function
-def transpose(x: Expression, axes: Sequence[int] | None = None) -> Expression:
-    """The axes in another order, by default reversed."""
+def transpose(x: Expression, *axes: Any) -> Expression:
+    """The axes in another order, by default reversed; in a sequence or, as NumPy's method takes them, one by one."""
     node = _node(x)
-    order = tuple(range(len(node.shape)))[::-1] if axes is None else _axes(axes, len(node.shape))
+    given = axes[0] if len(axes) == 1 and not _is_int(axes[0]) else axes or None
+    order = tuple(range(len(node.shape)))[::-1] if given is None else _axes(given, len(node.shape))
     if len(order) != len(node.shape):
         raise ShapeError("A transpose needs every axis.", expected=len(node.shape), got=len(order))
     if len(order) < 3:

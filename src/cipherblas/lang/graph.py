@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cipherblas.common import schema
 from cipherblas.common.errors import CipherblasError, FormatError, brief
 from cipherblas.common.work import ENTRIES_PER_STEP, MACS_PER_STEP, Work, check_nodes
-from cipherblas.lang.arrangements import Arrange  # noqa: F401  (enters it)
+from cipherblas.lang.arrangements import Arrange
 from cipherblas.lang.joins import Joined  # noqa: F401  (enters it)
 from cipherblas.lang.nodes import OPERATIONS, Expression, ordered
 from cipherblas.lang.operands import Operand
@@ -47,29 +47,47 @@ def is_network(node: Expression) -> bool:
 
 
 def as_matrices(node: Expression) -> Expression | None:
-    """A program of vectors as one of matrices with one column, a number being 1×1; None where it has images."""
+    """A program of arrays as one of matrices (`nodes.column_shape`); None where it has images."""
     found = columns(node)
     return None if found is None else found[id(node)]
 
 
 def columns(node: Expression) -> dict[int, Expression] | None:
-    """By the id of a node, what stands for it among matrices; see `as_matrices`."""
+    """By the id of a node, what stands for it, or for its transpose, among matrices; see `as_matrices`.
+
+    Clear vectors that are only multiplied as rows are left out. Equal matrices are one, so that a graph and the same
+    one read from a file are numbered alike, whatever transposes their nodes remember.
+    """
     found: dict[int, Expression] = {}
-    for current in ordered(node):
+    order = ordered(node)
+    images = not any(map(_arranges_images, order))
+    for current in order:
         parts = [found.get(id(child), child) for child in current.children]
         column: Expression | None = current
-        if len(current.shape) < 2 or any(a is not b for a, b in zip(parts, current.children, strict=True)):
-            column = current.as_column(parts)
-        elif current.layer or len(current.shape) > 2:
+        if images and len(current.shape) > 2:
             column = None
+        elif len(current.shape) != 2 or current.layer or parts != list(current.children):
+            column = current.as_column(parts)
         if column is None:
             return None
         found[id(current)] = column
-    return found
+    one = merged(found[id(node)])
+    used = {key: column if id(column) in one else column.T for key, column in found.items()}
+    return {key: one[id(column)] for key, column in used.items() if id(column) in one}
+
+
+def _arranges_images(node: Expression) -> bool:
+    """Whether entries of a computed value move into or out of three dimensions, as they do in no layer."""
+    return node.secret and node.op == Arrange.op and max(len(node.shape), len(node.children[0].shape)) > 2
 
 
 def deduplicated(node: Expression) -> Expression:
     """The same graph with equal parts made one node, so that nothing is computed twice."""
+    return merged(node)[id(node)]
+
+
+def merged(node: Expression) -> dict[int, Expression]:
+    """By the id of a node of a graph, the one that stands for it and all that are equal."""
     known: dict[Any, Expression] = {}
     replaced: dict[int, Expression] = {}
     for current in ordered(node):
@@ -79,7 +97,7 @@ def deduplicated(node: Expression) -> Expression:
             changed = any(a is not b for a, b in zip(children, current.children, strict=True))
             known[key] = current.rebuilt(children) if changed else current
         replaced[id(current)] = known[key]
-    return replaced[id(node)]
+    return replaced
 
 
 def same(x: Expression, y: Expression) -> bool:

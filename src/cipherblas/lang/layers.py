@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from cipherblas.common import schema
 from cipherblas.common.arrays import real_number, shape_text
 from cipherblas.common.errors import ParameterError, ShapeError
-from cipherblas.lang.nodes import Expression, operation
+from cipherblas.lang.nodes import Expression, column_shape, operation
 from cipherblas.lang.operands import BOUND_RANGE, MAX_LENGTH, checked_bound
 from cipherblas.lang.operations import Constant, arranged
+from cipherblas.lang.steps import Step
 from cipherblas.lang.windows import Window
 
 PAIR = schema.listed(schema.whole(0, MAX_LENGTH), 2, 2)
@@ -143,6 +144,9 @@ class Flatten(Expression):
     def __init__(self, image: Expression) -> None:
         self.image = image
         super().__init__((math.prod(_image_shape(image)),), image.secret, image.bound, image)
+
+    def as_column(self, parts: Sequence[Expression]) -> Expression:
+        return arranged(parts[0], Step("reshape", column_shape(self.shape)))
 
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return parts[0].ravel()

@@ -176,7 +176,8 @@ class Expression:
         raise NotImplementedError
 
     def as_column(self, parts: Sequence[Expression]) -> Expression | None:
-        """The same of matrices with one column in place of vectors; None where there is no such operation."""
+        """The same of matrices in place of vectors, numbers and images (`column_shape`); None where there is no such
+        operation."""
         return None if self.layer else self.rebuilt(parts)
 
     def gain(self, position: int) -> float:
@@ -477,6 +478,13 @@ def _as_matrix(value: Any, shape: tuple[int, ...]) -> Expression:
             got="x".join(map(str, array.shape)),
         ) from None
     return OPERATIONS["constant"].of(finite_array(array, "a constant", (len(shape),)))
+
+
+def column_shape(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Of the matrix that stands for an array: a number is 1×1, a vector a column, of more axes the last one stays."""
+    if not shape:
+        return 1, 1
+    return (shape[0], 1) if len(shape) == 1 else (math.prod(shape[:-1]), shape[-1])
 
 
 def matrix_shape(node: Expression) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from cipherblas.common.arrays import finite_array, is_whole, shape_text
 from cipherblas.common.errors import FormatError, RangeError, ShapeError
 from cipherblas.lang.arranged_products import arranged_product
 from cipherblas.lang.batches import batched_product
-from cipherblas.lang.nodes import OPERATIONS, Expression, operands_of, operation
+from cipherblas.lang.nodes import OPERATIONS, Expression, column_shape, operands_of, operation
 from cipherblas.lang.operands import BOUND_RANGE, Operand
 from cipherblas.lang.steps import Step
 
@@ -65,8 +65,7 @@ class Leaf(Expression):
         return Leaf, (self.name, self.operand, self.transposed)
 
     def as_column(self, parts: Sequence[Expression]) -> Expression:
-        shape = (*self.shape, 1) if self.shape else (1, 1)
-        return Leaf(self.name, dataclasses.replace(self.operand, shape=shape))
+        return Leaf(self.name, dataclasses.replace(self.operand, shape=column_shape(self.shape)))
 
     def log_unit(self, parts: Sequence[float]) -> float:
         return math.log2(self.bound)
@@ -139,7 +138,7 @@ class Constant(Expression):
         return Constant, (self.values, self.replaces)
 
     def as_column(self, parts: Sequence[Expression]) -> Expression:
-        return Constant(self.values.reshape(-1, 1), self.replaces)
+        return Constant(self.values.reshape(column_shape(self.shape)), self.replaces)
 
     def log_unit(self, parts: Sequence[float]) -> float:
         return math.log2(self.bound)

@@ -156,13 +156,6 @@ def replay(
     choices = {
         int(number): Choice(row["method"], row["options"]) for number, row in decisions["choices"].items()
     }
-    most = len(ordered(expression)) - 1
-    if any(number > most for number in choices):
-        raise FormatError(
-            "The decisions name a node that the program does not have.",
-            expected=f"0 to {most}",
-            got=max(choices),
-        )
     forms = {int(number): form for number, form in decisions.get("forms", {}).items()}
     crossings = {int(number): options for number, options in decisions.get("crossings", {}).items()}
     sharing = decisions.get("sharing", 0)
@@ -175,6 +168,13 @@ def replay(
         )
     masks = planned_for["mask_budget"]
     runs = executed(expression, decided)
+    most = len(ordered(runs)) - 1
+    if any(number > most for number in choices):
+        raise FormatError(
+            "The decisions name a node that the program does not have.",
+            expected=f"0 to {most}",
+            got=max(choices),
+        )
     run = dry_run(parameters, runs, decided, mask_budget=masks, observed=True, progress=progress)
     if run.choices != choices:
         unused = min(choices.keys() - run.choices.keys())

@@ -17,6 +17,7 @@ from cipherblas.common.errors import ShapeError
 from cipherblas.forms.blocks import grid_shape
 from cipherblas.forms.layouts import Layout, column_major
 from cipherblas.lang.analysis import has_public_key
+from cipherblas.lang.arrangements import Arrange
 from cipherblas.lang.graph import axes_of
 from cipherblas.lang.nodes import Expression, matrix_shape, ordered
 from cipherblas.lang.results import results_of
@@ -25,6 +26,7 @@ from cipherblas.planner.refusals import INFEASIBLE
 from cipherblas.planner.steps import Seconds, Steps
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import Ring
+from cipherblas.runtime.arranged import seen_from
 from cipherblas.runtime.blocks import BLOCKS, IN_PLACE, in_place, multiply
 from cipherblas.runtime.executor import METHODS
 from cipherblas.runtime.values import Choice
@@ -137,6 +139,8 @@ class Assignment:
             found = list(self._products(node))
         elif node.linear:
             found = list(self._sums(node))
+        elif isinstance(node, Arrange):
+            found = list(self._arranged(node))
         else:
             found = list(self._elementwise(node))
         best: dict[Any, Way] = {}
@@ -178,10 +182,30 @@ class Assignment:
             limbs = min(side.limbs for side in sides)
             yield self._way(node, way.layout, limbs, 0.0, sides, None)
 
-    def _elementwise(self, node: Expression) -> Iterator[Way]:
+    def _arranged(self, node: Arrange) -> Iterator[Way]:
+        """Entries at other places, each value being one block, from any layout of the child."""
+        (child,) = node.children
+        layout, before = self._dense(node), self._dense(child)
+        if layout is None or before is None:
+            return
+        for way in [self._in_layout(child, before)] if child.packable else self._ways[id(child)]:
+            if self._grid(child, way.layout) == self._grid(node, layout) == (1, 1):
+                try:
+                    target = seen_from(way.layout, layout, node)
+                    own, limbs = self._steps.relaid(way.layout, target, (1, 1), way.limbs)
+                except INFEASIBLE:
+                    continue
+                yield self._way(node, layout, limbs, own, [way], None)
+
+    def _dense(self, node: Expression) -> Layout | None:
+        """Of a block of a node, where slots hold one."""
         rows, cols = self._axes.of(node)
-        if self.blocks[rows] * self.blocks[cols] <= self.ring.n // 2:
-            dense = column_major(self.blocks[rows], self.blocks[cols], self.ring.n // 2)
+        fits = self.blocks[rows] * self.blocks[cols] <= self.ring.n // 2
+        return column_major(self.blocks[rows], self.blocks[cols], self.ring.n // 2) if fits else None
+
+    def _elementwise(self, node: Expression) -> Iterator[Way]:
+        dense = self._dense(node)
+        if dense is not None:
             yield from self._multiplied(node, dense, None)
         computed = [child for child in node.children if child.secret and not child.packable]
         if not computed or METHODS.get((BLOCKS, node.op)) is not multiply:

@@ -34,7 +34,7 @@ def arrange(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
             got=f"{x.slots.grid} and {form.grid} blocks",
         )
     source = x.layout
-    target = _seen_from(source, layout, node)
+    target = seen_from(source, layout, node)
     moved = run.blockwise("arrange", x, lambda ev, cts: relayout(ev, cts, source, target))
     value = Value(node.shape, SlotForm(layout, (1, 1)), moved.cells, x.unit)
     if layout.imaginary_garbage or layout.empty_garbage:
@@ -43,7 +43,7 @@ def arrange(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     return run.mapped("bound", value, lambda ev, ct: ev.bounded(ct, bound))
 
 
-def _seen_from(source: Layout, layout: Layout, node: Arrange) -> Layout:
+def seen_from(source: Layout, layout: Layout, node: Arrange) -> Layout:
     """The layout of the node as one of the entries of its child, which lies in `source`."""
     before, after = matrix_shape(node.children[0]), matrix_shape(node)
 

@@ -163,10 +163,22 @@ class RowsBookkeeper(ABC):
         return self.params.operand_moduli is not None and limbs > len(self.params.q)
 
     def dropped(self, limbs: int, kept: int) -> float:
-        """What scales are divided by between so many limbs and fewer."""
-        return math.prod(map(float, moduli_at(self.params, limbs))) / math.prod(
-            map(float, self.params.q[:kept])
-        )
+        """What scales are divided by between so many limbs and fewer.
+
+        Raises:
+            LevelError: no double holds it.
+        """
+        if self.is_operand(limbs):
+            kept_product = math.prod(map(float, self.params.q[:kept]))
+            return math.prod(map(float, moduli_at(self.params, limbs))) / kept_product
+        found = math.prod(map(float, self.params.q[kept:limbs]))
+        if not math.isfinite(found):
+            raise LevelError(
+                "Rows are divided by too many limbs at once.",
+                expected="limbs whose product is below 2^1024",
+                got=f"{limbs - kept} limbs",
+            )
+        return found
 
     def switch_rounding(self, x: Encryption) -> float:
         """By how much more than 1/2, relative, a product with operands x is off that is switched to Q: the weights of
