@@ -278,3 +278,35 @@ def test_joined_and_split() -> None:
     x = VALUES["a"]
     found = evaluate_clear(trace(Formula("split(a, 3)[1] + 0"), {"a": SHAPES["a"]}), {"a": x})
     np.testing.assert_allclose(found, x[1:2], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a * 9**9**9",
+        "a * 2**100000",
+        "10.0**10.0**10.0 * a",
+        "a * (1e300 * 1e300)",
+        "a * (-8)**0.5",
+    ],
+)
+def test_numbers_that_no_double_holds(text: str) -> None:
+    with pytest.raises(FormulaError, match="double"):
+        trace(Formula(text), {"a": SHAPES["a"]})
+
+
+_PIECES = (
+    "a b s 2 0 -1 1e300 ( ) [ ] , : @ + * / ** .T sum( axis= tanh( polynomial( concatenate( .mean( reshape( chebyshev( "
+    "np.exp None ... = ; 'x' diag( outer( True relu( precision= 0.1 a[0] where( 1j cb. split( joined( greater("
+).split()
+
+
+@given(st.lists(st.sampled_from(_PIECES), min_size=1, max_size=12))
+def test_texts_of_all_kinds_are_formulas_or_refused(pieces: list[str]) -> None:
+    """No exception but those that the command line shows as a sentence."""
+    operands = {"a": secret(3, 4), "b": secret(4, 3), "s": secret(4)}
+    try:
+        formula = Formula(" ".join(pieces), operands)
+        trace(formula, {name: operands.get(name, secret(3, 4)) for name in formula.names})
+    except (FormulaError, cb.CipherblasError):
+        pass

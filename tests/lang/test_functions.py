@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -227,3 +228,97 @@ REFUSED: list[tuple[type[Exception], str, Callable[[Any], Any]]] = [
 def test_what_is_refused(error: type[Exception], text: str, made: Callable[[Any], Any]) -> None:
     with pytest.raises(error, match=text):
         made(Leaf("x", X))
+
+
+# --- functions that are none of one number, or not everywhere ---
+
+
+def _raises(error: type[Exception]) -> Callable[[Any], Any]:
+    def function(t: Any) -> Any:
+        raise error("no")
+
+    return function
+
+
+@pytest.mark.parametrize(
+    ("function", "error"),
+    [
+        (lambda t: None, cb.DTypeError),
+        (lambda t: {}[t], cb.DTypeError),
+        (lambda t: [][int(t) + 5], cb.DTypeError),
+        (lambda t: t.missing, cb.DTypeError),
+        (lambda t: "one", cb.DTypeError),
+        (lambda t: [t, t], cb.DTypeError),
+        (lambda t: t + 1j, cb.DTypeError),
+        (lambda t: object(), cb.DTypeError),
+        (lambda: 1.0, cb.DTypeError),
+        (lambda t: cb.tanh(t), cb.DTypeError),
+        ("tanh", cb.DTypeError),
+        (_raises(RuntimeError), cb.DTypeError),
+        (_raises(RecursionError), cb.DTypeError),
+        (lambda t: 1 // 0, cb.RangeError),
+        (lambda t: math.exp(t * 1e9), cb.RangeError),
+        (lambda t: 10**400, cb.RangeError),
+        (lambda t: math.nan, cb.RangeError),
+        (_raises(ValueError), cb.RangeError),
+    ],
+)
+def test_a_function_that_is_none_of_a_number(function: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        cb.chebyshev(function, leaf())
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda t: np.float32(0.5) * t,
+        lambda t: 0.5 * t if t > 0 else t * 0.5,  # no arrays
+        lambda t: Fraction(t) / 2,
+        lambda t: np.array([t / 2]),
+        lambda t: {True: t / 2}[True],
+    ],
+)
+def test_functions_of_one_number_of_all_kinds(function: Any) -> None:
+    found = cb.chebyshev(function, leaf())
+    grid = np.linspace(-1, 1, GRID)
+    assert np.abs(value(found, grid) - grid / 2).max() <= 1e-4
+    assert cb.chebyshev(lambda t: t > 2, leaf()) is not None  # booleans are numbers; a constant is one
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        cb.square,
+        cb.tanh,
+        functools.partial(cb.assume, bound=0.5),
+        functools.partial(cb.polynomial, coefficients=[1, 2, 3, 4]),
+        functools.partial(cb.chebyshev, np.cos),
+        functools.partial(cb.sign, margin=0.5, precision=1e-2),
+        functools.partial(cb.greater, threshold=0.1, margin=0.5, precision=1e-2),
+        functools.partial(cb.relu, precision=0.1),
+        cb.refresh,
+    ],
+)
+def test_functions_of_a_batch_are_those_of_each_node(function: Any) -> None:
+    operands = {"T": cb.secret(2, 3, 3), "U": cb.secret(2, 3, 3)}
+    batch = Leaf("T", operands["T"]) @ Leaf("U", operands["U"]) / 3
+    found = function(batch)
+    assert type(found) is type(batch) and len(found) == 2
+    for one, node in zip(found, batch, strict=True):
+        assert formula(one) == formula(function(node))
+    assert formula(function(x=batch)[1]) == formula(found[1])
+
+
+def test_a_batch_is_no_number_and_is_not_compared() -> None:
+    batch = Leaf("T", cb.secret(2, 3, 3)) @ Leaf("U", cb.secret(2, 3, 3))
+    for made in (
+        lambda: batch > 0,
+        lambda: 1 / batch,
+        lambda: batch[2],
+        lambda: batch[2:],
+        lambda: batch["a"],
+    ):
+        with pytest.raises(cb.CipherblasError):
+            made()
+    with pytest.raises(AttributeError):
+        batch.argmax()

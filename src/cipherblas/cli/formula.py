@@ -11,6 +11,7 @@ from typing import Any
 import cipherblas
 from cipherblas.cli.number_functions import NumberFunction, number_function
 from cipherblas.common.errors import brief
+from cipherblas.lang.batches import Batch
 from cipherblas.lang.nodes import FUNCTIONS, Expression
 
 _LONGEST = 2000
@@ -202,9 +203,14 @@ class Formula:
         assert isinstance(node, ast.BinOp)
         left, right = self._build(node.left, nodes), self._build(node.right, nodes)
         try:
-            return _OPERATIONS[type(node.op)](left, right)
+            found = _OPERATIONS[type(node.op)](left, right)
+        except OverflowError:
+            found = math.inf
         except (TypeError, ZeroDivisionError) as error:
             raise FormulaError(f"{ast.unparse(node)[:60]!r}: {brief(error)}") from error
+        if isinstance(left, float) and isinstance(right, float):
+            return _finite(found, ast.unparse(node)[:60])
+        return found
 
     def _called(self, node: ast.Call, nodes: dict[str, Expression]) -> Any:
         name = self._called_name(node.func)
@@ -220,7 +226,7 @@ class Formula:
                 return CALLED[name](*arguments, **named)
             assert isinstance(node.func, ast.Attribute)
             value = self._build(node.func.value, nodes)
-            if not isinstance(value, Expression):
+            if not isinstance(value, (Expression, Batch)):
                 raise FormulaError(f"{ast.unparse(node)[:60]!r}: a number has no {node.func.attr}")
             return FUNCTIONS[node.func.attr](value, *arguments, **named)
         except TypeError as error:
@@ -267,6 +273,11 @@ def _number(node: ast.Constant) -> float:
         number = float(node.value)
     except OverflowError:
         number = math.inf
-    if not math.isfinite(number):
-        raise FormulaError("a number in a formula must fit a double")
+    return _finite(number, "a number in a formula")
+
+
+def _finite(number: Any, what: str) -> float:
+    """A number that a formula holds or computes, which may have become too large or imaginary."""
+    if not isinstance(number, float) or not math.isfinite(number):
+        raise FormulaError(f"{what} must be a real number that fits a double")
     return number

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common.arrays import is_scalar, real_number
 from cipherblas.common.errors import DTypeError, ParameterError, PrecisionError, RangeError
+from cipherblas.lang.batches import entrywise
 from cipherblas.lang.layers import Assume
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.polynomials import LONGEST_NAME, MAX_DEGREE, RANGE_TOLERANCE, Polynomial, simplest
@@ -34,6 +35,7 @@ class Fit(NamedTuple):
     error: float
 
 
+@entrywise
 def chebyshev(
     f: Function,
     x: Expression,
@@ -130,15 +132,11 @@ def values_of(f: Function, points: NDArray[np.float64]) -> NDArray[np.float64]:
     """A function at many points; one of single numbers is called for each.
 
     Raises:
-        RangeError: it is not finite.
+        RangeError: it is not finite. DTypeError: it is no function of one real number.
     """
-    with np.errstate(all="ignore"):
-        try:
-            found = np.asarray(f(points), dtype=np.float64)
-            if found.shape != points.shape:
-                raise TypeError
-        except (TypeError, ValueError):
-            found = np.array([_value_of(f, float(point)) for point in points])
+    found = _of_array(f, points)
+    if found is None:
+        found = np.array([_value_of(f, float(point)) for point in points])
     if not np.isfinite(found).all():
         at = points[~np.isfinite(found)][0]
         raise RangeError(
@@ -147,15 +145,41 @@ def values_of(f: Function, points: NDArray[np.float64]) -> NDArray[np.float64]:
     return found
 
 
+def _of_array(f: Function, points: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """What a function makes of all points at once; None where it takes no arrays, and is called for each number."""
+    try:
+        with np.errstate(all="ignore"):
+            found = np.asarray(f(points))
+    except Exception:  # whatever it raises: a dictionary, a branch, `math` know no arrays
+        return None
+    if found.shape != points.shape or found.dtype.kind not in "bfiu":
+        return None
+    return found.astype(np.float64)
+
+
 def _value_of(f: Function, point: float) -> float:
     """A function at one point, where those of `math` raise an error instead of an infinity."""
+    what, expected = "The function is not finite on its interval.", "finite values"
     try:
-        return float(f(point))
+        with np.errstate(all="ignore"):
+            value = f(point)
     except (ValueError, ArithmeticError) as error:
-        raise RangeError(
-            "The function is not finite on its interval.",
-            expected="finite values",
-            got=f"{point:g} as argument ({error})",
+        raise RangeError(what, expected=expected, got=f"{point:g} as argument ({error})") from error
+    except Exception as error:
+        raise DTypeError(
+            "A function that is approximated must take every number of its interval.",
+            expected="a function of one real number",
+            got=f"{type(error).__name__} at {point:g}: {error}",
+        ) from error
+    try:
+        return float(value.item() if isinstance(value, np.ndarray) else value)
+    except OverflowError as error:
+        raise RangeError(what, expected=expected, got=f"{point:g} as argument ({error})") from error
+    except (TypeError, ValueError) as error:
+        raise DTypeError(
+            "A function that is approximated must return a real number.",
+            expected="a real number",
+            got=f"{type(value).__name__} at {point:g}",
         ) from error
 
 

@@ -128,16 +128,13 @@ class Arrange(Expression):
         if isinstance(node, Constant):
             return Constant(step(node.values), node.replaces)
         found = node.arranged(step) if node.secret else None
-        found = cls(node, (step,)) if found is None else found
-        if isinstance(found, Arrange) and found.holds_nothing:
-            return Constant(np.zeros(found.shape), operands_of(found))
-        return found
+        return rearranged(node, (step,)) if found is None else found
 
     def arranged(self, step: Step) -> Expression:
-        return Arrange(self.children[0], (*self.steps, step))
+        return rearranged(self.children[0], (*self.steps, step))
 
     def _transpose(self) -> Expression:
-        return Arrange(self.children[0], (*self.steps, Step("transpose", (1, 0))))
+        return rearranged(self.children[0], (*self.steps, Step("transpose", (1, 0))))
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -160,8 +157,7 @@ class Arrange(Expression):
             steps.insert(0, Step("reshape", before))
         if len(after) != 2:
             steps.append(Step("reshape", column_shape(after)))
-        found = simplified(steps, part.shape)
-        return Arrange(part, found) if found else part
+        return rearranged(part, steps)
 
     def gain(self, position: int) -> float:
         return 1.0
@@ -197,6 +193,15 @@ class Arrange(Expression):
     @property
     def title(self) -> str:
         return f"arrangement {shape_text(self.children[0].shape)} to {shape_text(self.shape)}"
+
+
+def rearranged(x: Expression, steps: Sequence[Step]) -> Expression:
+    """A computed node, arranged; itself where nothing moves, and zeros where nothing is left of it."""
+    found = simplified(steps, x.shape)
+    if not found:
+        return x
+    node = Arrange(x, found)
+    return Constant(np.zeros(node.shape), operands_of(x)) if node.holds_nothing else node
 
 
 def _arranged_leaf(leaf: Leaf, step: Step) -> Expression:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cipherblas.common.arrays import finite_array, is_scalar, shape_text
 from cipherblas.common.errors import DTypeError, ParameterError, ShapeError
 from cipherblas.lang.arrangements import Arrange
+from cipherblas.lang.batches import Batch, entrywise
 from cipherblas.lang.layers import Flatten
 from cipherblas.lang.nodes import Expression, node_function
 from cipherblas.lang.operations import Add, Constant, MatMul, Multiply
@@ -52,6 +53,9 @@ Axis = int | Sequence[int] | None
 
 
 def _node(x: Any, what: str = "The argument") -> Expression:
+    """A node; of a batch, one that holds them all."""
+    if isinstance(x, Batch):
+        return stack(x.nodes)
     if not isinstance(x, Expression):
         raise DTypeError(
             f"{what} must be a node of the program.", expected="a node of the program", got=type(x).__name__
@@ -61,6 +65,8 @@ def _node(x: Any, what: str = "The argument") -> Expression:
 
 def _as_part(x: Any) -> Expression:
     """A node, or an array as a constant."""
+    if isinstance(x, Batch):
+        return stack(x.nodes)
     return x if isinstance(x, Expression) else Constant(finite_array(x, "a constant", (0, 1, 2, 3, 4)))
 
 
@@ -186,7 +192,7 @@ def getitem(x: Expression, key: Any) -> Expression:
         DTypeError: an index is a node of the program, or nothing that NumPy takes. ShapeError: it is out of range, or
             leaves no entry.
     """
-    parts = key if isinstance(key, tuple) else (key,)
+    x, parts = _node(x), key if isinstance(key, tuple) else (key,)
     if any(isinstance(part, Expression) for part in parts):
         raise DTypeError(
             "An encrypted index cannot be followed: the server would see which entry is read. Multiply by an encrypted "
@@ -292,6 +298,8 @@ def sum(x: Expression, axis: Axis = None, keepdims: bool = False) -> Expression:
 
     Levels: those of a product with a clear matrix (none by rows).
     """
+    if isinstance(x, Batch):
+        return _batch_sum(x, axis, keepdims)
     node = _node(x)
     axes = _axes(axis, len(node.shape))
     kept = tuple(1 if one in axes else length for one, length in enumerate(node.shape))
@@ -311,10 +319,29 @@ def sum(x: Expression, axis: Axis = None, keepdims: bool = False) -> Expression:
     return reshape(found, kept) if keepdims else found
 
 
+def _batch_sum(x: Batch, axis: Axis, keepdims: bool) -> Any:
+    """Of each node along its own axes; then of these."""
+    axes = _axes(axis, len(x.shape))
+    inner = tuple(one - 1 for one in axes if one)
+    nodes = [sum(node, inner, keepdims) for node in x] if inner else list(x)
+    if 0 not in axes:
+        return Batch(nodes)
+    total = _total(nodes)
+    return reshape(total, (1, *total.shape)) if keepdims else total
+
+
+def _total(terms: Sequence[Expression]) -> Expression:
+    """Their sum, in pairs: graphs must not be deep."""
+    while len(terms) > 1:
+        pairs = [terms[first : first + 2] for first in range(0, len(terms), 2)]
+        terms = [Add(*pair) if len(pair) > 1 else pair[0] for pair in pairs]
+    return terms[0]
+
+
 @node_function
 def mean(x: Expression, axis: Axis = None, keepdims: bool = False) -> Expression:
     """Means along axes, by default of all entries; see `sum`."""
-    node = _node(x)
+    node = x if isinstance(x, Batch) else _node(x)
     return sum(node, axis, keepdims) / math.prod(node.shape[one] for one in _axes(axis, len(node.shape)))
 
 
@@ -327,7 +354,7 @@ def var(x: Expression, axis: Axis = None, ddof: float = 0, keepdims: bool = Fals
 
     Levels: those of a square and a mean. Where a mean is far larger than the deviation, its square takes the precision.
     """
-    node = _node(x)
+    node: Any = x if isinstance(x, Batch) else _node(x)
     count = math.prod(node.shape[one] for one in _axes(axis, len(node.shape)))
     if not (is_scalar(ddof) and 0 <= ddof < count):
         raise ParameterError(
@@ -345,6 +372,8 @@ def cumsum(x: Expression, axis: int | None = None) -> Expression:
 
     Levels: those of a product with a clear matrix.
     """
+    if isinstance(x, Batch) and axis is not None:
+        return _batch_cumsum(x, _axis(axis, len(x.shape)))
     node = _node(x)
     if axis is None:
         node, axis = (node if len(node.shape) == 1 else ravel(node)), 0
@@ -357,6 +386,13 @@ def cumsum(x: Expression, axis: int | None = None) -> Expression:
         )
     lower = np.tri(node.shape[axis])
     return Constant(lower) @ node if axis == 0 else node @ Constant(lower.T)
+
+
+def _batch_cumsum(x: Batch, axis: int) -> Any:
+    """Of each node, or of the nodes one after another."""
+    if axis:
+        return Batch([cumsum(node, axis - 1) for node in x])
+    return Batch([_total(x.nodes[: number + 1]) for number in range(len(x))])
 
 
 # ---- products ----
@@ -373,6 +409,8 @@ def dot(x: Any, y: Any) -> Expression:
 
 def matmul(x: Any, y: Any) -> Expression:
     """x @ y."""
+    if isinstance(x, Batch) or isinstance(y, Batch):
+        return x @ y
     found: Expression = MatMul.of(_as_part(x), _as_part(y))
     return found
 
@@ -414,6 +452,7 @@ def matrix_power(x: Expression, exponent: int) -> Expression:
 
 
 @node_function
+@entrywise
 def power(x: Expression, exponent: int) -> Expression:
     """`x ** exponent` of every entry, by repeated squaring. Levels: log2(exponent) products, rounded up.
 
@@ -471,10 +510,7 @@ def concatenate(parts: Sequence[Any], axis: int = 0) -> Expression:
         sides[place] = (start, int(total) - start - node.shape[place])
         start += node.shape[place]
         terms.append(Arrange.of(node, Step("pad", tuple(sides))) if len(nodes) > 1 else node)
-    while len(terms) > 1:  # in pairs: graphs must not be deep
-        pairs = [Add(*terms[i : i + 2]) if i + 1 < len(terms) else terms[i] for i in range(0, len(terms), 2)]
-        terms = pairs
-    return terms[0]
+    return _total(terms)
 
 
 def stack(parts: Sequence[Any], axis: int = 0) -> Expression:
@@ -497,21 +533,21 @@ def where(mask: Any, x: Any, y: Any) -> Expression:
     Raises:
         DTypeError: the mask is a node of the program, or neither x nor y is.
     """
-    if isinstance(mask, Expression):
+    if isinstance(mask, (Expression, Batch)):
         raise DTypeError(
             "The mask must be clear: an encrypted condition cannot be followed. Multiply by an encrypted mask of zeros "
             "and ones: `mask * x + (1 - mask) * y`.",
             expected="an array of booleans",
             got="a node of the program",
         )
-    if not (isinstance(x, Expression) or isinstance(y, Expression)):
+    if not any(isinstance(side, (Expression, Batch)) for side in (x, y)):
         raise DTypeError(
             "One side of `where` must be a node of the program.",
             expected="a node of the program",
             got=type(x).__name__,
         )
     chosen = np.asarray(mask, dtype=bool)
-    shapes = [part.shape if isinstance(part, Expression) else np.shape(part) for part in (x, y)]
+    shapes = [part.shape if isinstance(part, (Expression, Batch)) else np.shape(part) for part in (x, y)]
     try:
         shape = np.broadcast_shapes(chosen.shape, *shapes)
     except ValueError as error:
@@ -522,4 +558,4 @@ def where(mask: Any, x: Any, y: Any) -> Expression:
 
 
 def _masked(x: Any, mask: Any) -> Any:
-    return x * Constant(mask) if isinstance(x, Expression) else np.asarray(x, dtype=np.float64) * mask
+    return x * mask if isinstance(x, (Expression, Batch)) else np.asarray(x, dtype=np.float64) * mask

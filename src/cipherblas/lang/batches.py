@@ -1,28 +1,34 @@
 """Arrays of matrices: NumPy's rule that `@` and operators take the last two axes, for each entry of the first.
 
-A batch is no node but several, which the client stacks when they are decrypted.
+A batch is no node but several, which the client stacks when they are decrypted. What mixes them otherwise (`ravel`,
+say) is done with one node that holds them all.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
 from cipherblas.common.arrays import is_scalar, shape_text
 from cipherblas.common.errors import ShapeError
-from cipherblas.lang.nodes import Expression
+from cipherblas.lang.nodes import FUNCTIONS, Expression
 
 Operator = Callable[[Any, Any], Any]
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Batch(Sequence[Expression]):
     """Nodes of one shape, as an array whose first axis tells them apart.
 
     `@`, `+`, `-`, `*`, `/`, `**` and `-x` are done with each; the other side is a batch or an array of as many, or one
-    matrix, vector or number for all. Indices choose nodes. A program may return one.
+    matrix, vector or number for all. So are functions of every entry, and `refresh`. Indices choose nodes. Batches have
+    the methods of nodes, `sum(axis=…)` and `cumsum` among them, as NumPy's arrays of three dimensions. A program may
+    return one.
 
     Attributes:
         shape: the number of nodes, then their shape.
@@ -49,11 +55,18 @@ class Batch(Sequence[Expression]):
 
     def __getitem__(self, key: Any) -> Any:
         first, *rest = key if isinstance(key, tuple) else (key,)
-        if isinstance(first, slice):
+        if isinstance(first, slice) and self.nodes[first]:
             chosen = self.nodes[first]
             return Batch([node[tuple(rest)] for node in chosen] if rest else chosen)
-        node = self.nodes[operator.index(first)]
-        return node[tuple(rest)] if rest else node
+        if isinstance(first, (int, np.integer)) and -len(self) <= first < len(self):
+            return self.nodes[first][tuple(rest)] if rest else self.nodes[first]
+        return FUNCTIONS["getitem"](self, key)
+
+    def __getattr__(self, name: str) -> Any:
+        """NumPy's methods: those of `lang.array_functions`."""
+        if name.startswith("_") or name not in FUNCTIONS:
+            raise AttributeError(f"a batch of nodes has no attribute {name!r}")
+        return functools.partial(FUNCTIONS[name], self)
 
     @property
     def mT(self) -> Batch:
@@ -102,14 +115,38 @@ class Batch(Sequence[Expression]):
     def __truediv__(self, other: Any) -> Batch:
         return self._with(other, operator.truediv)
 
+    def __rtruediv__(self, other: Any) -> NoReturn:
+        self.nodes[0].__rtruediv__(other)
+
     def __pow__(self, exponent: int) -> Batch:
         return Batch([node**exponent for node in self])
 
     def __neg__(self) -> Batch:
         return Batch([-node for node in self])
 
+    def _compared(self, other: Any) -> NoReturn:
+        self.nodes[0]._compared(other)
+
+    __lt__ = __le__ = __gt__ = __ge__ = _compared
+
     def __repr__(self) -> str:
         return f"<Batch {shape_text(self.shape)}>"
+
+
+def entrywise(function: Function) -> Function:
+    """A function of every entry of a node x, which is done with each node of a batch (a decorator)."""
+    place = list(inspect.signature(function).parameters).index("x")
+
+    @functools.wraps(function)
+    def called(*args: Any, **named: Any) -> Any:
+        x = args[place] if len(args) > place else named.get("x")
+        if not isinstance(x, Batch):
+            return function(*args, **named)
+        if len(args) > place:
+            return Batch([function(*args[:place], node, *args[place + 1 :], **named) for node in x])
+        return Batch([function(*args, **{**named, "x": node}) for node in x])
+
+    return called  # type: ignore[return-value]
 
 
 def batched_product(left: Expression, right: Expression) -> Batch:

@@ -7,11 +7,13 @@ from typing import Any
 
 from cipherblas.common.errors import DTypeError, RangeError
 from cipherblas.lang.approximation import DEFAULT_PRECISION, positive
+from cipherblas.lang.batches import entrywise
 from cipherblas.lang.minimax import composition
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.polynomials import Polynomial
 
 
+@entrywise
 def sign(x: Expression, *, margin: float, precision: float = DEFAULT_PRECISION) -> Expression:
     """-1 for entries up to -margin, 1 for entries from margin on, of entries in [-bound, bound] of x.
 
@@ -41,6 +43,7 @@ def sign(x: Expression, *, margin: float, precision: float = DEFAULT_PRECISION) 
     return _sign(x, found, positive(precision, "precision of a comparison", 1.0), 0.0)
 
 
+@entrywise
 def greater(
     x: Expression, threshold: Any, *, margin: float, precision: float = DEFAULT_PRECISION
 ) -> Expression:
@@ -62,6 +65,7 @@ def greater(
     )
 
 
+@entrywise
 def relu(x: Expression, *, precision: float = DEFAULT_PRECISION) -> Expression:
     """The larger one of an entry and zero, of entries in [-bound, bound] of x: x·(1 + sign(x))/2.
 

@@ -9,11 +9,13 @@ import numpy as np
 
 from cipherblas.common.errors import RangeError
 from cipherblas.lang.approximation import chebyshev, number_of
+from cipherblas.lang.batches import entrywise
 from cipherblas.lang.nodes import Expression
 
 LARGEST_EXPONENT = 400.0  # of exp: its values are doubles, and bounds that products do not leave
 
 
+@entrywise
 def sigmoid(x: Expression, *, degree: int | None = None, precision: float | None = None) -> Expression:
     """1 / (1 + e^-x) of every entry, for entries in [-bound, bound] of x.
 
@@ -23,6 +25,7 @@ def sigmoid(x: Expression, *, degree: int | None = None, precision: float | None
     return _on_bound(_sigmoid, x, degree, precision, "sigmoid")
 
 
+@entrywise
 def tanh(x: Expression, *, degree: int | None = None, precision: float | None = None) -> Expression:
     """The hyperbolic tangent of every entry, for entries in [-bound, bound] of x.
 
@@ -31,6 +34,7 @@ def tanh(x: Expression, *, degree: int | None = None, precision: float | None = 
     return _on_bound(np.tanh, x, degree, precision, "tanh")
 
 
+@entrywise
 def gelu(x: Expression, *, degree: int | None = None, precision: float | None = None) -> Expression:
     """x·Φ(x) of every entry, Φ the normal distribution's function, as `torch.nn.functional.gelu`, for entries in
     [-bound, bound] of x. Options, levels, errors: `chebyshev`; the precision is relative to the largest value, which is
@@ -38,6 +42,7 @@ def gelu(x: Expression, *, degree: int | None = None, precision: float | None = 
     return _on_bound(_gelu, x, degree, precision, "gelu")
 
 
+@entrywise
 def exp(x: Expression, *, degree: int | None = None, precision: float | None = None) -> Expression:
     """e^x of every entry, for entries in [-bound, bound] of x. Options, levels, errors: `chebyshev`; the precision is
     relative to e^bound.
@@ -54,6 +59,7 @@ def exp(x: Expression, *, degree: int | None = None, precision: float | None = N
     return _on_bound(np.exp, x, degree, precision, "exp")
 
 
+@entrywise
 def inverse(
     x: Expression, *, lower: float, degree: int | None = None, precision: float | None = None
 ) -> Expression:
@@ -77,6 +83,7 @@ def inverse(
     )
 
 
+@entrywise
 def sqrt(
     x: Expression, *, lower: float, degree: int | None = None, precision: float | None = None
 ) -> Expression:

@@ -11,6 +11,7 @@ import numpy as np
 
 from cipherblas.common.arrays import finite_array, is_scalar, real_number, shape_text
 from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError
+from cipherblas.lang.batches import entrywise
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.layers import Assume, AvgPool2d, Conv2d, Flatten
 from cipherblas.lang.nodes import Expression, as_node
@@ -125,6 +126,7 @@ def flatten(x: Expression) -> Expression:
     return x if len(x.shape) == 1 else Flatten(as_node(x, 3, "tensor to flatten"))
 
 
+@entrywise
 def square(x: Expression) -> Expression:
     """The square of every entry. Levels: one. Key: relinearisation."""
     if not isinstance(x, Expression):
@@ -136,6 +138,7 @@ def square(x: Expression) -> Expression:
     return Multiply(x, x)
 
 
+@entrywise
 def assume(x: Expression, bound: float) -> Expression:
     """Return x unchanged, with your promise that no entry exceeds `bound`.
 
@@ -172,6 +175,7 @@ def assume(x: Expression, bound: float) -> Expression:
     return Assume(x, checked_bound(real_number(bound)))
 
 
+@entrywise
 def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
     """c0 + c1·x + c2·x² + … of every entry.
 

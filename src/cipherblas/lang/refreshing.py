@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from cipherblas.common import schema
 from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import DTypeError, ParameterError
+from cipherblas.lang.batches import entrywise
 from cipherblas.lang.nodes import Expression, operation, ordered
 from cipherblas.lang.operations import arranged
 
@@ -68,6 +69,7 @@ class Refresh(Expression):
         return Refresh(arranged(self.x, step), self.placed, self.rounds)
 
 
+@entrywise
 def refresh(x: Expression, *, rounds: int = 1) -> Expression:
     """Return x unchanged, with all levels again: bootstrapping.
 

@@ -206,16 +206,24 @@ def steps_from_json(rows: Sequence[Any]) -> tuple[Step, ...]:
 
 
 def simplified(steps: Sequence[Step], shape: Shape) -> tuple[Step, ...]:
-    """The same without steps that a later one makes superfluous."""
-    found: list[Step] = []
+    """The same without steps that change nothing, and those that the next one makes superfluous. What is simple stays
+    as it is: a file holds it, and reads the same again."""
+    kept: list[tuple[Step, Shape]] = []  # with the shape before
+    current = shape
     for step in steps:
-        if step.kind == "reshape" and found and found[-1].kind == "reshape":
-            found.pop()
-        found.append(step)
-    kept, current = [], shape
-    for step in found:
+        while kept and (both := _merged(kept[-1][0], step)) is not None:
+            step, current = both, kept.pop()[1]
         after = step.out_shape(current)
         if not step.keeps(current):
-            kept.append(step)
-        current = after
-    return tuple(kept)
+            kept.append((step, current))
+            current = after
+    return tuple(step for step, _ in kept)
+
+
+def _merged(first: Step, second: Step) -> Step | None:
+    """Two steps as one; None where it takes both."""
+    if first.kind == second.kind == "reshape":
+        return second
+    if first.kind == second.kind == "transpose" and len(first.arguments) == len(second.arguments):
+        return Step("transpose", tuple(first.arguments[axis] for axis in second.arguments))
+    return None
