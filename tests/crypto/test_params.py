@@ -141,6 +141,7 @@ def test_the_table_is_enforced(n: int, bound: int) -> None:
         {"special_limbs": 64},
         {"special_limbs": -1},
         {"scale_bits": 0.0},
+        {"scale_bits": 5e-324},
         {"scale_bits": float("nan")},
         {"security": 100},
     ],

@@ -25,6 +25,7 @@ MAX_LIMBS = 512  # far above the table's 3523 bits; bounds the work that a hosti
 OPERAND_MODULI = (255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193, 191)
 MODULI_OF_WORD, OPERAND_PRIME_BITS, OPERAND_LIMBS = 8, 10, 2
 MOST_OPERAND_MESSAGE = (1 << 61) - 1  # with its error it is one word
+LEAST_SCALE_BITS, MOST_SCALE_BITS = 1, 200
 MAX_ALPHA, MAX_SPECIAL_LIMBS = 64, 63  # of the kernels, which add up so many terms before they reduce
 
 # Bits by which P should exceed the largest digit: the key term of a key switch, about
@@ -171,10 +172,10 @@ class Parameters:
         value = self.scale_bits
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ParameterError("The field scale_bits must be a number.", got=type(value).__name__)
-        if not 0 < value <= 200:
+        if not LEAST_SCALE_BITS <= value <= MOST_SCALE_BITS:
             raise ParameterError(
-                "The field scale_bits must be above 0, at most 200.",
-                expected="above 0, at most 200",
+                "The field scale_bits is out of its range.",
+                expected=f"{LEAST_SCALE_BITS} to {MOST_SCALE_BITS}",
                 got=value,
             )
         object.__setattr__(self, "scale_bits", float(value))

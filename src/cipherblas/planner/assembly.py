@@ -20,7 +20,7 @@ from cipherblas.planner.machine import Machine
 from cipherblas.planner.plan import Plan, PlanOptions
 from cipherblas.planner.schema import check_decisions, check_planned_for
 from cipherblas.planner.stages import Minimise, Stages, key_bytes_at, predicted
-from cipherblas.planner.targets import ResultFigures, targets
+from cipherblas.planner.targets import ResultFigures, check_promised, targets
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import Ring, descending_ring, encapsulating_shape, low_limbs, row_ring
 from cipherblas.rlwe.traffic import Traffic
@@ -196,7 +196,9 @@ def replay(
     predictions = Predictions(machine, planned_for["threads"], planned_for["minimise"], link)
     error = _asked_error(expression, decisions.get("asked_error"), precision)
     options = {"order": decisions["order"], "precision": precision, "error": error, "mask_budget": masks}
-    return assemble(runs, parameters, decided, run, predictions, **options), run
+    plan = assemble(runs, parameters, decided, run, predictions, **options)
+    check_promised(plan.results)
+    return plan, run
 
 
 def _asked_error(expression: Expression, error: Any, precision: float) -> float | tuple[float, ...] | None:

@@ -24,6 +24,7 @@ from cipherblas.planner.plan import KeySaving, Plan, PlanOptions, Rejected
 from cipherblas.planner.refusals import INFEASIBLE, refused, refused_exact
 from cipherblas.planner.sizing import MORE_PRIMES_BITS, NoRingError, draft_excess, too_few_primes
 from cipherblas.planner.strategy import Candidate, Run, Scored, Size, Strategy
+from cipherblas.planner.targets import check_promised
 from cipherblas.rlwe.rings import Ring
 
 FINALISTS = 12
@@ -436,6 +437,7 @@ class Search:
             expected = plan.error_target
             missed = PrecisionError("The plan misses the precision.", expected=expected, got=plan.error)
             return self._enlarged(entry, math.log2(plan.error / expected) + MORE_BITS, tries, missed)
+        check_promised(plan.results)
         if needed > self.budgets.memory:
             raise MemoryBudgetError(
                 f"The plan with {entry.candidate.name} needs too much memory.",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cipherblas.common.arrays import is_scalar
-from cipherblas.common.errors import ParameterError
+from cipherblas.common.errors import ParameterError, PrecisionError
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import flattened, results_of
 
@@ -46,6 +46,19 @@ def targets(
     if error is None or not expression.root:
         return tuple(precision * node.bound for node in results)
     return error if isinstance(error, tuple) else (error,) * len(results)
+
+
+def check_promised(results: Sequence[ResultFigures]) -> None:
+    """Raise PrecisionError where a plan predicts errors beyond all that a result may be: parameters that a user forces,
+    and those of files, may be such."""
+    for one in results:
+        if not one.error <= one.bound:
+            of = f"result {one.label!r}" if one.label else "the result"
+            raise PrecisionError(
+                f"The parameters are none for this program: errors of {of} may exceed its bound.",
+                expected=f"an error of at most {one.bound:.3g}",
+                got=f"{one.error:.3g}",
+            )
 
 
 @dataclass(frozen=True)

@@ -443,8 +443,19 @@ class RowRun(FormRun):
         return self._factors[key]
 
     def weight_bits(self, product: Expression) -> int:
-        """Of its clear factor, where it must be rounded."""
-        return int(self.options(product)["weight_bits"])
+        """Of its clear factor, where it must be rounded.
+
+        Raises:
+            ParameterError: they were not decided.
+        """
+        bits = self.options(product).get("weight_bits")
+        if bits is None:
+            raise ParameterError(
+                f"The decisions lack the bits of the weights of {product.title}.",
+                expected="weight_bits",
+                got="none",
+            )
+        return int(bits)
 
     def other_products(self, product: Expression) -> RowProducts | None:
         """The method of a product that is no GEMM."""
