@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cipherblas.common.errors import ParameterError
+from cipherblas.distributed.communicator import Communicator, RankError
 from cipherblas.distributed.cuboid import Cuboid
 from cipherblas.distributed.grids import moved_3d, moved_4d
+from cipherblas.distributed.in_process import run_ranks
 from cipherblas.distributed.messages import (
     Collective,
     Network,
@@ -96,3 +99,18 @@ def test_one_rank_sends_nothing() -> None:
 def test_wrong_networks(wrong: tuple[float, float]) -> None:
     with pytest.raises(ParameterError, match="not negative"):
         Network(*wrong)
+
+
+def test_a_rank_that_leaves_is_not_waited_for() -> None:
+    """What it sent before is received."""
+
+    def work(communicator: Communicator) -> None:
+        if communicator.rank == 1:
+            communicator.send("words", [np.arange(3, dtype=np.uint64)], 0)
+            return
+        if communicator.rank == 0:
+            assert communicator.receive("words", 1)[0].tolist() == [0, 1, 2]
+        communicator.barrier()
+
+    with pytest.raises(RankError, match="Rank 1 failed: it left"):
+        run_ranks(3, work)

@@ -32,6 +32,10 @@ keys = cb.EvaluationKeys.load(folder / "keys", insecure=True)
 sent = {name: cb.EncryptedOperand.load(folder / name, insecure=True) for name in "ab"}
 server = program.server(keys, communicator=communicator)
 if communicator.rank == 1:
+    if wanted == "exit":
+        sys.exit()
+    if wanted == "error":
+        raise ValueError("a fault of one rank's own")
     if wanted == "memory":
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 4096,) * 2)
@@ -146,3 +150,33 @@ def test_ranks_through_the_library(files: Files) -> None:
     assert done.returncode == 0, done.stderr
     found = [(files.folder / f"nothing-{rank}").read_text() for rank in range(2)]
     assert found == [str(len(files.alone.ciphertexts)), "0"]
+
+
+@pytest.mark.parametrize("wanted", ["exit", "error"])
+def test_a_rank_that_leaves_before_the_run(files: Files, wanted: str) -> None:
+    """Without an error, or by one that the library knows nothing of: the others say which rank it was, and end."""
+    begun = time.monotonic()
+    done = on_ranks(3, "-c", RESOURCES, str(files.folder), wanted)
+    assert time.monotonic() - begun < SECONDS
+    assert done.returncode != 0 and not (files.folder / f"{wanted}-0").exists()
+    assert re.search(r"RankError: Rank 1 failed: it left, and rank [02] waits for it", done.stderr), (
+        done.stderr
+    )
+    assert wanted == "exit" or "a fault of one rank's own" in done.stderr
+
+
+COMES = """
+import sys
+from mpi4py import MPI
+from cipherblas.distributed.mpi import MpiCommunicator
+
+if MPI.COMM_WORLD.Get_rank() != 1:
+    MpiCommunicator(patience=2.0)
+"""
+
+
+def test_a_rank_that_never_comes() -> None:
+    begun = time.monotonic()
+    done = on_ranks(2, "-c", COMES)
+    assert time.monotonic() - begun < SECONDS
+    assert done.returncode != 0 and "MismatchError: Not every rank has made an MpiCommunicator" in done.stderr

@@ -25,6 +25,7 @@ class _Shared:
             (source, to): queue.SimpleQueue() for source in range(size) for to in range(size)
         }
         self.fault: tuple[int, str] | None = None
+        self.left: set[int] = set()  # ranks that have done their work
         self.lock = threading.Lock()
 
 
@@ -42,11 +43,16 @@ class InProcess(Communicator):
 
     def _take_header(self, source: int) -> Words:
         while True:
+            left = (
+                source in self._shared.left
+            )  # before it is looked for: what a rank sent before it left is there
             try:
                 return self._shared.queues[source, self.rank].get(timeout=PATIENCE)
             except queue.Empty:
                 if self._shared.fault is not None:
                     raise RankError(*self._shared.fault) from None
+                if left:
+                    raise RankError(source, f"it left, and rank {self.rank} waits for it.") from None
 
     def _take(self, words: Words, source: int) -> None:
         words[...] = self._take_header(source)
@@ -95,6 +101,7 @@ def run_ranks(size: int, work: Callable[[Communicator], Result], *, copies: bool
         communicator = InProcess(shared, rank, copies)
         try:
             results[rank] = work(communicator)
+            shared.left.add(rank)
         except BaseException as error:
             communicator.failed(error)
             errors[rank] = error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import queue
 import threading
@@ -12,15 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from cipherblas.common.errors import CipherblasError, ParameterError
+from cipherblas.common.errors import CipherblasError, MismatchError, ParameterError
 from cipherblas.distributed.communicator import Communicator, RankError, Words
 
-DATA, FAULT, HEARD = 1, 2, 3  # tags
+DATA, FAULT, HEARD, LEFT = 1, 2, 3, 4  # tags
 YIELDING = 1e-3  # seconds in which a wait only lets other processes go first, before it pauses
 YIELDS = 64  # between two looks at the clock, and at whether a rank has failed
 SHORTEST, LONGEST = 2e-5, 5e-4  # seconds of a pause after that
 RESERVE = 1 << 20  # bytes that a rank gives back when it has failed, for lack of memory maybe, to say so
 GRACE = 3.0  # seconds that ranks have to say why they stop, before all are ended
+LINGERING = 1.0  # seconds in which what a rank sent before it left arrives
+PATIENCE = 600.0  # seconds after the first rank in which all others are to be there
 _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE")  # set by mpiexec of MPICH (and srun), of Open MPI
 _LOCAL_SIZES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE")
 
@@ -44,26 +47,49 @@ class MpiCommunicator(Communicator):
     """The ranks of `MPI.COMM_WORLD`.
 
     A rank that fails tells all others (`failed`), which then raise `RankError` at their next message, and ends the run
-    when they have said so, or after some seconds.
+    when they have said so, or after some seconds. So do those that wait for a rank whose process has left: without an
+    error, or by one before `Server.run`.
+
+    Args:
+        patience: seconds after the first rank in which all others are to make theirs.
 
     Raises:
         ParameterError: mpi4py, or an MPI library, is not installed.
+        MismatchError: a rank did not come.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float = PATIENCE) -> None:
         self._mpi = _mpi()
-        self._comm = self._mpi.COMM_WORLD.Dup()
-        self._pending: list[tuple[Any, Words]] = []
+        self._pending: list[tuple[Any, Words, int]] = []
         self._failure: BaseException | None = None
         self._heard: tuple[int, str] | None = None
+        self._left: set[int] = set()
         self._reserve = bytearray(RESERVE)
-        super().__init__(self._comm.Get_rank(), self._comm.Get_size())
+        world = self._mpi.COMM_WORLD
+        super().__init__(world.Get_rank(), world.Get_size())
+        self._comm = self._all_here(world, patience)
         atexit.register(self._end)
+
+    def _all_here(self, world: Any, patience: float) -> Any:
+        """A communicator of its own, once every rank has asked for one."""
+        found, request = world.Idup()
+        deadline = time.monotonic() + patience
+        while not request.Test():
+            if time.monotonic() > deadline:
+                atexit.register(world.Abort, 1)  # MPI_Finalize would wait for the others
+                raise MismatchError(
+                    "Not every rank has made an MpiCommunicator.",
+                    expected=f"{self.size} ranks within {patience:g} s",
+                    got="fewer",
+                    cause="A rank that ends, or fails, before it makes one is not waited for for ever.",
+                )
+            time.sleep(LONGEST)
+        return found
 
     def _put(self, words: Words, to: int) -> None:
         words = np.ascontiguousarray(words)
         self._pending = [one for one in self._pending if not one[0].Test()]
-        self._pending.append((self._comm.Isend([words, self._mpi.UINT64_T], to, DATA), words))
+        self._tell(words, DATA, [to])
 
     def receive_ahead(
         self, kind: str, sources: Sequence[int], into: Mapping[int, Sequence[Words]] | None = None
@@ -96,25 +122,26 @@ class MpiCommunicator(Communicator):
 
     def _take(self, words: Words, source: int) -> None:
         request = self._comm.Irecv([words, self._mpi.UINT64_T], source, DATA)
-        self._wait(request.Test)
+        self._wait(request.Test, source)
 
     def _take_header(self, source: int) -> Words:
         status = self._mpi.Status()
-        self._wait(lambda: self._comm.Iprobe(source, DATA, status))
+        self._wait(lambda: self._comm.Iprobe(source, DATA, status), source)
         words = np.empty(status.Get_count(self._mpi.UINT64_T), np.uint64)
         self._take(words, source)
         return words
 
     def _finish(self) -> None:
-        for request, _ in self._pending:
-            self._wait(request.Test)
+        for request, _, to in self._pending:
+            self._wait(request.Test, to)
         self._pending.clear()
 
-    def _wait(self, done: Callable[[], Any]) -> None:
-        """Until something is done; several ranks may share a processor, so that waiting must not keep it busy.
+    def _wait(self, done: Callable[[], Any], other: int) -> None:
+        """Until something is done with another rank; several ranks may share a processor, so that waiting must not keep
+        it busy.
 
         Raises:
-            RankError: a rank has failed.
+            RankError: a rank has failed, or the other one has left.
         """
         end = time.monotonic() + YIELDING
         while True:
@@ -125,14 +152,19 @@ class MpiCommunicator(Communicator):
             self.check()
             if time.monotonic() > end:
                 break
-        pause = SHORTEST
+        pause, left = SHORTEST, math.inf
         while not done():
             self.check()
+            if other in self._left:
+                left = min(left, time.monotonic())
+                if time.monotonic() > left + LINGERING:
+                    raise RankError(other, f"it left, and rank {self.rank} waits for it.")
             time.sleep(pause)
             pause = min(2 * pause, LONGEST)
 
     def check(self) -> None:
-        """Raise RankError where a rank has failed, in whichever thread asks."""
+        """Raise RankError where a rank has failed, in whichever thread asks; note those that have left."""
+        self._note_left()
         if self._heard is None:
             status = self._mpi.Status()
             message = self._comm.Improbe(self._mpi.ANY_SOURCE, FAULT, status)  # nobody else receives it
@@ -143,6 +175,12 @@ class MpiCommunicator(Communicator):
             self._heard = status.Get_source(), words.tobytes().rstrip(b"\0").decode(errors="replace")
         raise RankError(*self._heard)
 
+    def _note_left(self) -> None:
+        status = self._mpi.Status()
+        while (message := self._comm.Improbe(self._mpi.ANY_SOURCE, LEFT, status)) is not None:
+            message.Recv([np.empty(1, np.uint64), self._mpi.UINT64_T])
+            self._left.add(status.Get_source())
+
     def failed(self, error: BaseException) -> None:
         """Tell all others, once; this process then ends the run when it exits."""
         if self._failure is not None:
@@ -152,20 +190,39 @@ class MpiCommunicator(Communicator):
         if not isinstance(error, RankError):
             text = _why(error).encode()
             words = np.frombuffer(text + b"\0" * (-len(text) % 8 or 8), np.uint64)
-            self._tell(words, FAULT, [rank for rank in range(self.size) if rank != self.rank])
+            self._tell(words, FAULT, self._others)
+
+    @property
+    def _others(self) -> list[int]:
+        return [rank for rank in range(self.size) if rank != self.rank]
 
     def _tell(self, words: Words, tag: int, ranks: list[int]) -> None:
         for rank in ranks:
-            self._pending.append((self._comm.Isend([words, self._mpi.UINT64_T], rank, tag), words))
+            self._pending.append((self._comm.Isend([words, self._mpi.UINT64_T], rank, tag), words, rank))
 
     def _end(self) -> None:
         """At exit: after a failure no rank may wait for another in MPI_Finalize."""
-        if self._failure is None:
-            return
         try:
+            if self._failure is None:
+                self._leave()
+                return
             self._say_why(self._failure)
-        finally:
-            self._mpi.COMM_WORLD.Abort(1)
+        except RankError:
+            pass
+        self._mpi.COMM_WORLD.Abort(1)
+
+    def _leave(self) -> None:
+        """Tell all others, and wait for them, as MPI_Finalize does, but for those that fail.
+
+        Raises:
+            RankError: a rank has failed.
+        """
+        self._tell(np.zeros(1, np.uint64), LEFT, self._others)
+        while len(self._left) < self.size - 1:
+            self.check()
+            for request, _, _ in self._pending:
+                request.Test()
+            time.sleep(LONGEST)
 
     def _say_why(self, error: BaseException) -> None:
         """Until all others have heard of it, or for some seconds."""
@@ -177,7 +234,7 @@ class MpiCommunicator(Communicator):
         else:
             heard = 0
         while time.monotonic() < deadline and heard != self.size - 1:
-            for request, _ in self._pending:
+            for request, _, _ in self._pending:
                 request.Test()
             if not isinstance(error, RankError) and self._comm.Iprobe(self._mpi.ANY_SOURCE, HEARD):
                 self._comm.Recv([np.empty(1, np.uint64), self._mpi.UINT64_T], self._mpi.ANY_SOURCE, HEARD)
