@@ -148,6 +148,8 @@ def listed(program: cb.Program, values: Any) -> list[Matrix]:
     """The results of a program one by one, of what is arranged as it returns them."""
     if not program.labels:
         return [values]
+    if isinstance(values, np.ndarray):  # of a batch, stacked
+        return list(values)
     if isinstance(program.shape, dict):
         assert isinstance(values, dict) and list(values) == list(program.shape) == list(program.labels)
         return list(values.values())
