@@ -295,10 +295,11 @@ def test_numbers_that_no_double_holds(text: str) -> None:
         trace(Formula(text), {"a": SHAPES["a"]})
 
 
-_PIECES = (
+_TEXT = (
     "a b s 2 0 -1 1e300 ( ) [ ] , : @ + * / ** .T sum( axis= tanh( polynomial( concatenate( .mean( reshape( chebyshev( "
     "np.exp None ... = ; 'x' diag( outer( True relu( precision= 0.1 a[0] where( 1j cb. split( joined( greater("
-).split()
+)
+_PIECES = _TEXT.split()
 
 
 @given(st.lists(st.sampled_from(_PIECES), min_size=1, max_size=12))
