@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cipherblas.common.arrays import finite_array, is_scalar, shape_text
 from cipherblas.common.errors import DTypeError, ParameterError, ShapeError
 from cipherblas.lang.arrangements import Arrange
-from cipherblas.lang.batches import Batch, entrywise
+from cipherblas.lang.batches import Batch, entrywise, is_batch
 from cipherblas.lang.layers import Flatten
 from cipherblas.lang.nodes import Expression, node_function
 from cipherblas.lang.operations import Add, Constant, MatMul, Multiply
@@ -54,7 +54,7 @@ Axis = int | Sequence[int] | None
 
 def _node(x: Any, what: str = "The argument") -> Expression:
     """A node; of a batch, one that holds them all."""
-    if isinstance(x, Batch):
+    if is_batch(x):
         return stack(x.nodes)
     if not isinstance(x, Expression):
         raise DTypeError(
@@ -65,7 +65,7 @@ def _node(x: Any, what: str = "The argument") -> Expression:
 
 def _as_part(x: Any) -> Expression:
     """A node, or an array as a constant."""
-    if isinstance(x, Batch):
+    if is_batch(x):
         return stack(x.nodes)
     return x if isinstance(x, Expression) else Constant(finite_array(x, "a constant", (0, 1, 2, 3, 4)))
 
@@ -298,8 +298,9 @@ def sum(x: Expression, axis: Axis = None, keepdims: bool = False) -> Expression:
 
     Levels: those of a product with a clear matrix (none by rows).
     """
-    if isinstance(x, Batch):
-        return _batch_sum(x, axis, keepdims)
+    if is_batch(x):
+        summed: Expression = _batch_sum(x, axis, keepdims)
+        return summed
     node = _node(x)
     axes = _axes(axis, len(node.shape))
     kept = tuple(1 if one in axes else length for one, length in enumerate(node.shape))
@@ -341,8 +342,9 @@ def _total(terms: Sequence[Expression]) -> Expression:
 @node_function
 def mean(x: Expression, axis: Axis = None, keepdims: bool = False) -> Expression:
     """Means along axes, by default of all entries; see `sum`."""
-    node = x if isinstance(x, Batch) else _node(x)
-    return sum(node, axis, keepdims) / math.prod(node.shape[one] for one in _axes(axis, len(node.shape)))
+    node: Any = x if is_batch(x) else _node(x)
+    count = math.prod(node.shape[one] for one in _axes(axis, len(node.shape)))
+    return sum(node, axis, keepdims) / count
 
 
 @node_function
@@ -354,7 +356,7 @@ def var(x: Expression, axis: Axis = None, ddof: float = 0, keepdims: bool = Fals
 
     Levels: those of a square and a mean. Where a mean is far larger than the deviation, its square takes the precision.
     """
-    node: Any = x if isinstance(x, Batch) else _node(x)
+    node: Any = x if is_batch(x) else _node(x)
     count = math.prod(node.shape[one] for one in _axes(axis, len(node.shape)))
     if not (is_scalar(ddof) and 0 <= ddof < count):
         raise ParameterError(
@@ -372,8 +374,9 @@ def cumsum(x: Expression, axis: int | None = None) -> Expression:
 
     Levels: those of a product with a clear matrix.
     """
-    if isinstance(x, Batch) and axis is not None:
-        return _batch_cumsum(x, _axis(axis, len(x.shape)))
+    if is_batch(x) and axis is not None:
+        summed: Expression = _batch_cumsum(x, _axis(axis, len(x.shape)))
+        return summed
     node = _node(x)
     if axis is None:
         node, axis = (node if len(node.shape) == 1 else ravel(node)), 0
@@ -409,9 +412,8 @@ def dot(x: Any, y: Any) -> Expression:
 
 def matmul(x: Any, y: Any) -> Expression:
     """x @ y."""
-    if isinstance(x, Batch) or isinstance(y, Batch):
-        return x @ y
-    found: Expression = MatMul.of(_as_part(x), _as_part(y))
+    batched = is_batch(x) or is_batch(y)
+    found: Expression = x @ y if batched else MatMul.of(_as_part(x), _as_part(y))
     return found
 
 

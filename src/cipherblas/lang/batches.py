@@ -10,7 +10,7 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -131,6 +131,11 @@ class Batch(Sequence[Expression]):
 
     def __repr__(self) -> str:
         return f"<Batch {shape_text(self.shape)}>"
+
+
+def is_batch(value: Any) -> TypeGuard[Batch]:
+    """Whether functions of a node were given a batch."""
+    return isinstance(value, Batch)
 
 
 def entrywise(function: Function) -> Function:
