@@ -344,7 +344,8 @@ def mean(x: Expression, axis: Axis = None, keepdims: bool = False) -> Expression
     """Means along axes, by default of all entries; see `sum`."""
     node: Any = x if is_batch(x) else _node(x)
     count = math.prod(node.shape[one] for one in _axes(axis, len(node.shape)))
-    return sum(node, axis, keepdims) / count
+    result: Expression = sum(node, axis, keepdims) / count
+    return result
 
 
 @node_function
