@@ -1,5 +1,7 @@
 """Packings and their inverses, blocks, and re-arrangements between any two layouts."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,8 +14,10 @@ from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.blocks import grid_shape, join, split
 from cipherblas.forms.convert.relayout import plan, relayout, same_entries
 from cipherblas.forms.layouts import EMPTY, column_major, row_major, stacked, transposed, with_garbage
+from cipherblas.methods.matmul.diagonals import Diagonals
 from cipherblas.methods.matmul.registry import ALGORITHMS, build
 from cipherblas.rlwe.rings import RingShape
+from tests.support.watched import Tally, conversions_counted, watch
 
 small = st.integers(1, 6)
 names = st.sampled_from(sorted(ALGORITHMS))
@@ -74,6 +78,23 @@ def test_packing_refuses_other_shapes():
         layout.unpack([np.zeros(9)])
     with pytest.raises(ShapeError, match="expected at most 8 slots, got 9"):
         row_major(3, 3, 8)
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (50, 64), (64, 3), (1, 1)])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["float64", "float16", "int8"])
+def test_packing_reads_the_entries_of_a_ciphertext_alone(shape: tuple[int, int], order: Any, dtype: str):
+    """A block of any type and order, at the edge of a grid the part that is there, as the padded one."""
+    layout = Diagonals(64, 64, 1, 128).left_layout
+    part = np.asarray(np.random.default_rng(1).integers(-100, 101, shape), dtype, order)
+    padded = np.zeros((64, 64))
+    padded[: shape[0], : shape[1]] = part
+    tally = Tally(layout.slots + 1)
+    with conversions_counted():
+        for number in range(layout.ciphertexts):
+            found = layout.pack_one(watch(part, tally), number, 3.0)
+            assert np.array_equal(found, layout.pack_one(padded / 3, number))
+    assert not tally.passes
 
 
 @given(st.integers(1, 20), st.integers(1, 20), st.integers(1, 8), st.integers(1, 8))

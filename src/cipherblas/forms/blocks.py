@@ -51,13 +51,6 @@ def join(blocks: Sequence[Sequence[NDArray[Any]]], rows: int, cols: int) -> NDAr
     return np.asarray(assembled[:rows, :cols], dtype=np.float64)
 
 
-def block_of(
-    matrix: NDArray[Any], block_rows: int, block_cols: int, row: int, col: int
-) -> NDArray[np.float64]:
-    """Block (row, col) of the grid, zero-padded; the others are not touched."""
-    part = matrix[row * block_rows : (row + 1) * block_rows, col * block_cols : (col + 1) * block_cols]
-    if part.shape == (block_rows, block_cols):
-        return np.ascontiguousarray(part, dtype=np.float64)
-    block = np.zeros((block_rows, block_cols))
-    block[: part.shape[0], : part.shape[1]] = part
-    return block
+def block_of(matrix: NDArray[Any], block_rows: int, block_cols: int, row: int, col: int) -> NDArray[Any]:
+    """Block (row, col) of the grid, a view; at the far edges what is there of it."""
+    return matrix[row * block_rows : (row + 1) * block_rows, col * block_cols : (col + 1) * block_cols]

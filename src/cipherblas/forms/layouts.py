@@ -77,21 +77,35 @@ class Layout:
         """Largest absolute value of a slot when no entry exceeds `entry_bound`."""
         return entry_bound * 2**0.5 if self.complex_packing else entry_bound
 
-    def pack_one(self, matrix: NDArray[Any], ciphertext: int) -> NDArray[np.complex128]:
-        """The slots of one ciphertext."""
-        if matrix.shape != (self.rows, self.cols):
+    def pack_one(self, matrix: NDArray[Any], ciphertext: int, unit: float = 1.0) -> NDArray[np.complex128]:
+        """The slots of one ciphertext; only the entries that it holds are read.
+
+        Args:
+            matrix: a block, of any real type; of one at the far edge of a grid the part that is there.
+            unit: an entry is unit · slot.
+        """
+        if matrix.ndim != 2 or matrix.shape[0] > self.rows or matrix.shape[1] > self.cols:
             raise ShapeError(
                 "The block to pack has the wrong shape.", expected=(self.rows, self.cols), got=matrix.shape
             )
         index = self.index(ciphertext)
-        flat = np.append(np.asarray(matrix, dtype=np.float64).ravel(), 0.0)  # EMPTY reads the appended zero
-        values = flat[index.real].astype(np.complex128)
+        values = self._read(matrix, index.real, unit).astype(np.complex128)
         if index.imag is not None:
-            values += 1j * index.sign * flat[index.imag]
+            values += 1j * index.sign * self._read(matrix, index.imag, unit)
         return values
 
+    def _read(self, matrix: NDArray[Any], places: NDArray[np.int64], unit: float) -> NDArray[np.float64]:
+        """The entries at flat indices of the block, in float64; zero where there is none."""
+        if matrix.flags.c_contiguous and matrix.shape == (self.rows, self.cols):
+            there, found = places != EMPTY, matrix.reshape(-1)[places]
+        else:
+            row, col = np.divmod(places, self.cols)  # of EMPTY: row -1
+            there = (row >= 0) & (row < matrix.shape[0]) & (col < matrix.shape[1])
+            found = matrix[np.where(there, row, 0), np.where(there, col, 0)]
+        return np.where(there, found.astype(np.float64) / unit, 0.0)
+
     def pack(self, matrix: NDArray[Any]) -> list[NDArray[np.complex128]]:
-        """The slots of every ciphertext. matrix: rows × cols, real."""
+        """The slots of every ciphertext; see `pack_one`."""
         return [self.pack_one(matrix, i) for i in range(self.ciphertexts)]
 
     def unpack(self, vectors: Sequence[NDArray[Any]]) -> NDArray[np.float64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,25 @@ class _Run:
         return "run"
 
 
+class _Doubles(Mapping[str, NDArray[np.float64]]):
+    """Clear operands in float64, each converted when it is first asked for."""
+
+    def __init__(self, given: Mapping[str, NDArray[Any]]) -> None:
+        self._given = given
+        self._made: dict[str, NDArray[np.float64]] = {}
+
+    def __getitem__(self, name: str) -> NDArray[np.float64]:
+        if name not in self._made:
+            self._made[name] = self._given[name].astype(np.float64, copy=False)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._given)
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+
 class Inputs(ABC):
     """Secret operands, and the values of parts of a program without secrets.
 
@@ -39,7 +58,8 @@ class Inputs(ABC):
     def __init__(self, clear: Mapping[str, NDArray[Any]]) -> None:
         self._clear = clear
         self.run = _Run()
-        self._found: dict[int, tuple[Expression, NDArray[Any]]] = {}
+        self._doubles = _Doubles(clear)
+        self._found: dict[tuple[int, bool], tuple[Expression, NDArray[Any]]] = {}
         self._constants: dict[int, str] = {}
         self._numbers: dict[int, tuple[Expression, int]] = {}  # of parts with operands, as they are asked for
 
@@ -47,15 +67,24 @@ class Inputs(ABC):
     def secret(self, wanted: Input, bound: float, evaluators: Evaluators) -> list[list[Handles]]:
         """The encrypted blocks or pieces of a secret operand, in its unit; no slot or entry exceeds `bound`."""
 
-    def values(self, node: Expression) -> NDArray[Any]:
-        """The values of a part without secrets; an operand's in the type that they were given in, so that large ones
-        need no copy. Nothing may be computed in that type."""
-        if id(node) not in self._found:
-            self._found[id(node)] = (node, self._evaluated(node))
-        return self._found[id(node)][1]
+    def values(self, node: Expression) -> NDArray[np.float64]:
+        """The values of a part without secrets, C-contiguous: found once, and of one operand converted once."""
+        return self._once(node, narrow=False)
 
-    def _evaluated(self, node: Expression) -> NDArray[Any]:
-        return evaluate_clear(node, self._clear, narrow=True)
+    def given(self, node: Expression) -> NDArray[Any]:
+        """The same, of an operand in the type and the order in memory that it was given in, so that large ones need no
+        copy: for what reads every entry once. Nothing may be computed in that type."""
+        return self._once(node, narrow=node.operand is not None)
+
+    def _once(self, node: Expression, narrow: bool) -> NDArray[Any]:
+        key = id(node), narrow
+        if key not in self._found:
+            found = self._evaluated(node, narrow)
+            self._found[key] = node, found if narrow else np.asarray(found, order="C")
+        return self._found[key][1]
+
+    def _evaluated(self, node: Expression, narrow: bool) -> NDArray[Any]:
+        return evaluate_clear(node, self._clear if narrow else self._doubles, narrow)
 
     def blocks(self, node: Expression, layout: Layout, grid: tuple[int, int]) -> list[list[list[Plain]]]:
         """The packed blocks of a part without secrets, in units of its bound."""
@@ -66,8 +95,8 @@ class Inputs(ABC):
         name = ("constant", self._content(node)) if constant else ("clear", self.run, self._number(node))
 
         def vector(index: int) -> NDArray[np.complex128]:
-            cell = block_of(self.values(node), layout.rows, layout.cols, i, j)
-            return layout.pack_one(cell / node.bound, index)
+            cell = block_of(self.given(node), layout.rows, layout.cols, i, j)
+            return layout.pack_one(cell, index, node.bound)
 
         bound = layout.slot_bound(1.0)
         return [
@@ -108,9 +137,9 @@ class SymbolicInputs(Inputs):
         self.wanted.setdefault(wanted.key, wanted)
         return fresh(wanted, bound, evaluators, None)
 
-    def _evaluated(self, node: Expression) -> NDArray[Any]:
+    def _evaluated(self, node: Expression, narrow: bool) -> NDArray[Any]:
         """Of constants their values, which keys of fixed weights are made from."""
-        return super()._evaluated(node) if is_constant(node) else np.zeros(node.shape)
+        return super()._evaluated(node, narrow) if is_constant(node) else np.zeros(node.shape)
 
     def blocks(self, node: Expression, layout: Layout, grid: tuple[int, int]) -> list[list[list[Plain]]]:
         """The first block, which stands for all."""

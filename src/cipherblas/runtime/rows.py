@@ -393,7 +393,7 @@ class RowRun(FormRun):
             )  # the same of weights like each other: one encryption serves their products
 
         def integers() -> NDArray[Any]:
-            values = self.inputs.values(node)
+            values = self.inputs.given(node)
             if not exact:
                 values = rounded(values, unit, bits)
             elif values.dtype.kind == "f":
@@ -438,8 +438,7 @@ class RowRun(FormRun):
         """The same of a product whose clear factor several others take, with integers that are made once."""
         key = id(product), transposed
         if key not in self._factors:
-            factor = self.clear_factor(product, transposed)
-            self._factors[key] = replace(factor, integers=functools.cache(factor.integers))
+            self._factors[key] = self.clear_factor(product, transposed).once()
         return self._factors[key]
 
     def weight_bits(self, product: Expression) -> int:
@@ -549,7 +548,7 @@ def add(run: RowRun, node: Expression, wish: Wish) -> Value:
 
 def _with_clear(run: RowRun, x: Value, clear: Expression) -> Value:
     def entries(start: int, stop: int) -> NDArray[np.float64]:
-        matrix = run.inputs.values(clear)
+        matrix = run.inputs.given(clear)
         part = (matrix.T if x.rows.by_columns else matrix)[:, start:stop]
         missing = stop - start - part.shape[1]
         if missing:
@@ -593,7 +592,7 @@ def _product(run: RowRun, node: Expression, wish: Wish) -> Value:
         x = run.operand(other, inner, shared=True)
         pieces = list(ev.fixed_product(factor, number, x.first()))
     else:
-        x = run.value(other, inner)
+        x, factor = run.value(other, inner), factor.once()
         if method is None:
             pieces = [ev.clear_product(factor, piece) for piece in x.handles]
         else:

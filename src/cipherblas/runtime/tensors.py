@@ -65,18 +65,15 @@ class TensorRun(SlotRun):
         seen = math.prod(node.shape[1:])
         sums = node.bound * seen, node.bound * math.sqrt(seen)
         key = ("operand", number, self.inputs.run)
-        return Weights(key, lambda: self._values(node), node.bound, *sums, stored=False)
-
-    def _values(self, node: Expression) -> Any:
-        return np.asarray(self.inputs.values(node), dtype=np.float64)
+        return Weights(key, lambda: self.inputs.values(node), node.bound, *sums, stored=False)
 
     def plain(self, tensor: TensorLayout, ciphertext: int, node: Expression, unit: float) -> Any:
         """The entries of a clear tensor that one ciphertext has, in a unit."""
         constant = is_constant(node)
         key = ("tensor", self.run.number[id(node)], unit, *(() if constant else (self.inputs.run,)))
-        values = self._values
+        values = self.inputs.values
         return entries_plain(
-            tensor, ciphertext, key, lambda: values(node) / unit, node.bound / abs(unit), constant=constant
+            tensor, ciphertext, key, lambda: values(node), node.bound / abs(unit), unit, constant=constant
         )
 
     def relaid(self, value: Value, tensor: TensorLayout) -> Value:
@@ -180,7 +177,9 @@ def avg_pool2d(run: TensorRun, node: Expression, wish: None) -> Value:
 def _mean(window: Window) -> Weights:
     """The weights of a mean over a window."""
     each = 1 / math.prod(window.kernel)
-    return Weights(("mean", window), lambda: np.full(window.weight_shape, each), each, 1.0, math.sqrt(each))
+    return Weights(
+        ("mean", window), lambda: np.broadcast_to(each, window.weight_shape), each, 1.0, math.sqrt(each)
+    )
 
 
 @computes(TENSORS, "flatten", "truncated")
@@ -253,7 +252,7 @@ def polynomial(run: TensorRun, node: Expression, wish: None) -> Value:
     ev, share, size = run.ev, middle / value.unit, math.prod(node.shape)
 
     def entries() -> Any:
-        return np.full(size, share)
+        return np.broadcast_to(share, size)
 
     key = ("polynomial", share)
     plains = [

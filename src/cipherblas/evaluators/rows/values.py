@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -41,6 +42,10 @@ class ClearFactor:
     integers: Callable[[], NDArray[Any]]
     row_sum: float = math.inf
     rounding: float = 1.0
+
+    def once(self) -> ClearFactor:
+        """The same, whose integers are made once, for all that takes it."""
+        return replace(self, integers=functools.cache(self.integers))
 
     def rows(self, start: int, stop: int) -> ClearFactor:
         """Some rows of it."""

@@ -115,8 +115,10 @@ def _part(ev: Evaluator, ct: Ct, layout: Layout, part: _Source) -> Ct:
 
 
 def _relayout_plain(cts: Sequence[Plain], source: Layout, target: Layout) -> list[Plain]:
+    matrix = functools.cache(lambda: source.unpack([plain.values() for plain in cts]))
+
     def values(number: int) -> NDArray[np.complex128]:
-        return target.pack_one(source.unpack([plain.values() for plain in cts]), number)
+        return target.pack_one(matrix(), number)
 
     bound = target.slot_bound(max(plain.bound for plain in cts))
     key: Hashable = ("relayout", target.key, tuple(plain.key for plain in cts))

@@ -201,13 +201,15 @@ def entries_plain(
     key: Hashable,
     values: Builder,
     bound: float,
+    unit: float = 1.0,
     *,
     constant: bool,
 ) -> Plain:
-    """A clear tensor (flattened by `values`) packed as one ciphertext of a layout; `constant` as of `Plain`."""
+    """A clear tensor, C-contiguous, packed as one ciphertext of a layout in a unit; `constant` as of `Plain`."""
 
     def build() -> NDArray[np.float64]:
-        return layout.vector(ciphertext, np.asarray(values(), dtype=np.float64).ravel())
+        found: NDArray[np.float64] = layout.vector(ciphertext, values().reshape(-1)) / unit
+        return found
 
     return Plain((key, layout.key, ciphertext), build, bound, constant=constant)
 
@@ -218,7 +220,7 @@ def masked(ev: Evaluator, cts: Sequence[Ct], layout: TensorLayout) -> list[Ct]:
     for index, ct in enumerate(cts):
         ct = ev.ready(ct)
         ones = entries_plain(
-            layout, index, "ones", lambda: np.ones(math.prod(layout.shape)), 1.0, constant=True
+            layout, index, "ones", lambda: np.broadcast_to(1.0, math.prod(layout.shape)), 1.0, constant=True
         )
         scale = float(ev.params.q[ct.limbs - 1])
         product = ev.weighted_sum([ct], [ones], scale)
