@@ -181,6 +181,9 @@ def test_random_arrangements_of_operands_and_products(data: Any) -> None:
     columns = graph.as_matrices(node)
     assert columns is not None
     np.testing.assert_allclose(evaluate_clear(columns, arrays).ravel(), np.ravel(value), atol=1e-12)
+    for axis, repeated in enumerate(node.repeated if isinstance(node, Leaf) else ()):
+        first = np.take(value, [0], axis=axis)  # entries of the operands differ
+        assert repeated == np.array_equal(value, np.broadcast_to(first, value.shape))
 
 
 def test_operands_are_arranged_by_the_client_alone() -> None:

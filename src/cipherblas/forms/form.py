@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -96,11 +96,14 @@ class SlotForm(Form):
         layout: where the entries of a block lie.
         grid: block rows × block columns.
         tensor: where the entries of a vector or an image lie, which is one block; None for a matrix.
+        equal: so many of the first block rows, and of the first block columns, hold the same, and one of them is
+            encrypted for all; of a tensor, groups of channels, and segments of these. Of operands alone.
     """
 
     layout: Layout
     grid: tuple[int, int]
     tensor: TensorLayout | None = None
+    equal: tuple[int, int] = (1, 1)
 
     @classmethod
     def of_tensor(cls, tensor: TensorLayout) -> SlotForm:
@@ -111,13 +114,57 @@ class SlotForm(Form):
     def name(self) -> str:  # type: ignore[override]
         return "blocks" if self.tensor is None else "tensors"
 
+    def repeating(self, shape: Sequence[int], repeated: Sequence[bool]) -> SlotForm:
+        """The form of an operand of this shape, along some axes of which all entries are equal: what is padded is
+        another block."""
+        blocks: tuple[int, ...] = (self.layout.rows, self.layout.cols)
+        if self.tensor is not None:  # a vector, the rows of a matrix, or those of channels of an image
+            shape, blocks = self.tensor.shape, (self.tensor.channels, self.tensor.segment)
+            repeated = (*repeated[:1], len(repeated) == 3 and repeated[1])
+        down, across = (
+            max(1, length // block) if one else 1
+            for length, block, one in zip(shape, blocks, repeated, strict=False)
+        )
+        return replace(self, equal=(down, across))
+
+    @property
+    def _cut(self) -> tuple[int, int, int]:
+        """Numbers of what may be equal, and ciphertexts of each."""
+        if self.tensor is None:
+            return (*self.grid, self.layout.ciphertexts)
+        segments = self.tensor.segments
+        return self.layout.ciphertexts // segments, segments, 1
+
+    @property
+    def encrypted(self) -> list[tuple[tuple[int, int], list[int]]]:
+        """Of every block that is encrypted its place, and the numbers of the ciphertexts of it that are."""
+        down, across, each = self._cut
+        rows, cols = _firsts(down, self.equal[0]), _firsts(across, self.equal[1])
+        if self.tensor is not None:
+            return [((0, 0), [i * across + j for i in rows for j in cols])]
+        return [((i, j), list(range(each))) for i in rows for j in cols]
+
+    @property
+    def numbers(self) -> list[int]:
+        """Of every ciphertext, block after block, the number of the one that is encrypted for it."""
+        down, across, each = self._cut
+        first_rows, first_cols = self.equal
+        width = across - first_cols + 1
+        places = (
+            (max(0, i - first_rows + 1), max(0, j - first_cols + 1))
+            for i in range(down)
+            for j in range(across)
+        )
+        return [(i * width + j) * each + one for i, j in places for one in range(each)]
+
     @property
     def key(self) -> Hashable:
-        return self.layout.key, self.grid
+        return self.layout.key, self.grid, self.equal
 
     @property
     def ciphertexts(self) -> int:
-        return math.prod(self.grid) * self.layout.ciphertexts
+        down, across, each = self._cut
+        return (down - self.equal[0] + 1) * (across - self.equal[1] + 1) * each
 
     @property
     def parts(self) -> int:
@@ -165,6 +212,11 @@ class SlotForm(Form):
             for i in range(rows)
         ]
         return blocks[0][0].reshape(shape) if self.tensor is not None else join(blocks, *shape)
+
+
+def _firsts(count: int, equal: int) -> list[int]:
+    """Of so many, of which the first are equal, one of these and all others."""
+    return [0, *range(equal, count)]
 
 
 @dataclass(frozen=True)

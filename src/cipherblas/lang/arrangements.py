@@ -43,10 +43,11 @@ class View(Leaf):
             )
         super().__init__(name, operand, transposed)
         self.label = name + "".join(step.text for step in self.steps)
-        shape = operand.shape
+        shape: tuple[int, ...] = operand.shape
+        repeated = tuple(length == 1 for length in shape)
         for step in self.steps:
-            shape = step.out_shape(shape)
-        self.shape = shape[::-1] if transposed else shape
+            shape, repeated = step.out_shape(shape), step.repeats(shape, repeated)
+        self.shape, self.repeated = (shape[::-1], repeated[::-1]) if transposed else (shape, repeated)
 
     def _transpose(self) -> Expression:
         return viewed(self.name, self.operand, not self.transposed, self.steps)

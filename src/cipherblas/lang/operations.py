@@ -27,7 +27,11 @@ ZERO_BOUND = 2.0**-20  # stands for the bound of a matrix of zeros
 
 @operation
 class Leaf(Expression):
-    """An operand, possibly transposed. `name` is the parameter of the user's function that it is."""
+    """An operand, possibly transposed. `name` is the parameter of the user's function that it is.
+
+    Attributes:
+        repeated: along which axes all entries are known to be equal: those of one entry, and what is broadcast.
+    """
 
     op = "operand"
     inputs = 0
@@ -40,6 +44,7 @@ class Leaf(Expression):
         self.names, self.label = frozenset({name}), name
         shape = operand.shape[::-1] if transposed else operand.shape
         super().__init__(shape, operand.secret, operand.bound)
+        self.repeated: tuple[bool, ...] = tuple(length == 1 for length in shape)
 
     def _transpose(self) -> Expression:
         return Leaf(self.name, self.operand, not self.transposed)

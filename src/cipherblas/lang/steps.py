@@ -70,6 +70,15 @@ class Step:
             )
         return found
 
+    def repeats(self, shape: Shape, repeated: Sequence[bool]) -> tuple[bool, ...]:
+        """Along which axes of what it makes all entries are equal.
+
+        Args:
+            repeated: along which axes they are in an array of a shape.
+        """
+        found = _REPEATS[self.kind](shape, repeated, *self.arguments)
+        return tuple(one or length == 1 for one, length in zip(found, self.out_shape(shape), strict=True))
+
     @property
     def fills(self) -> bool:
         """Whether it makes entries that are zero."""
@@ -178,6 +187,31 @@ _KINDS: dict[str, Callable[..., NDArray[Any]]] = {
     "broadcast": lambda array, fill, *shape: np.broadcast_to(array, shape),
     "transpose": lambda array, fill, *axes: array.transpose(axes),
     "diagonal": lambda array, fill, offset: np.diagonal(array, offset),
+}
+
+
+def _reshaped(shape: Shape, repeated: Sequence[bool], *after: int) -> Iterator[bool]:
+    """Axes of one entry come and go; of other new axes nothing is known, unless all entries are equal."""
+    longer = [(length, one) for length, one in zip(shape, repeated, strict=True) if length > 1]
+    if [length for length, _ in longer] != [length for length in after if length > 1]:
+        longer = [(length, all(repeated)) for length in after if length > 1]
+    flags = (one for _, one in longer)
+    return (length == 1 or next(flags) for length in after)
+
+
+# (shape, along which axes all entries are equal, arguments) → the same of the array that is made.
+_REPEATS: dict[str, Callable[..., Iterable[bool]]] = {
+    "slice": lambda shape, repeated, *ranges: repeated,
+    "take": lambda shape, repeated, axis, indices: [
+        one or (number == axis and len(set(indices)) == 1) for number, one in enumerate(repeated)
+    ],
+    "pad": lambda shape, repeated, *sides: [
+        one and not any(zeros) for one, zeros in zip(repeated, sides, strict=True)
+    ],
+    "reshape": _reshaped,
+    "broadcast": lambda shape, repeated, *after: [True] * (len(after) - len(shape)) + list(repeated),
+    "transpose": lambda shape, repeated, *axes: [repeated[axis] for axis in axes],
+    "diagonal": lambda shape, repeated, offset: [all(repeated)],
 }
 
 

@@ -11,8 +11,11 @@ from typing import Any, ClassVar
 
 from cipherblas.common.errors import ShapeError
 from cipherblas.forms.blocks import grid_shape
+from cipherblas.forms.form import SlotForm
+from cipherblas.forms.layouts import column_major
 from cipherblas.lang.graph import axes_of, products
 from cipherblas.lang.nodes import Expression, matrix_shape, ordered
+from cipherblas.lang.operations import Leaf
 from cipherblas.lang.results import results_of
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.matmul.registry import build, find
@@ -31,6 +34,7 @@ from cipherblas.planner.tilings import (
     TILINGS_KEPT,
     fits_all,
     promising,
+    stretched,
     tilings_of_one,
     uniform_tilings,
     widened,
@@ -96,8 +100,24 @@ class BlockStrategy(Strategy):
         for blocks in uniform_tilings(self.axes.lengths, self.options.largest_block):
             sizes = (math.prod(blocks[axis] for axis in self.axes.of(node)) for node in self.results)
             if max(sizes) <= n // 2:
-                return [Candidate("elementwise", Decisions(BLOCKS, {}, blocks), n)]
+                others = stretched(self.expression, self.axes, blocks, n // 2)
+                found = sorted((blocks, *others), key=self._blocks_sent)
+                return [Candidate("elementwise", Decisions(BLOCKS, {}, one), n) for one in found]
         return []
+
+    def _blocks_sent(self, blocks: Mapping[str, int]) -> int:
+        """Blocks of all operands that differ, in one layout."""
+        total = 0
+        for leaf in ordered(self.expression):
+            if isinstance(leaf, Leaf) and leaf.secret:
+                rows, cols = (blocks[axis] for axis in self.axes.of(leaf))
+                layout = column_major(rows, cols, rows * cols)
+                total += (
+                    SlotForm(layout, grid_shape(*matrix_shape(leaf), rows, cols))
+                    .repeating(leaf.shape, leaf.repeated)
+                    .ciphertexts
+                )
+        return total
 
     def _of_algorithm(self, name: str, n: int, thorough: bool) -> Iterator[Candidate]:
         algorithm, slots = find(name), n // 2
@@ -220,11 +240,12 @@ class BlockStrategy(Strategy):
             for side, layout in zip(node.children, layouts, strict=True):
                 if not (side.secret and side.packable):
                     continue
-                grid = math.prod(grid_shape(*matrix_shape(side), layout.rows, layout.cols))
+                whole = SlotForm(layout, grid_shape(*matrix_shape(side), layout.rows, layout.cols))
                 for leaf in ordered(side):
-                    if leaf.operand is not None and leaf.secret:
+                    if isinstance(leaf, Leaf) and leaf.secret:
                         key = (leaf.label, leaf.transposed, layout.key)
-                        polynomials[key] = grid * layout.ciphertexts * (1 + leaf.operand.public_key)
+                        count = whole.repeating(leaf.shape, leaf.repeated).ciphertexts
+                        polynomials[key] = count * (1 + leaf.operand.public_key)
         return sum(polynomials.values()) * candidate.n * 8
 
 

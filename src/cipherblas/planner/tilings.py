@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from cipherblas.lang.graph import Axes, products
 from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.operations import Leaf
 from cipherblas.methods.matmul.base import Algorithm
 
 K = TypeVar("K", bound=Hashable)
@@ -106,6 +107,19 @@ def widened(expression: Expression, axes: Axes, blocks: Mapping[str, int]) -> di
         for names in others.values():
             found.update(dict.fromkeys(names, max(found[name] for name in names)))
     return found
+
+
+def stretched(
+    expression: Expression, axes: Axes, blocks: Mapping[str, int], slots: int
+) -> Iterator[dict[str, int]]:
+    """Blocks as long as an operand that is broadcast along the other axis: fewer of them differ."""
+    for node in ordered(expression):
+        if not isinstance(node, Leaf) or len(node.shape) != 2 or not node.secret:
+            continue
+        for other, one in (axes.of(node), axes.of(node)[::-1]):
+            length, repeated = axes.lengths[other], node.repeated[axes.of(node).index(one)]
+            if repeated and axes.lengths[one] > 1 and blocks[other] < length <= slots:
+                yield {**blocks, other: length, one: _even(axes.lengths[one], slots // length)}
 
 
 def fits_all(

@@ -214,10 +214,10 @@ def _encrypt_slots(
     key: Key, wanted: Input, form: SlotForm, matrix: Matrix, steps: Steps, folder: str | Path | None
 ) -> tuple[FreshCiphertext, ...]:
     context, layout = key.params.context(), form.layout
-    cells = [(i, j) for i in range(form.grid[0]) for j in range(form.grid[1])]
+    cells = form.encrypted
     sent = (wanted.limbs, key.params.n) if isinstance(key, SecretKey) else (2, wanted.limbs, key.params.n)
     # In the order in which a file has them: it is written from there.
-    shape = (len(cells), layout.ciphertexts, *sent)
+    shape = (len(cells), len(cells[0][1]), *sent)
     if folder is None:
         room = aligned_empty(shape)
     else:
@@ -229,9 +229,13 @@ def _encrypt_slots(
         coefficients = encoded(context, slots, wanted.encoding_scale, randomness.fresh_dither())
         return encrypt(key, coefficients, wanted.limbs, place)
 
-    def encrypt_block(cell: tuple[int, int], places: Array) -> list[FreshCiphertext]:
-        vectors = layout.pack(block_of(matrix, layout.rows, layout.cols, *cell))
-        return [encrypt_vector(one, place) for one, place in zip(vectors, places, strict=True)]
+    def encrypt_block(cell: tuple[tuple[int, int], list[int]], places: Array) -> list[FreshCiphertext]:
+        at, numbers = cell
+        block = block_of(matrix, layout.rows, layout.cols, *at)
+        return [
+            encrypt_vector(layout.pack_one(block, number), place)
+            for number, place in zip(numbers, places, strict=True)
+        ]
 
     found: list[FreshCiphertext] = []
     with ThreadPoolExecutor(max_workers=max(1, _core.threads())) as pool:

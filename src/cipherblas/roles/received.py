@@ -146,7 +146,8 @@ class _Expanded:
 def _own_expanded(feed: Sequence[Any], form: SlotForm, used: frozenset[Place]) -> list[Any]:
     """Functions that give the ciphertexts of a feed, those of some blocks expanded now."""
     columns, count = form.grid[1], form.layout.ciphertexts
-    own = [(i * columns + j) * count + one for i, j in sorted(used) for one in range(count)]
+    numbers = form.numbers
+    own = sorted({numbers[(i * columns + j) * count + one] for i, j in used for one in range(count)})
     found: list[Any] = [ct.expand for ct in feed]
     for number, data in zip(own, _expanded([feed[number] for number in own]), strict=True):
         found[number] = functools.partial(_itself, data)

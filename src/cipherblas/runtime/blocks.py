@@ -16,6 +16,7 @@ from cipherblas.forms.form import SlotForm
 from cipherblas.forms.layouts import Layout, column_major
 from cipherblas.lang.graph import axes_of, products
 from cipherblas.lang.nodes import Expression, matrix_shape
+from cipherblas.lang.operations import Leaf
 from cipherblas.lang.polynomials import POLYNOMIAL
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.matmul.in_place import InPlace
@@ -23,7 +24,7 @@ from cipherblas.methods.matmul.registry import build
 from cipherblas.runtime.executor import FORMS, Executor, computes
 from cipherblas.runtime.graphs import product_graph
 from cipherblas.runtime.polynomials import evaluated, polynomial_of
-from cipherblas.runtime.slots import Encryption, SlotRun, multiplied
+from cipherblas.runtime.slots import ENTRYWISE, Encryption, SlotRun, multiplied
 from cipherblas.runtime.values import Value
 
 # Of the budget of work, for each product of two blocks: counting does not walk them, but a run and `worst_error` do.
@@ -116,6 +117,12 @@ class BlockRun(SlotRun):
         form = self.form(node, layout)
         cells = self.inputs.blocks(node, layout, form.grid)
         return Value(node.shape, form, cells, node.bound, secret=False)
+
+    def adds_repeated(self, node: Leaf) -> bool:
+        """Sums of products along a repeated axis add them up, and what has axes of its own may."""
+        repeated = {axis for axis, one in zip(self.axes.of(node), node.repeated, strict=True) if one}
+        others = (one for one in self.run.order if one.secret and one.children and one.op not in ENTRYWISE)
+        return any(not one.product or self.axes.of(one.children[0])[1] in repeated for one in others)
 
     def factor(self, node: Expression, layout: Layout, other: Value | None) -> Value:
         """The value of a factor in `layout`, ready to be multiplied, at the limbs of `other` where that is lower."""
@@ -241,8 +248,9 @@ def multiply(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
             )
         x = run.ready(run.relaid(x, layout, first.bound))
     if second is first:
-        run.value(second)  # which it may be kept for
         y = x
+        if not run.lasts(first):
+            run.value(second)  # which it is kept for
     else:
         y = run.factor(second, x.layout, x)
     product = run.zipped("multiply", x, y, multiplied)

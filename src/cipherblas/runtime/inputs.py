@@ -211,10 +211,12 @@ def fresh(wanted: Input, bound: float, evaluators: Evaluators, data: Any) -> lis
 
     rows, cols = form.grid
 
-    number = count if data is None else rows * cols * count
-    own = [None] * count if data is None else list(itertools.islice(data, number))
-    cts = ev.fresh_block(own, public_key=wanted.public_key, **options)
-    blocks = [cts[start : start + count] for start in range(0, number, count)]
     if data is None:
-        return [blocks * cols] * rows
+        cts = ev.fresh_block([None] * count, public_key=wanted.public_key, **options)
+        return [[cts] * cols] * rows
+    own = ev.fresh_block(
+        list(itertools.islice(data, form.ciphertexts)), public_key=wanted.public_key, **options
+    )
+    cts = [own[number] for number in form.numbers]
+    blocks = [cts[start : start + count] for start in range(0, len(cts), count)]
     return [blocks[start : start + cols] for start in range(0, rows * cols, cols)]

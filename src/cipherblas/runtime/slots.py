@@ -12,6 +12,9 @@ from cipherblas.evaluators.slots.scales import MAX_ENCODED_BITS
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.form import SlotForm
 from cipherblas.lang.nodes import Expression
+from cipherblas.lang.operations import Leaf
+from cipherblas.lang.polynomials import POLYNOMIAL
+from cipherblas.lang.refreshing import REFRESH
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.runtime import schedule
 from cipherblas.runtime.executor import Executor, FormRun
@@ -22,6 +25,8 @@ from cipherblas.runtime.values import Handles, Input, Value
 
 RANGE_MARGIN = 2.0**12  # ranges that differ by less share a unit, at the cost of so much of the modulus
 SCALE_SLACK = 0.2  # of log2 of the usual scale, by which scales are off when nothing is done about it
+# Operations that compute every entry of those at the same place.
+ENTRYWISE = frozenset({"add", "multiply", "scale", "assume", "truncated", POLYNOMIAL, REFRESH})
 UNIT_TOLERANCE = 2.0**-46  # relative difference of two units below which they are the same
 
 
@@ -86,15 +91,24 @@ class SlotRun(FormRun):
         # Coefficients beyond what the client encodes: the rest of the scale is a factor that the server multiplies.
         excess = max(0, math.ceil(math.log2(how.scale * bound)) - MAX_ENCODED_BITS)
         scale = how.scale / 2**excess
+        assert isinstance(node, Leaf)
+        sent = form.repeating(node.shape, node.repeated)
         wanted = Input(
-            *(node.name, node.transposed, shape, form),
+            *(node.name, node.transposed, shape, sent),
             *(how.limbs, scale, how.unit, node.operand.public_key),
             steps=node.steps,
         )
         cells = self.inputs.secret(wanted, bound, self.run.evaluators)
         value = Value(node.shape, form, cells, how.unit)
-        self.run.received(value.first(), wanted.key)
+        if sent.equal == (1, 1):
+            self.run.received(value.first(), wanted.key)
+        elif self.adds_repeated(node):
+            value = self.mapped("repeat", value, lambda ev, ct: ev.depending(ct))
         return self._enlarged(value, excess) if excess else value
+
+    def adds_repeated(self, node: Leaf) -> bool:
+        """Whether entries of an operand that are equal, and so in one ciphertext, may be added up by what follows."""
+        return any(one.op not in ENTRYWISE for one in self.run.order if one.secret and one.children)
 
     def _enlarged(self, value: Value, bits: int) -> Value:
         """The same slots at a scale 2^bits larger."""

@@ -91,6 +91,10 @@ class Evaluator(Products):
         ct.errors = errors
         return ct
 
+    def depending(self, ct: Ct) -> Ct:
+        """Another handle on a ciphertext that stands for several: what adds them up adds up the same errors."""
+        return self.make(ct.limbs, ct.scale, ct.bound, ct.errors.everywhere(), ct.components, ct.data)
+
     def as_message(self, ct: Ct) -> Ct:
         """Another handle on a ciphertext, whose errors count as a part of its message: what is computed of it has the
         errors of its own steps alone, and the caller knows what the others change."""

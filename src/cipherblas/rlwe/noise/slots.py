@@ -56,6 +56,10 @@ class SlotErrors(NamedTuple):
         """With a further error that may be the same everywhere."""
         return SlotErrors(self.own, self.mixed, self.common + more, self.aligned)
 
+    def everywhere(self) -> SlotErrors:
+        """The same errors, which may be those of other ciphertexts too."""
+        return SlotErrors(common=self.deviation, aligned=self.aligned)
+
     def share(self, parts: int) -> SlotErrors:
         """Of one of so many parts that are slots of their own: added up by `plus_distinct`, they have these errors."""
         root = math.sqrt(parts)
