@@ -123,6 +123,13 @@ $(VENV)/installed: $(SOURCES) | $(VENV)/bin/python
 	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) install --quiet '.[$(EXTRAS)]'
 	@touch $@
 
+# From files whose digests are in requirements/; without a network from a folder that `pip download --require-hashes` filled:
+# PIP_NO_INDEX=1 PIP_FIND_LINKS=folder make locked
+locked: $(VENV)/bin/python
+	$(PIP) install --quiet --require-hashes -r requirements/build.txt
+	$(PIP) install --quiet --require-hashes -r requirements/run.txt
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) install --quiet --no-build-isolation --no-deps .
+
 $(VENV)/installed-%: pyproject.toml | $(VENV)/installed
 	$(BIN)/python scripts/extra_requirements.py $* > $@.txt
 	$(PIP) install --quiet -r $@.txt

@@ -35,14 +35,6 @@ def test_small_rings_are_never_secure(log_n: int, level: int) -> None:
         security.check(1 << log_n, 10, level)
 
 
-@pytest.mark.parametrize(("level", "log_n", "bound"), PUBLISHED)
-def test_lattices_of_other_formats(level: int, log_n: int, bound: int) -> None:
-    security.check_lattice(1 << log_n, bound, level)
-    security.check_lattice(1 << log_n, bound + 1, 0)  # claims nothing
-    with pytest.raises(SecurityError, match=f"dimension {1 << log_n}"):
-        security.check_lattice(1 << log_n, bound + 0.01, level)
-
-
 def test_beyond_the_table_the_bound_of_the_smaller_ring_holds() -> None:
     assert security.max_log_qp(1 << 17, 256) == 929
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
+from cipherblas.crypto import files
 from cipherblas.planner.plan import Plan
 from cipherblas.rlwe.matrices import CoefficientMatrix
 from tests.support.runs import Parties, lasting, run_by_files, values_of
@@ -62,6 +63,30 @@ def test_a_loaded_program_is_the_same(program: cb.Program, tmp_path: Path) -> No
     assert [feed.key for feed in map_feeds(loaded)] == [feed.key for feed in map_feeds(program)]
     loaded.save(tmp_path / "again")
     assert cb.Program.load(tmp_path / "again").id == program.id
+
+
+def test_the_machine_of_a_file_changes_times_alone(program: cb.Program, tmp_path: Path) -> None:
+    """Whoever writes the file chooses it, under the same identity: what is computed does not depend on it."""
+    header, tensors = program._content()
+    slower = {**header["planned_for"], "threads": 1, "link": 1e6, "mask_budget": 0, "minimise": "server"}
+    slower["machine"] = {**slower["machine"], "name": "other", "memory": 1 << 34}
+    files.write(
+        tmp_path / "other",
+        "program",
+        {**header, "planned_for": slower},
+        tensors,
+        parameters=program.plan.parameters,
+    )
+    other = cb.Program.load(tmp_path / "other")
+    assert other.id == program.id and other.plan.planned_for() == slower
+    assert other.plan.stages.upload != program.plan.stages.upload
+    for name in ("keys", "error", "parameters", "key_bytes", "upload_bytes", "levels", "results"):
+        assert getattr(other.plan, name) == getattr(program.plan, name), name
+    same, found = program.plan.counts, other.plan.counts  # but how often masks are encoded
+    assert (found.rotations, found.products, found.moddowns) == (same.rotations, same.products, same.moddowns)
+    assert other.worst_error == program.worst_error
+    assert other.outputs == program.outputs
+    assert [feed.key for feed in map_feeds(other)] == [feed.key for feed in map_feeds(program)]
 
 
 def map_feeds(program: cb.Program) -> list[Any]:

@@ -6,6 +6,7 @@ import copy
 import io
 import multiprocessing
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.common.memory import ALIGNMENT
+from cipherblas.common.pickles import rebuilt
 from cipherblas.crypto.keys import EvaluationKeys, FreshCiphertext, SecretKey, encrypt, make_evaluation_keys
 from cipherblas.crypto.keys.request import KeyRequest
+from cipherblas.crypto.params import make_parameters
 from cipherblas.rlwe.matrices import CoefficientMatrix
 from cipherblas.rlwe.matrices.encryption import encrypt_rows, encrypt_shared_batch, encrypt_shared_rows
+from cipherblas.roles import planned
 
 MATRIX = np.linspace(-1, 1, 16 * 16).reshape(16, 16)
 
@@ -292,3 +296,33 @@ def test_nothing_that_travels_holds_the_secret(client: cb.Client) -> None:
     for value in (client.program, server, operands, server.run(operands)):
         text = pickle.dumps(value)
         assert not [needle for needle in needles(client) if needle in text]
+
+
+def test_insecure_parameters_warn_when_they_arrive() -> None:
+    """As in a file; copies stay here, and do not."""
+    with pytest.warns(cb.InsecureParametersWarning):
+        toy = make_parameters(64, [30, 25], alpha=1, scale_bits=20, security=0, insecure=True)
+    text = pickle.dumps({"deep": [toy]})
+    with pytest.warns(cb.InsecureParametersWarning, match="N = 64"):
+        assert pickle.loads(text)["deep"] == [toy]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert copy.deepcopy([toy])[0] is toy and copy.copy(toy) is toy
+        secure = make_parameters(4096, [30, 25], scale_bits=20)
+        assert pickle.loads(pickle.dumps(secure)) == secure
+
+
+def called(*values: Any) -> None:
+    pytest.fail("a pickle called a function")
+
+
+@pytest.mark.parametrize("kind", [called, print, list, type, "PublicKey", cb.Program, None])
+def test_a_pickle_calls_no_other_class(kind: Any) -> None:
+    with pytest.raises(cb.FormatError, match="holds another object"):
+        rebuilt(kind, "value")
+
+
+@pytest.mark.parametrize("kind", [called, dict, cb.EncryptedResult, "Program"])
+def test_a_pickle_of_a_program_is_of_a_program(kind: Any) -> None:
+    with pytest.raises(cb.FormatError, match="holds another object"):
+        planned._unpickled(kind, "{}", {}, None)  # type: ignore[arg-type]

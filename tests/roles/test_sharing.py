@@ -339,6 +339,29 @@ def test_processes_at_the_same_time_do_not_overspend(tmp_path: Path) -> None:
     assert shared == 2
 
 
+def test_a_refusal_of_what_is_shared_does_not_depend_on_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry may exceed its bound by the error of data that somebody chose, not of those that nobody did."""
+    program, client, run, _ = _small()
+    bound, plain, worst = program.results[0].bound, program.plan.error, program.worst_error
+    assert worst > 2 * plain
+    found = {"values": np.zeros(15)}
+    monkeypatch.setattr(cb.Client, "_decrypted_part", lambda *_: found["values"])
+    share, result = cb.Sharing(entries=45), run()
+    for excess, owner, others in (
+        (plain / 2, True, True),
+        (worst - plain / 2, False, True),
+        (2 * worst, False, False),
+    ):
+        found["values"] = np.full(15, bound + excess)
+        result = _other(result)
+        for allowed, options in ((owner, {}), (others, {"share": share})):
+            if allowed:
+                client.decrypt(result, **options)
+            else:
+                with pytest.raises(cb.RangeError, match="beyond its bound"):
+                    client.decrypt(result, **options)
+
+
 def test_noise_is_gaussian() -> None:
     """Moments, tails and correlation of what is added; steps are not seen where values are on them."""
     sigma, count = 1.5, 200_001

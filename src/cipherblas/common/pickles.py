@@ -11,10 +11,8 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
 
-from cipherblas.common.errors import SecretCopyError
+from cipherblas.common.errors import FormatError, SecretCopyError
 from cipherblas.common.memory import aligned
-
-Made = TypeVar("Made")
 
 
 class Rebuilt:
@@ -30,11 +28,22 @@ class Rebuilt:
         """Raise where the content is not what a file of it may hold, beyond what the constructor checks."""
 
 
+Made = TypeVar("Made", bound=Rebuilt)
+
+
 def rebuilt(kind: type[Made], *values: Any) -> Made:
-    """An object of its constructor's arguments, with arrays aligned, and checked as what comes from outside."""
+    """An object of its constructor's arguments, with arrays aligned, and checked as what comes from outside.
+
+    Raises:
+        FormatError: `kind` is not a class whose objects are pickled like this: it is not called.
+    """
+    given: Any = kind  # of a pickle, which may hold anything
+    if not (isinstance(given, type) and issubclass(given, Rebuilt)):
+        raise FormatError(
+            "A pickle of cipherblas holds another object.", expected="a Rebuilt", got=repr(kind)
+        )
     made = kind(*map(_in_place, values))
-    if isinstance(made, Rebuilt):
-        made._check_arrived()
+    made._check_arrived()
     return made
 
 

@@ -263,8 +263,14 @@ class Parameters:
             )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles are made, and so checked, by the constructor."""
+        """Pickles are made, and so checked, by the constructor; what arrives insecure warns, as a file does."""
         return _restored, (self.to_dict(),)
+
+    def __copy__(self) -> Parameters:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Parameters:
+        return self  # nothing of it changes
 
     def check_security(self, wanted: int = 128, insecure: bool = False) -> None:
         """Refuse a set that states fewer than `wanted` bits, unless `insecure`; below 128 bits that warns.
@@ -421,8 +427,8 @@ Parameters.insecure = property(lambda self: self.security == 0)  # type: ignore[
 
 
 def _restored(values: dict[str, Any]) -> Parameters:
-    """What `Parameters.__reduce__` describes: an insecure set was accepted as such when it was made."""
-    return Parameters(**values, insecure=values["security"] == 0)
+    """What `Parameters.__reduce__` describes: an insecure set was accepted as such when it was made, and warns here."""
+    return Parameters.from_dict(values, insecure=True)
 
 
 def make_parameters(

@@ -3,8 +3,16 @@
 Ternary secrets, error of standard deviation 3.2, classical attacks. Source: Bossuat et al., "Security
 Guidelines for Implementing Homomorphic Encryption", 2024 (eprint 2024/463).
 
-The table is about one secret. T secrets under one uniform half (shared-a formats) cost log2 T bits of the proof, which
-are not subtracted here: see `check_lattice`.
+The table is of lattice dimensions: the best known attacks treat ring and module LWE as LWE of dimension rank × degree
+(Albrecht et al., "On the concrete hardness of Learning with Errors", eprint 2015/046), N in every format of ours.
+
+It is about one secret. Samples a·s_j + e_j with one a and T independent secrets s_j (shared-a formats; Peikert,
+Vaikuntanathan, Waters, CRYPTO 2008) have the dimension N as well: whoever has a and a sample of one s_j makes the
+others with secrets of his own, so that a hybrid argument replaces one after the other. It has T steps: an attack with
+advantage ε on all of them is one with advantage ε/T on one. The proof so guarantees log2 T bits less than for one
+secret. They are not subtracted here: the table is of costs of attacks on one secret. Its attacks succeed nearly always,
+and gain nothing from many secrets but that one reduction of the lattice of a serves all. One that mostly fails may be
+tried on each: it gains log2 T bits at most.
 """
 
 from __future__ import annotations
@@ -112,36 +120,6 @@ def check(n: int, log_qp: float, security: int, insecure: bool = False) -> int:
     if reached == 0:
         warn_insecure(n, log_qp)
     return reached
-
-
-def check_lattice(dimension: int, log_qp: float, security: int) -> None:
-    """Check the format of a ciphertext: the table is one of lattice dimensions.
-
-    The best known attacks treat ring and module LWE as LWE of dimension rank × degree (Albrecht et al., "On the
-    concrete hardness of Learning with Errors", eprint 2015/046): N for RLWE.
-
-    Samples a·s_j + e_j with one a and T independent secrets s_j (Peikert, Vaikuntanathan, Waters, CRYPTO 2008) have the
-    dimension N as well: whoever has a and a sample of one s_j makes the others with secrets of his own, so that a
-    hybrid argument replaces one after the other. It has T steps: an attack with advantage ε on all of them is one with
-    advantage ε/T on one. The proof so guarantees log2 T bits less than for one secret. They are not subtracted here:
-    the table is of costs of attacks on one secret. Its attacks succeed nearly always, and gain nothing from many
-    secrets but that one reduction of the lattice of a serves all. One that mostly fails may be tried on each: it gains
-    log2 T bits at most.
-
-    Args:
-        dimension: rank × degree.
-        log_qp: log2 of the product of all primes.
-        security: what the parameters claim; 0 claims nothing.
-
-    Raises:
-        SecurityError: the format would have less.
-    """
-    if security and log_qp > max_log_qp(dimension, security):
-        raise SecurityError(
-            f"A lattice of dimension {dimension} does not reach {security}-bit security.",
-            expected=f"log2(QP) <= {max_log_qp(dimension, security):g}",
-            got=f"{log_qp:.2f}",
-        )
 
 
 def warn_insecure(n: int, log_qp: float) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.errors import CipherblasError, MismatchError
-from cipherblas.common.memory import aligned_empty
+from cipherblas.common.memory import aligned_empty, check_memory
 
 Words: TypeAlias = NDArray[np.uint64]
 WORD_BYTES = 8
@@ -139,6 +139,7 @@ class Communicator(ABC):
 
         Raises:
             MismatchError: it is another kind of message, or of other shapes: the ranks do not run the same program.
+            MemoryBudgetError: it announces more than the memory of this machine holds.
             RankError: a rank has failed.
         """
         with self._timed():
@@ -152,7 +153,13 @@ class Communicator(ABC):
             raise MismatchError(
                 f"Rank {source} sent another message than rank {self.rank} waits for.", expected=kind, got=got
             )
-        shapes = [_shape_of(words) for words in header[_FIXED:].reshape(-1, 1 + _DIMENSIONS)]
+        shapes = _shapes_of(header)
+        if shapes is None:
+            raise MismatchError(
+                f"Rank {source} sent a header that nobody can read.",
+                expected=f"a length and {_DIMENSIONS} numbers for each array",
+                got=f"{len(header)} words",
+            )
         if into is not None and shapes != (wanted := [place.shape for place in into]):
             raise MismatchError(
                 f"Rank {source} sent other arrays than rank {self.rank} waits for.",
@@ -174,6 +181,8 @@ class Communicator(ABC):
 
     def _taken(self, shape: tuple[int, ...], source: int, place: Words | None = None) -> Words:
         """The next buffer of a rank, of known length, in an array of this shape."""
+        if place is None:
+            check_memory(math.prod(shape) * WORD_BYTES, f"What rank {source} sends")
         room: Words = aligned_empty(shape) if place is None else place
         assert room.flags.c_contiguous  # or what follows would be a copy
         self._take(room.reshape(-1), source)
@@ -325,8 +334,15 @@ def _shape_words(shape: tuple[int, ...]) -> list[int]:
     return [len(shape), *shape, *[0] * (_DIMENSIONS - len(shape))]
 
 
-def _shape_of(words: Words) -> tuple[int, ...]:
-    return tuple(int(length) for length in words[1 : 1 + int(words[0])])
+def _shapes_of(header: Words) -> list[tuple[int, ...]] | None:
+    """The shapes of all arrays that a header announces; None where it is not of that form."""
+    count, rest = int(header[_FIXED - 1]), header[_FIXED:]
+    if len(rest) != count * (1 + _DIMENSIONS):
+        return None
+    rows = rest.reshape(count, 1 + _DIMENSIONS)
+    if (rows[:, 0] > _DIMENSIONS).any():
+        return None
+    return [tuple(int(length) for length in row[1 : 1 + int(row[0])]) for row in rows]
 
 
 def _turned(ranks: Sequence[int], rank: int, size: int) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -205,7 +205,8 @@ class Client(NeverCopied):
         sigmas = share.deviations(self.program, progress)
         entries = sum(math.prod(node.shape) for node in self.program.results)
         self._record.spend(share, entries, result.digest)
-        pairs = zip(self._decrypted(result, progress), sigmas, strict=True)
+        errors = self.program.found_worst_errors(None)
+        pairs = zip(self._decrypted(result, progress, errors), sigmas, strict=True)
         return self.program.arranged([flooded(values, sigma) for values, sigma in pairs])
 
     def _check(self, result: EncryptedResult) -> None:
@@ -263,13 +264,23 @@ class Client(NeverCopied):
                     got=short_id(result.operands[name]),
                 )
 
-    def _decrypted(self, result: EncryptedResult, progress: Progress | None) -> list[NDArray[np.float64]]:
-        """The values of each checked result; RangeError where they cannot be right."""
+    def _decrypted(
+        self, result: EncryptedResult, progress: Progress | None, errors: Sequence[float] | None = None
+    ) -> list[NDArray[np.float64]]:
+        """The values of each checked result; RangeError where they cannot be right.
+
+        Args:
+            errors: of each result at most; by default that of the plan. Of what is shared that for whatever data: a
+                refusal which others see must not depend on the error.
+        """
         program, found, steps = self.program, [], Steps(progress, len(result.ciphertexts))
         figures, parts = program.plan.results, zip(program.outputs, result.each, strict=True)
-        for figure, node, (output, arrays) in zip(figures, program.results, parts, strict=True):
+        errors = [figure.error for figure in figures] if errors is None else errors
+        for figure, error, node, (output, arrays) in zip(
+            figures, errors, program.results, parts, strict=True
+        ):
             values = self._decrypted_part(output, arrays, steps).reshape(node.shape)
-            limit = node.bound + figure.error
+            limit = node.bound + error
             inside = np.abs(values) <= limit  # not where one is not a number
             if not inside.all():  # the message tells no value
                 what = f"result {figure.label!r}" if figure.label else "the result"

@@ -296,6 +296,9 @@ def _unpickled(
     kind: type[Planned], header: str, tensors: Mapping[str, NDArray[Any]], parameters: Parameters
 ) -> Planned:
     """The program of a pickle: whoever sends one is trusted with more than the work of counting a plan."""
+    given: Any = kind  # of a pickle, which may hold anything
+    if not (isinstance(given, type) and issubclass(given, PlannedProgram)):
+        raise FormatError("A pickle of a program holds another object.", expected="a Program", got=repr(kind))
     with budget_of(MOST_COMPILED_STEPS):
         return kind._read(json.loads(header), tensors, parameters)
 

@@ -144,7 +144,7 @@ def _check_residues(params: Parameters, data: Array, limbs: int, shape: tuple[in
         )
 
 
-class PublicKey:
+class PublicKey(Rebuilt):
     """A public encryption key: (b, a) = (-a·s + e, a) at the top level, a from a public seed.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 A key from s'_j to s_j for all j at once is, for every digit d, (b'_1, …, b'_r, a') with b'_j + a'·s_j = P·g_d·s'_j + e:
 r ordinary keys with one a part. Where s'_j is s_j after an automorphism it rotates, where it is s for one j and 0 for
-all others it takes an ordinary ciphertext into place j. Security: `crypto.security.check_lattice`.
+all others it takes an ordinary ciphertext into place j. Security: `crypto.security`.
 
 Source: Bae, Cheon, Hanrot, Park, Stehlé, "Plaintext-ciphertext matrix multiplication and FHE bootstrapping: fast and
 fused" (CRYPTO 2024).

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cipherblas.common.errors import DTypeError, MismatchError, RangeError, ShapeError
 from cipherblas.common.memory import Array, aligned_empty
-from cipherblas.crypto import randomness, security
+from cipherblas.crypto import randomness
 from cipherblas.crypto.keys import PublicKey, SecretKey
 from cipherblas.crypto.params import MOST_OPERAND_MESSAGE
 from cipherblas.rlwe import noise
@@ -254,9 +254,7 @@ def _encrypt_secret(
             for rows in strips:
                 b[:, rows] = encrypted(secrets, rows)
         _forget(secret, secrets)
-    matrix = kind(params, shape, scale, b, seed, secret.key_id)
-    security.check_lattice(matrix.lattice_dimension, params.log_qp, params.security)
-    return matrix
+    return kind(params, shape, scale, b, seed, secret.key_id)
 
 
 def _encrypt_public(key: PublicKey, values: Array, scale: float, limbs: int) -> tuple[Array, Array]:

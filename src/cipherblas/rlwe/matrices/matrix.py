@@ -152,11 +152,6 @@ class CoefficientMatrix(Rebuilt):
         """Bytes that travel: the b part, and the a part or its seed."""
         return self.b.nbytes + (len(self.uniform) if isinstance(self.uniform, bytes) else self.uniform.nbytes)
 
-    @property
-    def lattice_dimension(self) -> int:
-        """Rank × degree, what its security depends on: N in every format."""
-        return self.params.n
-
     def check_residues(self) -> None:
         """Raise RangeError unless all residues are below their moduli."""
         check_residues(self.params, self.b, self.limbs)

@@ -3,7 +3,7 @@
 A row of the matrix is cut into segments of N entries, the last one shorter; a segment of `count` entries lies in the
 subring of degree bit_ceil(count), as a row of RlweRows does. The a part is paid once for all that share it: the GEMM
 with a becomes small beside that with b. The dimension of the lattice stays N; T secrets cost log2 T bits of the proof
-(see `security.check_lattice`).
+(see `crypto.security`).
 """
 
 from __future__ import annotations
