@@ -113,5 +113,5 @@ def test_integers_at_their_bound() -> None:
 
 def test_the_probability_of_failure_is_stated() -> None:
     program = cb.compile(lambda a, b: a @ b, {"a": cb.secret(8, 8), "b": cb.secret(8, 8)})
-    (line,) = [line for line in program.explain().splitlines() if line.startswith("failure")]
+    (line,) = [line for line in program.explain().splitlines() if line.startswith("promise")]
     assert "2^-40" in line

@@ -83,8 +83,14 @@ def evaluate_results(
     values: Mapping[str, NDArray[Any]],
     narrow: bool = False,
     progress: Progress | None = None,
+    through: Callable[[Expression, NDArray[Any]], NDArray[Any]] | None = None,
 ) -> list[NDArray[Any]]:
-    """The values of all results of a program in NumPy; see `evaluate_clear`. Progress is counted in nodes."""
+    """The values of all results of a program in NumPy; see `evaluate_clear`.
+
+    Args:
+        progress: counted in nodes.
+        through: of every node and its value, the value that others are computed from.
+    """
     found: dict[int, NDArray[Any]] = {}
     order = ordered(node)
     steps = Steps(progress, len(order))
@@ -97,5 +103,7 @@ def evaluate_results(
             found[id(current)] = given if narrow and current is node else given.astype(np.float64, copy=False)
         elif not current.root:
             found[id(current)] = current.evaluate([found[id(child)] for child in current.children])
+        if through is not None and not current.root:
+            found[id(current)] = through(current, found[id(current)])
         steps.tick()
     return [found[id(result)] for result in results_of(node)]

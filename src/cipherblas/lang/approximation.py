@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from cipherblas.lang.batches import entrywise
 from cipherblas.lang.layers import Assume
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.polynomials import LONGEST_NAME, MAX_DEGREE, RANGE_TOLERANCE, Polynomial, simplest
+from cipherblas.lang.samples import stands_for
 
 Function = Callable[[Any], Any]
 # Of the largest value of a function, by which it is approximated where nothing else is asked for: half of what
@@ -77,7 +79,8 @@ def chebyshev(
     called = getattr(f, "__name__", "function") if name is None else name
     called = called if called.isascii() and called.isidentifier() else "function"
     fit = fitted(f, low, high, _degree(degree), _precision(precision, degree))
-    return on_interval(x, fit, low, high, called[:LONGEST_NAME])
+    node = on_interval(x, fit, low, high, called[:LONGEST_NAME])
+    return stands_for(node, functools.partial(values_of, f), x)
 
 
 def on_interval(x: Expression, fit: Fit, low: float, high: float, name: str) -> Expression:

@@ -13,7 +13,8 @@ import functools
 import json
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NoReturn, TypeVar
+from contextvars import ContextVar
+from typing import Any, ClassVar, NoReturn, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,25 @@ from cipherblas.lang.windows import Window
 MAX_DEPTH = 256  # of nested operations: graphs are walked recursively
 
 
-class Expression:
+class Watcher(Protocol):
+    """Who is told of every new node, and answers with the node that is taken: see `lang.samples`."""
+
+    def made(self, node: Expression) -> Expression: ...
+
+
+WATCHER: ContextVar[Watcher | None] = ContextVar("WATCHER", default=None)
+
+
+class _Watched(type):
+    """Of classes whose instances can be watched as they are made."""
+
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        node = super().__call__(*args, **options)
+        watcher = WATCHER.get()
+        return node if watcher is None else watcher.made(node)
+
+
+class Expression(metaclass=_Watched):
     """A node of a program: a matrix, a vector or an image. Combine nodes with `@`, `+`, `-`, `*`, unary `-` and `.T`.
 
     A subclass is the entry of one operation, with all its rules: what it makes of shapes and bounds (`__init__`), of

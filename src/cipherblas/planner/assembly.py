@@ -18,6 +18,7 @@ from cipherblas.lang.results import labels_of, results_of
 from cipherblas.planner.dry_run import DryRun, dry_run
 from cipherblas.planner.machine import Machine
 from cipherblas.planner.plan import Plan, PlanOptions
+from cipherblas.planner.promises import promise_of
 from cipherblas.planner.schema import check_decisions, check_planned_for
 from cipherblas.planner.stages import Minimise, Stages, key_bytes_at, predicted
 from cipherblas.planner.targets import ResultFigures, check_promised, targets
@@ -90,7 +91,8 @@ def assemble(
     weights = min(run.counts.stored_bytes, weight_budget_of(predictions.machine.memory))
     return Plan(
         parameters=parameters,
-        decided=decided,
+        decided=replace(decided, stepwise=run.promise.stepwise),
+        promise=run.promise,
         order=order,
         precision=precision,
         counts=run.counts,
@@ -175,7 +177,20 @@ def replay(
             expected=f"0 to {most}",
             got=max(choices),
         )
-    run = dry_run(parameters, runs, decided, mask_budget=masks, observed=True, progress=progress)
+    promise = promise_of(decisions.get("promise"))
+    if len(promise.figures) not in (0, len(results_of(expression))):
+        raise FormatError(
+            "The promise of the decisions is not for the results of the program.",
+            expected=f"{len(results_of(expression))} results",
+            got=len(promise.figures),
+        )
+    run = dry_run(
+        *(parameters, runs, decided),
+        mask_budget=masks,
+        observed=True,
+        progress=progress,
+        promise=promise,
+    )
     if run.choices != choices:
         unused = min(choices.keys() - run.choices.keys())
         raise FormatError(

@@ -21,8 +21,7 @@ from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.form import Form, RowForm
 from cipherblas.lang.nodes import Expression
-from cipherblas.lang.results import results_of
-from cipherblas.planner.truncation import truncation_error
+from cipherblas.planner.promises import BOUNDS, Promise, Promised
 from cipherblas.rlwe.costs import WORD_BYTES
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy
@@ -30,7 +29,7 @@ from cipherblas.rlwe.rings import Ring, operand_level, row_ring, words_at
 from cipherblas.rlwe.traffic import Traffic
 from cipherblas.runtime.executor import Choose, Executor, NodeFigures
 from cipherblas.runtime.inputs import SymbolicInputs
-from cipherblas.runtime.values import Choice, Decisions, Input, Output, Value
+from cipherblas.runtime.values import Choice, Decisions, Input, Output, StepError, Value
 
 # Of residues of operands with moduli of their own, in encryption: how many a transform does together, and how many
 # residues of primes are made in the time of one of theirs.
@@ -55,8 +54,10 @@ class DryRun:
         placed, crossed: numbers of the nodes whose form was asked for, and of those that were converted.
         nodes: what each took, where that was asked for.
         fixed_factors: the clear factors that have keys of their own.
-        truncation: what terms that are left out add to the error of each result.
         scale_bits: of the ring.
+        expression: what ran.
+        promise: whom the errors are for.
+        step_errors: of the nodes, by number, where the promise is found from them.
     """
 
     inputs: tuple[Input, ...]
@@ -68,18 +69,24 @@ class DryRun:
     choices: Mapping[int, Choice]
     nodes: tuple[NodeFigures, ...]
     fixed_factors: tuple[ClearFactor, ...]
-    truncation: tuple[float, ...]
     scale_bits: float
+    expression: Expression
+    promise: Promise
+    step_errors: Mapping[int, StepError]
     placed: frozenset[int] = frozenset()
     crossed: frozenset[int] = frozenset()
     together: int = 0
     lent_bytes: int = 0
 
     @functools.cached_property
+    def promised(self) -> tuple[Promised, ...]:
+        """Predicted largest error of an entry, of each result, and what no ring changes of it."""
+        return self.promise.errors(self.expression, self.results, self.step_errors)
+
+    @property
     def errors(self) -> tuple[float, ...]:
         """Predicted largest error of an entry, of each result."""
-        pairs = zip(self.results, self.truncation, strict=True)
-        return tuple(value.error() + truncation for value, truncation in pairs)
+        return tuple(one.error for one in self.promised)
 
     @property
     def limbs(self) -> int:
@@ -219,10 +226,12 @@ def dry_run(
     choose: Choose | None = None,
     observed: bool = False,
     progress: Progress | None = None,
+    promise: Promise = BOUNDS,
 ) -> DryRun:
     """Run a program symbolically.
 
     Args:
+        promise: whom its errors are predicted for.
         mask_budget: encoded masks and constants of so many bytes are kept in memory.
         choose: asked for decisions that are missing.
         observed: nodes are counted one by one.
@@ -242,6 +251,7 @@ def dry_run(
 
     evaluators = counted_evaluators(ring, slots, policy)
     inputs = SymbolicInputs()
+    decisions = replace(decisions, stepwise=promise.stepwise)
     executor = Executor(
         *(evaluators, expression, decisions, inputs, progress), choose=choose, observed=observed
     )
@@ -265,8 +275,10 @@ def dry_run(
         choices={number: choice for number, choice in executor.choices.items() if number in executor.asked},
         nodes=tuple(executor.figures),
         fixed_factors=tuple(executor.fixed_factors),
-        truncation=tuple(map(truncation_error, results_of(expression))),
         scale_bits=ring.scale_bits,
+        expression=expression,
+        promise=promise,
+        step_errors=executor.step_errors,
         placed=frozenset(executor.placed),
         crossed=frozenset(executor.crossed),
         together=executor.together,

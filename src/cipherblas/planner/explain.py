@@ -82,10 +82,7 @@ def explain(
             for one, shape in zip(plan.results, results, strict=True)
         ),
         *_exact(exact),
-        (
-            "failure",
-            f"an entry errs by more, or a message wraps around: with probability below 2^-{FAILURE_BITS}",
-        ),
+        ("promise", plan.promise.text()),
     ]
     width = max(len(name) for name, _ in rows)
     lines = [printable(f"{name:<{width}}  {value}") for name, value in rows]

@@ -166,6 +166,7 @@ def counted(expression: Expression, options: PlanOptions, n: int) -> Counted:
                     mask_budget=budgets.masks,
                     max_ntt_limbs=least,
                     observed=True,
+                    promise=options.promised,
                 )
             except (*INFEASIBLE, TooSlowError) as error:
                 failure = error

@@ -22,6 +22,7 @@ from cipherblas.lang.results import labels_of, results_of
 from cipherblas.methods.matmul.registry import GEMM, RING, find
 from cipherblas.methods.matvec_conv.registry import LAYER_METHODS
 from cipherblas.planner.machine import Machine
+from cipherblas.planner.promises import BOUNDS, STEPS, Promise, PromiseName
 from cipherblas.planner.stages import DEFAULT_LINK, Minimise, Stages, predicted
 from cipherblas.planner.targets import ResultFigures, asked_errors, each_error, targets
 from cipherblas.rlwe.counts import Counts
@@ -72,6 +73,15 @@ class PlanOptions:
         machine: that will run the program, or the file of one; None takes the file that the environment variable
             CIPHERBLAS_MACHINE names, and without it measures this one. With a given machine the plan is the same
             wherever it is made.
+        samples: values of all operands, by name, an array for each whose first axis counts them: the program is run on
+            them in the clear, ranges and errors are found from what they give, and are promised for inputs like these.
+        slack: times the largest value of a node on the samples is what its values may reach.
+        promise: "bounds", for every input within the bounds; "samples", for inputs like the samples; "none": every step
+            is as precise as asked for, and nothing is said of the result. None takes "samples" where there are any, or
+            else "bounds".
+        agreement: share of the samples, and of inputs like these, for which the largest entry of the result must be at
+            the same place as that of the functions as they were written (of a matrix in each row); instead of
+            `precision` and `error`.
     """
 
     precision: float = 1e-4
@@ -93,6 +103,10 @@ class PlanOptions:
     minimise: Minimise = "end-to-end"
     link: float = DEFAULT_LINK
     machine: Machine | str | os.PathLike[str] | None = None
+    samples: Mapping[str, Any] | None = None
+    slack: float = 1.5
+    promise: PromiseName | Promise | None = None
+    agreement: float | None = None
 
     def __post_init__(self) -> None:
         """Check every option.
@@ -203,6 +217,52 @@ class PlanOptions:
             self.parameters.check_security(self.security, self.insecure)
         if self.machine is not None:
             object.__setattr__(self, "machine", Machine.given(self.machine))
+        self._check_promise()
+
+    def _check_promise(self) -> None:
+        for name, low, high in (("slack", 1.0, 1e6), ("agreement", 0.0, 1.0)):
+            value = getattr(self, name)
+            if value is None and name == "agreement":
+                continue
+            if not is_scalar(value):
+                raise DTypeError(
+                    f"The option {name} must be a number.", expected="a number", got=type(value).__name__
+                )
+            if not low < value <= high:
+                raise ParameterError(
+                    f"The option {name} is out of range.",
+                    expected=f"above {low:g}, at most {high:g}",
+                    got=value,
+                )
+        if isinstance(self.promise, Promise):
+            return
+        if self.promise not in (None, *get_args(PromiseName)):
+            raise ParameterError(
+                "There is no such promise.", expected=" | ".join(get_args(PromiseName)), got=self.promise
+            )
+        by_samples = self.promise == "samples" or (self.promise is None and self.samples is not None)
+        if by_samples and self.samples is None:
+            raise ParameterError(
+                "A promise for inputs like samples needs samples.",
+                expected="samples={name: array, …}",
+                got="none",
+            )
+        if self.agreement is not None and not by_samples:
+            raise ParameterError(
+                "An agreement is found on samples.", expected="samples={name: array, …}", got="no samples"
+            )
+
+    @property
+    def promised(self) -> Promise:
+        """The kind of promise that is asked for; by samples, once a program was run on them."""
+        if isinstance(self.promise, Promise):
+            return self.promise
+        return STEPS if self.promise == STEPS.name else BOUNDS
+
+    @property
+    def by_samples(self) -> bool:
+        """Whether the promise is one for inputs like samples."""
+        return self.samples is not None and self.promise in (None, "samples")
 
     @functools.cached_property
     def planned_for(self) -> Machine:
@@ -333,6 +393,7 @@ class Plan(Rebuilt):
     bytes are kept from run to run; they are in `peak_bytes`. `nodes`: what each node of the program takes;
     `runners_up`: by the number of a node, the method that was nearly taken, or the form; `other_crossings`: by the
     number of a node whose value is converted, the stages that nearly were.
+    `promise`: whom the errors are promised to.
     `asked_error`: what the user gave instead of a precision, of several results perhaps one for each. `results`: what
     is predicted of each; `error`, `error_target` and `rounding_error` are those of the one that is nearest to its
     target. `machine`, `threads`, `link`, `minimise`: what times are
@@ -362,6 +423,7 @@ class Plan(Rebuilt):
     mask_budget: int = MASK_BYTES
     nodes: tuple[NodeFigures, ...] = ()
     asked_error: float | tuple[float, ...] | None = None
+    promise: Promise = BOUNDS
     rejected: tuple[Rejected, ...] = field(default=(), compare=False)
     runners_up: Mapping[int, str] = field(default_factory=dict, compare=False)
     other_crossings: Mapping[int, str] = field(default_factory=dict, compare=False)
@@ -464,7 +526,13 @@ class Plan(Rebuilt):
             "order": self.order,
             "precision": self.precision,
             **asked,
+            **self._promise(),
         }
+
+    def _promise(self) -> dict[str, Any]:
+        """The kind of promise, where it is not the usual one."""
+        kind = self.promise.to_dict()
+        return {} if kind is None else {"promise": kind}
 
     def _optional_decisions(self) -> dict[str, Any]:
         """The forms of nodes, and conversions, where there are several; what shares an a part, where something does."""

@@ -19,7 +19,6 @@ from cipherblas.planner.plan import AskedForm, Plan, PlanOptions, Rejected
 from cipherblas.planner.refusals import INFEASIBLE
 from cipherblas.planner.search import Search
 from cipherblas.planner.strategy import Strategy
-from cipherblas.planner.truncation import check_approximations
 
 BLOCK_OPTIONS = ("block", "options")  # that speak of blocks alone
 LEAST_PRECISION = 2.0**-52
@@ -45,7 +44,7 @@ def make_plan(
     refreshed = is_refreshed(expression)
     budgets = budgets_of(options, secret_entries(expression), refreshed)
     check_size(expression, budgets)
-    check_approximations(expression, options.targets(expression))
+    options.promised.check(expression, options.targets(expression))
     matrices, layered = as_matrices(expression), tensors.unsupported(expression) is None
     network = is_layers(expression)
     form = (_form_of_network if network else _form_of_matrices)(options)

@@ -34,6 +34,7 @@ from cipherblas.methods.matvec_conv.registry import METAKERNEL
 from cipherblas.methods.registry import names, options_of
 from cipherblas.planner.machine import check_machine
 from cipherblas.planner.plan import FormName
+from cipherblas.planner.promises import check_promise
 from cipherblas.planner.stages import Minimise
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.runtime.blocks import BLOCKS, IN_PLACE
@@ -108,6 +109,7 @@ _DECISIONS = record(
     },
     {
         "asked_error": either(listed(number(0), 1, MOST_RESULTS), number(0)),
+        "promise": check_promise,
         "forms": mapping(one_of(BLOCKS, ROWS), number_text),
         "sharing": _sharing,
         "crossings": mapping(

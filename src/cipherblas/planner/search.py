@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -84,6 +85,7 @@ class Search:
                 *(ring, strategy.expression, candidate.decisions),
                 mask_budget=self.budgets.masks,
                 max_ntt_limbs=self._max_ntt_limbs(ring),
+                promise=self.options.promised,
             )
 
         return _remembered(run)
@@ -421,7 +423,9 @@ class Search:
                 return self._enlarged(entry, MORE_PRIMES_BITS, tries, failure)
         assert parameters is not None
         for masks in (self.budgets.masks, 0):  # they are not kept where that alone is too much
-            run = dry_run(parameters, strategy.expression, decided, mask_budget=masks, observed=True)
+            counted = functools.partial(dry_run, parameters, strategy.expression, decided)
+            run = counted(mask_budget=masks, observed=True, promise=options.promised)
+            run = replace(run, promise=options.promised.planned(strategy.expression, run.step_errors))
             plan = assemble(
                 *(strategy.expression, parameters, decided, run, self.predictions),
                 order=options.order,

@@ -131,8 +131,8 @@ class Strategy(ABC):
 
     def excess(self, run: DryRun) -> float:
         """How many times its target the error of a result is, at most; what no ring changes is left out of both."""
-        results = zip(run.errors, run.truncation, self.targets, strict=True)
-        return max((error - known) / (target - known) for error, known, target in results)
+        pairs = zip(run.promised, self.targets, strict=True)
+        return max((one.error - one.known) / (target - one.known) for one, target in pairs)
 
     @property
     def alphas(self) -> tuple[int, ...]:

@@ -346,7 +346,9 @@ class TensorStrategy(Strategy):
 
         def run(ring: RingShape) -> tuple[dict[int, Choice], Mapping[int, str]]:
             chooser = self._chooser(n // 2, masks)
-            found = dry_run(ring, self.expression, Decisions(TENSORS), choose=chooser)
+            found = dry_run(
+                *(ring, self.expression, Decisions(TENSORS)), choose=chooser, promise=self.options.promised
+            )
             return dict(found.choices), chooser.runners_up
 
         if self.refreshed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from cipherblas.common.errors import LevelError
 from cipherblas.common.progress import Progress
@@ -13,6 +14,7 @@ from cipherblas.evaluators.slots.worst_case import WorstCase
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import results_of
 from cipherblas.planner.plan import Plan
+from cipherblas.planner.promises import BOUNDS
 from cipherblas.planner.truncation import truncation_error
 from cipherblas.rlwe.rings import row_ring
 from cipherblas.runtime.executor import Executor
@@ -41,11 +43,12 @@ def worst_errors(expression: Expression, plan: Plan, progress: Progress | None =
         elements,
         lambda secrets: SharedWorstCase(params, secrets, key_policy=plan.key_policy),
     )
-    executor = Executor(evaluators, expression, plan.decided, SymbolicInputs(), progress)
+    decided = replace(plan.decided, stepwise=False)
+    executor = Executor(evaluators, expression, decided, SymbolicInputs(), progress)
     try:
         results = executor.results()
     except LevelError:
-        if not executor.refreshed:
+        if not executor.refreshed and plan.promise is BOUNDS:
             raise
         return [math.inf] * len(results_of(expression))
     found = []

@@ -197,7 +197,7 @@ class PlannedProgram:
     def least_bytes(self) -> int:
         """Bytes that a run needs where no mask or constant is kept, stored weights aside: of a count without any."""
         plan = self.plan
-        run = dry_run(plan.parameters, self.executed, plan.decided, mask_budget=0)
+        run = dry_run(plan.parameters, self.executed, plan.decided, mask_budget=0, promise=plan.promise)
         return peak_bytes_of(run, plan.key_bytes, plan.parameters)
 
     def encodings(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,12 @@ from cipherblas.lang import graph
 from cipherblas.lang.analysis import trace
 from cipherblas.lang.nodes import operands_of
 from cipherblas.lang.operands import Operand
+from cipherblas.lang.samples import Samples
 from cipherblas.planner.association import planned_associated
 from cipherblas.planner.exact import exact_options
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.planner import check_precision
+from cipherblas.planner.simulation import BySamples, agreeing
 from cipherblas.planner.truncation import truncated
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.client import Client
@@ -157,12 +161,20 @@ def compile(
         )
     if progress is not None:
         progress("what the function computes")
-    expression = graph.deduplicated(trace(function, operands))
+    samples = None
+    if wanted.by_samples:
+        samples = Samples(wanted.samples or {}, operands, float(wanted.slack))
+    with contextlib.nullcontext() if samples is None else samples.watching():
+        expression = trace(function, operands)
+    if samples is not None:
+        wanted = replace(wanted, promise=BySamples(samples, expression, wanted.agreement))
+    expression = graph.deduplicated(expression)
     idle = sorted(set(operands) - operands_of(expression))
     if idle:
         raise MismatchError("The function does not use all operands.", expected="none", got=", ".join(idle))
     check_expression(expression)
-    wanted = exact_options(expression, wanted, options.get("precision")).relative_to(expression)
+    wanted = exact_options(expression, wanted, options.get("precision"))
+    wanted = agreeing(expression, wanted).relative_to(expression)
     check_precision(wanted.precision)
     expression = truncated(expression, float(wanted.precision))
     wanted = wanted.relative_to(expression)  # the bound of a sum which was cut may be another

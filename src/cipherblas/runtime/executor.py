@@ -24,7 +24,7 @@ from cipherblas.lang.refreshing import is_refreshed
 from cipherblas.lang.results import results_of
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.inputs import Inputs
-from cipherblas.runtime.values import Choice, Decisions, Value
+from cipherblas.runtime.values import Choice, Decisions, StepError, Value
 
 NOTHING = Counts()
 APART, OPERAND = "rows apart", "operand"  # steps whose seconds are told by themselves
@@ -191,6 +191,7 @@ class Executor:
         refreshed: the program refreshes, and its ring has limbs for that.
         left: limbs that each result was computed with.
         together: the most full ciphertexts of a value that was refreshed.
+        step_errors: by the number of a node, where they are kept one by one.
     """
 
     def __init__(
@@ -221,6 +222,7 @@ class Executor:
         self._choose, self._observed = choose, observed
         self.left: list[int] = []
         self.together = 0
+        self.step_errors: dict[int, StepError] = {}
         self._uses = Tally(id(child) for current in order for child in current.children)
         self._left = self._uses.copy()
         self._kept: dict[int, dict[tuple[str, Hashable], Value]] = {}
@@ -419,6 +421,8 @@ class Executor:
                     got=f"{own} to {run.name}",
                 )
             value, form, choice = conversion(self, node, wish), f"{own} to {run.name}", None
+        if self.decisions.stepwise:
+            self.step_errors[number] = value.step_error().beside(self.step_errors.get(number, StepError()))
         of_children, self._seconds_of_children = self._seconds_of_children, before
         self._took(node, form, time.perf_counter() - started, of_children)
         if self._observed:

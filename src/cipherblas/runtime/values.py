@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,22 @@ class Choice:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+class StepError(NamedTuple):
+    """The error that one node makes of its own, as if all that it is made of had none: standard deviations of an entry.
+
+    Attributes:
+        own: of a part that differs from entry to entry.
+        common: of a part that may depend in any way on the entries, and on one another.
+    """
+
+    own: float = 0.0
+    common: float = 0.0
+
+    def beside(self, other: StepError) -> StepError:
+        """The larger parts of both."""
+        return StepError(max(self.own, other.own), max(self.common, other.common))
+
+
 @dataclass(frozen=True)
 class Decisions:
     """How a program is computed on any ring.
@@ -42,6 +58,7 @@ class Decisions:
         forms: of the computed nodes whose form is another one, by number.
         crossings: options of the conversions of values that are asked for in another form, by the number of the node.
         sharing: so many pairs of ciphertexts share their a part where they are refreshed; 0 where none do.
+        stepwise: the error of each node is kept by itself (`StepError`), and not followed through the program.
     """
 
     form: str
@@ -51,6 +68,7 @@ class Decisions:
     forms: Mapping[int, str] = field(default_factory=dict)
     crossings: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     sharing: int = 0
+    stepwise: bool = False
 
     @property
     def every_form(self) -> tuple[str, ...]:
@@ -96,6 +114,14 @@ class Value:
 
     def first(self) -> Any:
         return self.cells[0][0][0]
+
+    def step_error(self) -> StepError:
+        """The errors of the entries, which are no longer counted from here on."""
+        found = StepError()
+        for handle in {id(handle): handle for handle in self.handles}.values():
+            own, common = handle.settled()
+            found = found.beside(StepError(own * abs(self.unit), common * abs(self.unit)))
+        return found
 
     def error(self) -> float:
         """Bound on the errors of all entries, but for a chance of 2^-FAILURE_BITS."""

@@ -133,6 +133,13 @@ class Encryption:
         """Noise of a sum of so many entries of a column, whatever they are."""
         return self.noise * (math.sqrt(count) if self.independent else count)
 
+    def settled(self) -> tuple[float, float]:
+        """Standard deviation and bias of the entries' errors, which are not counted from here on."""
+        rounding = FLOAT_ERROR * self.bound if math.isfinite(self.bound) else 0.0
+        found = self.noise / self.scale, self.bias / self.scale + rounding
+        self.noise, self.bias = 0.0, 0.0
+        return found
+
     def weighed_noise(self, factor: ClearFactor) -> float:
         """Noise of the sums of entries of a column that a factor weighs; Σu² is at most max|u|·Σ|u|."""
         if self.independent:

@@ -21,6 +21,7 @@ from cipherblas.rlwe.noise.tails import (
     TAIL,
     concentration,
     hamming_weight,
+    product_tail,
     slot_tail,
     tail,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "concentration",
     "fresh_bound",
     "hamming_weight",
+    "product_tail",
     "slot_tail",
     "switch_bound",
     "tail",
