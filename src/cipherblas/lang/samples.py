@@ -1,9 +1,9 @@
 """Samples of the operands, which a program is run on while it is written: the ranges that its values have.
 
-A bound that holds for every input multiplies from step to step, and is soon far above what inputs of one kind give. While
-samples are watched, every node that is made is computed on all of them; where the largest value times `slack` is below
-the bound that the node has by itself, the node is taken with that bound (`cb.assume`). Functions are then approximated
-on the ranges that their arguments have.
+A bound that holds for every input multiplies from step to step, and is soon far above what inputs of one kind give.
+While samples are watched, every node that is made is computed on all of them; where the largest value times `slack` is
+below the bound that the node has by itself, the node is taken with that bound (`cb.assume`). Functions are then
+approximated on the ranges that their arguments have.
 """
 
 from __future__ import annotations

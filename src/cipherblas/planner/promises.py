@@ -1,7 +1,7 @@
 """What a plan promises of the errors of its results, and whom the promise covers.
 
-`Bounds`: every input within the declared bounds. `BySamples`: inputs like samples that were given. `Steps`: nobody; each
-step by itself is as precise as was asked for.
+`Bounds`: every input within the declared bounds. `BySamples`, `Measured`: inputs like samples that were given.
+`Steps`: nobody; each step by itself is as precise as was asked for.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class Promise(ABC):
             steps: the error of each node by itself, by its number; none where that is not `stepwise`.
         """
 
+    @abstractmethod
     def check(self, expression: Expression, targets: Sequence[float]) -> None:
         """Raise PrecisionError where what no ring changes exceeds the errors that are allowed."""
 
@@ -119,10 +120,13 @@ class Steps(Promise):
         )
         return tuple(Promised(largest * node.bound, 0.0) for node in results_of(expression))
 
+    def check(self, expression: Expression, targets: Sequence[float]) -> None:
+        return
+
     def text(self) -> str:
         return (
-            "none: each step errs by no more than what is stated, relative to the bound of its value; how errors of steps "
-            "add up in the result is not predicted"
+            "none: each step errs by no more than what is stated, relative to the bound of its value; how errors of "
+            "steps add up in the result is not predicted"
         )
 
 
@@ -184,6 +188,9 @@ class Measured(Promise):
     ) -> tuple[Promised, ...]:
         return tuple(Promised(one.error, one.approximation) for one in self.found)
 
+    def check(self, expression: Expression, targets: Sequence[float]) -> None:
+        check_measured(expression, self.found, targets)
+
     @property
     def figures(self) -> tuple[SampledErrors, ...]:
         return self.found
@@ -192,8 +199,8 @@ class Measured(Promise):
         samples = f"{self.count} sample{'s' if self.count != 1 else ''}"
         return (
             f"for inputs like the {samples}, slack {self.slack:g}: values of other inputs that exceed those of the "
-            "samples by more may give wrong results unnoticed; while they do not, a step errs by more than its bound, or "
-            f"a message wraps around, with probability below 2^-{FAILURE_BITS}"
+            "samples by more may give wrong results unnoticed; while they do not, a step errs by more than its bound, "
+            f"or a message wraps around, with probability below 2^-{FAILURE_BITS}"
         )
 
     def to_dict(self) -> dict[str, Any] | None:

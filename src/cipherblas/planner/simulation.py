@@ -21,7 +21,7 @@ from cipherblas.lang.results import arranged, results_of
 from cipherblas.lang.samples import Samples
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.promises import Measured, Promise, Promised, SampledErrors, check_measured
-from cipherblas.rlwe.noise import product_tail
+from cipherblas.rlwe.noise import tail
 from cipherblas.runtime.values import StepError, Value
 
 Array = NDArray[np.float64]
@@ -245,7 +245,7 @@ def _largest(squares: Sequence[Array], count: int) -> float:
     seen = min(entries, MOST_INDEPENDENT) * (len(squares) / count)
     chance = 1 + math.sqrt(2 * math.log(max(count, 2))) / math.sqrt(2 * seen)
     sample = max(1.0, math.sqrt(max(of_samples) / mean) / chance)
-    return product_tail(entries, BITS) * entry * sample
+    return tail(entries, BITS) * entry * sample
 
 
 def _approximation(exact: Sequence[Array], written: Sequence[Array], slack: float) -> SampledErrors:
@@ -269,7 +269,7 @@ def _approximation(exact: Sequence[Array], written: Sequence[Array], slack: floa
 
 
 def _margins(found: Array, expected: Array) -> Array:
-    """Of each row, by how much the entry that should be the largest exceeds the others; below zero where it does not."""
+    """Of each row, by how much the entry that should be the largest exceeds the others; below zero: it does not."""
     rows = np.atleast_2d(found).reshape(-1, found.shape[-1] if found.shape else 1)
     if rows.shape[1] < 2:
         return np.full(len(rows), math.inf)

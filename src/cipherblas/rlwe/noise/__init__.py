@@ -21,7 +21,6 @@ from cipherblas.rlwe.noise.tails import (
     TAIL,
     concentration,
     hamming_weight,
-    product_tail,
     slot_tail,
     tail,
 )
@@ -44,7 +43,6 @@ __all__ = [
     "concentration",
     "fresh_bound",
     "hamming_weight",
-    "product_tail",
     "slot_tail",
     "switch_bound",
     "tail",

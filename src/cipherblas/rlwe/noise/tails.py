@@ -29,16 +29,6 @@ TAIL = tail(2.0**50)  # of the messages of a whole run, which must not wrap arou
 PRODUCT_TAIL = 3.7
 
 
-def product_tail(samples: float, bits: float = FAILURE_BITS) -> float:
-    """As `tail`, of products as above whose deviations hold the factor PRODUCT_TAIL: at few bits less than that has
-    to do. By Newton's method on log2 of the chance, from a rough start."""
-    wanted = math.log(2) * (bits + math.log2(max(samples, 1.0)))
-    t = wanted / 2
-    for _ in range(8):
-        t = (wanted + 0.5 * math.log(math.pi * t)) / 2
-    return min(math.sqrt(2) * t / PRODUCT_TAIL, tail(samples, bits))
-
-
 def hamming_weight(n: int) -> float:
     """What the Hamming weight of a uniform ternary secret exceeds with a chance of 2^-FAILURE_BITS at most."""
     return min(float(n), 2 * n / 3 + math.sqrt(math.log(2) * FAILURE_BITS * n / 2))
