@@ -84,12 +84,14 @@ def evaluate_results(
     narrow: bool = False,
     progress: Progress | None = None,
     through: Callable[[Expression, NDArray[Any]], NDArray[Any]] | None = None,
+    as_written: bool = False,
 ) -> list[NDArray[Any]]:
     """The values of all results of a program in NumPy; see `evaluate_clear`.
 
     Args:
         progress: counted in nodes.
         through: of every node and its value, the value that others are computed from.
+        as_written: by the functions that were written, where they are known, and not by their polynomials.
     """
     found: dict[int, NDArray[Any]] = {}
     order = ordered(node)
@@ -103,6 +105,9 @@ def evaluate_results(
             found[id(current)] = given if narrow and current is node else given.astype(np.float64, copy=False)
         elif not current.root:
             found[id(current)] = current.evaluate([found[id(child)] for child in current.children])
+        if as_written and current.written is not None:
+            x = found[id(current.written.x)]
+            found[id(current)] = current.written.evaluate(x, found[id(current)])
         if through is not None and not current.root:
             found[id(current)] = through(current, found[id(current)])
         steps.tick()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,11 +14,9 @@ from cipherblas.common.arrays import is_scalar, real_number
 from cipherblas.common.errors import DTypeError, ParameterError, PrecisionError, RangeError
 from cipherblas.lang.batches import entrywise
 from cipherblas.lang.layers import Assume
-from cipherblas.lang.nodes import Expression
+from cipherblas.lang.nodes import Expression, Numeric, Written
 from cipherblas.lang.polynomials import LONGEST_NAME, MAX_DEGREE, RANGE_TOLERANCE, Polynomial, simplest
-from cipherblas.lang.samples import stands_for
 
-Function = Callable[[Any], Any]
 # Of the largest value of a function, by which it is approximated where nothing else is asked for: half of what
 # `compile` asks of a result by default, so that the other half is left for the errors of encryption.
 DEFAULT_PRECISION = 5e-5
@@ -39,7 +35,7 @@ class Fit(NamedTuple):
 
 @entrywise
 def chebyshev(
-    f: Function,
+    f: Numeric,
     x: Expression,
     *,
     interval: tuple[float, float] | None = None,
@@ -79,22 +75,24 @@ def chebyshev(
     called = getattr(f, "__name__", "function") if name is None else name
     called = called if called.isascii() and called.isidentifier() else "function"
     fit = fitted(f, low, high, _degree(degree), _precision(precision, degree))
-    node = on_interval(x, fit, low, high, called[:LONGEST_NAME])
-    return stands_for(node, functools.partial(values_of, f), x)
+    return on_interval(x, fit, low, high, called[:LONGEST_NAME], f)
 
 
-def on_interval(x: Expression, fit: Fit, low: float, high: float, name: str) -> Expression:
-    """The polynomial of x, whose entries lie in [low, high] by its bound or by a promise."""
+def on_interval(x: Expression, fit: Fit, low: float, high: float, name: str, f: Numeric) -> Expression:
+    """The polynomial of x that stands for f, of entries in [low, high] by the bound of x or by a promise."""
     centre, reach = (low + high) / 2, (high - low) / 2
     moved = x - centre if centre else x
     if moved.bound > reach * (1 + RANGE_TOLERANCE):
         moved = Assume(moved, reach)
-    if not any(fit.coefficients[2:]):
-        return simplest(moved, fit.coefficients, reach, fit.error)
-    return Polynomial(moved, fit.coefficients, reach, fit.error, name)
+    if any(fit.coefficients[2:]):
+        node: Expression = Polynomial(moved, fit.coefficients, reach, fit.error, name)
+    else:
+        node = simplest(moved, fit.coefficients, reach, fit.error)
+    node.written = Written(lambda t: values_of(f, np.clip(t + centre, low, high)), moved)
+    return node
 
 
-def fitted(f: Function, low: float, high: float, degree: int | None, precision: float) -> Fit:
+def fitted(f: Numeric, low: float, high: float, degree: int | None, precision: float) -> Fit:
     """The series of a function on an interval, with the least degree that reaches a precision, or with a given one."""
     centre, reach = (low + high) / 2, (high - low) / 2
 
@@ -131,7 +129,7 @@ def _interpolated(f: Any) -> Any:
     return series.chebinterpolate(f, LONGEST_SERIES)
 
 
-def values_of(f: Function, points: NDArray[np.float64]) -> NDArray[np.float64]:
+def values_of(f: Numeric, points: NDArray[np.float64]) -> NDArray[np.float64]:
     """A function at many points; one of single numbers is called for each.
 
     Raises:
@@ -148,7 +146,7 @@ def values_of(f: Function, points: NDArray[np.float64]) -> NDArray[np.float64]:
     return found
 
 
-def _of_array(f: Function, points: NDArray[np.float64]) -> NDArray[np.float64] | None:
+def _of_array(f: Numeric, points: NDArray[np.float64]) -> NDArray[np.float64] | None:
     """What a function makes of all points at once; None where it takes no arrays, and is called for each number."""
     try:
         with np.errstate(all="ignore"):
@@ -160,7 +158,7 @@ def _of_array(f: Function, points: NDArray[np.float64]) -> NDArray[np.float64] |
     return found.astype(np.float64)
 
 
-def _value_of(f: Function, point: float) -> float:
+def _value_of(f: Numeric, point: float) -> float:
     """A function at one point, where those of `math` raise an error instead of an infinity."""
     what, expected = "The function is not finite on its interval.", "finite values"
     try:

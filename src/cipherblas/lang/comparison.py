@@ -11,9 +11,9 @@ from cipherblas.common.errors import DTypeError, RangeError
 from cipherblas.lang.approximation import DEFAULT_PRECISION, positive
 from cipherblas.lang.batches import entrywise
 from cipherblas.lang.minimax import composition
-from cipherblas.lang.nodes import Expression
+from cipherblas.lang.nodes import Expression, Written
 from cipherblas.lang.polynomials import Polynomial
-from cipherblas.lang.samples import as_bounded, stands_for
+from cipherblas.lang.samples import as_bounded
 
 
 @entrywise
@@ -43,8 +43,7 @@ def sign(x: Expression, *, margin: float, precision: float = DEFAULT_PRECISION) 
             expected=f"below {bound:g}",
             got=found,
         )
-    node = _sign(x, found, positive(precision, "precision of a comparison", 1.0), 0.0)
-    return stands_for(node, np.sign, x, except_within=found)
+    return _sign(x, found, positive(precision, "precision of a comparison", 1.0), 0.0)
 
 
 @entrywise
@@ -85,24 +84,23 @@ def relu(x: Expression, *, precision: float = DEFAULT_PRECISION) -> Expression:
     bound = _bound(x)
     # |x|·|sign(x) - s|/2 is at most margin/2·(2 + e) within the margin and bound·e/2 outside of it.
     halves = _sign(x, found * bound * (1 - found), 2 * found, 2 * found)
-    return stands_for(x * (0.5 * halves + 0.5), _relu, x)
+    return x * (0.5 * halves + 0.5)
 
 
 def _sign(x: Expression, margin: float, precision: float, error: float) -> Expression:
     """The composition; its error is stated as at least `error`."""
-    value, reach = x, x.bound
+    value, reach, low = x, x.bound, margin
     stages = composition(margin / reach, precision)
     with as_bounded():  # each is near to the sign on the whole range of the one before it
         for stage in stages:
             last = stage is stages[-1]
             off = max(stage.error, error) if last else 0.0
-            value = Polynomial(value, stage.coefficients, max(reach, value.bound), off, "sign")
-            reach = value.bound
+            argument = value
+            value = Polynomial(argument, stage.coefficients, max(reach, argument.bound), off, "sign")
+            if last:  # the others leave signs as they are
+                value.written = Written(np.sign, argument, 0.0 if error else low)
+            reach, low = value.bound, 1 - stage.error
     return value
-
-
-def _relu(x: Any) -> Any:
-    return np.maximum(x, 0.0)
 
 
 def _bound(x: Any) -> float:

@@ -14,7 +14,7 @@ import json
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, ClassVar, NoReturn, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,22 @@ from cipherblas.lang.operands import Operand, checked_bound
 from cipherblas.lang.steps import Step
 from cipherblas.lang.windows import Window
 
+Numeric = Callable[[Any], Any]  # a function of a number, or of every entry of an array
 MAX_DEPTH = 256  # of nested operations: graphs are walked recursively
+
+
+class Written(NamedTuple):
+    """What a node is computed instead of: a function of another node's values, but for values nearer to zero than
+    `within`, for which nothing was asked."""
+
+    function: Numeric
+    x: Expression
+    within: float = 0.0
+
+    def evaluate(self, x: NDArray[np.float64], own: NDArray[np.float64]) -> NDArray[np.float64]:
+        """From the values of `x`, and those of the node itself."""
+        found = np.asarray(self.function(x), np.float64)
+        return np.where(np.abs(x) < self.within, own, found) if self.within else found
 
 
 class Watcher(Protocol):
@@ -80,6 +95,7 @@ class Expression(metaclass=_Watched):
         steps: how an operand is arranged before it is packed.
         error: by which its value is known to be off the exact one.
         window: of a convolution or a mean over windows; None for all other nodes.
+        written: what it approximates, where it is known: while the program is written, and not in files.
     """
 
     op: ClassVar[str]
@@ -98,6 +114,7 @@ class Expression(metaclass=_Watched):
     steps: tuple[Step, ...] = ()
     window: Window | None = None
     error: float = 0.0
+    written: Written | None = None
     tensor: NDArray[np.float64] | None = None
     names: frozenset[str] = frozenset()
 

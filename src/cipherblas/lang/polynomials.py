@@ -98,7 +98,10 @@ class Polynomial(Expression):
         return None if step.fills else self._of(arranged(self.x, step))
 
     def _of(self, x: Expression) -> Expression:
-        return Polynomial(x, self.coefficients, self.reach, self.error, self.function)
+        node = Polynomial(x, self.coefficients, self.reach, self.error, self.function)
+        if self.written is not None:
+            node.written = self.written._replace(x=x)
+        return node
 
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return np.asarray(chebyshev.chebval(parts[0] / self.reach, self.coefficients))

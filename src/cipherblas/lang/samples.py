@@ -9,7 +9,7 @@ approximated on the ranges that their arguments have.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,6 @@ from cipherblas.lang.nodes import WATCHER, Expression
 from cipherblas.lang.operands import BOUND_RANGE, Operand
 
 Arrays = list[NDArray[np.float64]]  # one for each sample, or one for all where it is the same
-Function = Callable[[Any], Any]
 WORTH = 0.9  # of the bound that a node has by itself: a measured one above that share changes little
 
 
@@ -64,7 +63,7 @@ class Samples:
                     expected=f"{self.count} of {name!r}, or one for all",
                     got=number,
                 )
-        self._known: dict[int, tuple[Expression, Arrays, Arrays]] = {}
+        self._known: dict[int, tuple[Expression, Arrays]] = {}
         self._as_bounded = False
 
     @contextlib.contextmanager
@@ -76,24 +75,9 @@ class Samples:
         finally:
             WATCHER.reset(token)
 
-    def written(self, node: Expression) -> Arrays:
-        """The values of a node by the functions that were written, not by their polynomials."""
-        return self._known[id(node)][2]
-
     def sample(self, number: int) -> dict[str, NDArray[np.float64]]:
         """One sample of each operand."""
         return {name: found[number if len(found) > 1 else 0] for name, found in self.values.items()}
-
-    def stands_for(self, node: Expression, function: Function, x: Expression, within: float) -> None:
-        """See `stands_for`."""
-        _, values, _ = self._known[id(node)]
-        _, own, arguments = self._known[id(x)]
-        found = []
-        for number in range(max(len(values), len(arguments))):
-            argument, value = _at(arguments, number), _at(values, number)
-            result = np.asarray(function(argument), np.float64)
-            found.append(np.where(np.abs(_at(own, number)) < within, value, result) if within else result)
-        self._known[id(node)] = node, values, found
 
     @contextlib.contextmanager
     def as_bounded(self) -> Iterator[None]:
@@ -107,8 +91,8 @@ class Samples:
         if node.root:
             return node
         with np.errstate(all="ignore"):
-            values, written = self._computed(node)
-        self._known[id(node)] = node, values, written
+            values = self._computed(node)
+        self._known[id(node)] = node, values
         if not node.secret or node.packable or self._as_bounded or isinstance(node, Assume):
             return node
         largest = max(float(np.abs(value).max()) for value in values)
@@ -123,16 +107,12 @@ class Samples:
             return node
         return Assume(node, bound)  # which is made as any node, with the same values
 
-    def _computed(self, node: Expression) -> tuple[Arrays, Arrays]:
-        """Values by the polynomials of the program, and by the functions that these stand for."""
+    def _computed(self, node: Expression) -> Arrays:
         if node.operand is not None:
-            found = [self._operand(node, given) for given in self.values[node.name]]
-            return found, found
-        parts = [self._known[id(child)] for child in node.children]
-        values = _evaluated(node, [own for _, own, _ in parts])
-        if all(own is written for _, own, written in parts):
-            return values, values
-        return values, _evaluated(node, [written for _, _, written in parts])
+            return [self._operand(node, given) for given in self.values[node.name]]
+        parts = [self._known[id(child)][1] for child in node.children]
+        count = max((len(part) for part in parts), default=1)
+        return [np.asarray(node.evaluate([_at(part, number) for part in parts])) for number in range(count)]
 
     @staticmethod
     def _operand(node: Expression, given: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -141,18 +121,6 @@ class Samples:
         for step in node.steps:
             value = step(value)
         return value.T if node.transposed else value
-
-
-def stands_for(node: Expression, function: Function, x: Expression, except_within: float = 0.0) -> Expression:
-    """Say that a node is computed instead of a function of x; returns the node.
-
-    Args:
-        except_within: arguments nearer to zero for which the function promises nothing.
-    """
-    watch = WATCHER.get()
-    if isinstance(watch, Samples):
-        watch.stands_for(node, function, x, except_within)
-    return node
 
 
 @contextlib.contextmanager
@@ -165,12 +133,6 @@ def as_bounded() -> Iterator[None]:
 
 def _at(arrays: Arrays, number: int) -> NDArray[np.float64]:
     return arrays[number if len(arrays) > 1 else 0]
-
-
-def _evaluated(node: Expression, parts: Sequence[Arrays]) -> Arrays:
-    """A node on all samples."""
-    count = max((len(part) for part in parts), default=1)
-    return [np.asarray(node.evaluate([_at(part, number) for part in parts])) for number in range(count)]
 
 
 def _of_operand(name: str, values: Any, operand: Operand) -> NDArray[np.float64]:

@@ -40,8 +40,8 @@ class BySamples(Promise):
     """For inputs like the samples.
 
     Args:
-        samples: on which the program was written.
-        expression: what was written; `samples` know its results by the functions of the program.
+        samples: of its operands.
+        expression: the program as it was written, whose nodes know the functions that they approximate.
         agreement: share of the samples whose largest entry must stay at its place, of every result.
     """
 
@@ -49,7 +49,10 @@ class BySamples(Promise):
 
     def __init__(self, samples: Samples, expression: Expression, agreement: float | None = None) -> None:
         self.samples, self.agreement = samples, agreement
-        self._written = [samples.written(node) for node in results_of(expression)]
+        self._written = [
+            evaluate_results(expression, samples.sample(number), as_written=True)
+            for number in range(samples.count)
+        ]
         self._exact: dict[int, tuple[Expression, list[list[Array]]]] = {}
         self._approximations: dict[int, list[SampledErrors]] = {}
         self._quick: dict[tuple[object, ...], tuple[float, ...]] = {}
@@ -117,15 +120,16 @@ class BySamples(Promise):
         if id(expression) not in self._approximations:
             runs = self.exact(expression)
             self._approximations[id(expression)] = [
-                _approximation([run[place] for run in runs], written, self.samples.slack)
-                for place, written in enumerate(self._written)
+                _approximation(
+                    [run[place] for run in runs], [one[place] for one in self._written], self.samples.slack
+                )
+                for place in range(len(results_of(expression)))
             ]
         return self._approximations[id(expression)]
 
     def written(self, place: int, number: int, shape: tuple[int, ...]) -> Array:
         """A result by the functions that were written, of one sample."""
-        found = self._written[place]
-        return found[number if len(found) > 1 else 0].reshape(shape)
+        return self._written[number][place].reshape(shape)
 
     def _noise(self, expression: Expression, steps: Mapping[int, StepError]) -> tuple[float, ...]:
         """As `simulated`, of few draws; programs whose steps err alike are simulated once: errors are nearly linear in
@@ -254,7 +258,7 @@ def _approximation(exact: Sequence[Array], written: Sequence[Array], slack: floa
     largest = squares = 0.0
     agreed = 0.0
     for number, value in enumerate(exact):
-        other = written[number if len(written) > 1 else 0].reshape(value.shape)
+        other = written[number].reshape(value.shape)
         off = np.abs(value - other)
         largest, squares = max(largest, float(off.max())), squares + float(np.mean(off**2))
         agreed += _agree(value, other)
