@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cipherblas.cli.arrays import lengths_of
+from cipherblas.cli.arrays import lengths_of, load_array
 from cipherblas.cli.formula import Formula, FormulaError
 from cipherblas.cli.options import (
     NAMES,
@@ -35,7 +35,7 @@ from cipherblas.report import Display, print_json
 from cipherblas.roles.on_ranks import fastest_on_ranks
 from cipherblas.roles.program import Program, compile
 
-OPERANDS, BUDGETS = "Operands", "Budgets"  # headings in the help
+OPERANDS, BUDGETS, PROMISE = "Operands", "Budgets", "Promise"  # headings in the help
 PlannedThreads = Annotated[
     int | None,
     typer.Option(min=1, help="Threads that the time is predicted for.", show_default="those of the machine"),
@@ -139,6 +139,42 @@ def plan(
         float | None,
         typer.Option(help="Largest error of an entry, instead of --precision.", show_default=False),
     ] = None,
+    samples: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FILE",
+            help="Samples of an operand, a .npy file whose first axis counts them: ranges and errors are found on "
+            "samples of all operands, and promised for inputs like these; repeatable.",
+            show_default=False,
+            rich_help_panel=PROMISE,
+        ),
+    ] = None,
+    slack: Annotated[
+        float | None,
+        typer.Option(
+            help="Times the largest value on the samples is what values may reach.",
+            show_default="1.5",
+            rich_help_panel=PROMISE,
+        ),
+    ] = None,
+    promise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="Whom errors are promised to: bounds, every input within them; samples, inputs like the samples; "
+            "none, nobody.",
+            show_default="samples where there are any, else bounds",
+            rich_help_panel=PROMISE,
+        ),
+    ] = None,
+    agreement: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of the samples whose largest entry must stay at its place, instead of --precision.",
+            show_default=False,
+            rich_help_panel=PROMISE,
+        ),
+    ] = None,
     security: Annotated[
         int,
         typer.Option(
@@ -211,6 +247,7 @@ def plan(
       cipherblas plan --a 160x160 --b 160x160 --exact --dtype int16 -o plan.json
       cipherblas plan --a 160x160 --b 160x160 --b-public-key -o plan.json
       cipherblas plan --operand weights=10x784:public --operand x=784 --program "weights @ x" -o plan.json
+      cipherblas plan --operand x=64 --program "x ** 4" --samples x=X.npy --precision 1e-3
       cipherblas plan --a 64x64 --b 64x64 --link 50Mbit/s
       cipherblas plan --a 64x64 --b 64x64 --minimise server
       cipherblas plan --a 64x64 --b 64x64 --machine server.json
@@ -244,6 +281,10 @@ def plan(
         link=link,
         machine=machine,
         threads=threads,
+        samples=_samples(samples) if samples else None,
+        slack=slack,
+        promise=promise,
+        agreement=agreement,
     )
     with display.telling("planning") as tell:
         try:
@@ -272,6 +313,19 @@ def printed(planned: Program, json: bool, ranks: int | None = None, network: Pat
     typer.echo(planned.explain())
     if shared is not None:
         typer.echo(shared.explain())
+
+
+def _samples(given: list[str]) -> dict[str, Any]:
+    """The arrays of `--samples NAME=FILE`."""
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not (name and equals and path) or name in found:
+            raise typer.BadParameter(
+                f"expected NAME=FILE, each name once, got {text!r}", param_hint="--samples"
+            )
+        found[name] = load_array(Path(path), range(5))
+    return found
 
 
 def _formula(text: str | None, operands: dict[str, Operand]) -> Formula:

@@ -10,17 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.errors import ParameterError, PrecisionError
 from cipherblas.lang.analysis import evaluate_results
+from cipherblas.lang.graph import formula
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.results import arranged, results_of
 from cipherblas.lang.samples import Samples
-from cipherblas.planner.plan import PlanOptions
-from cipherblas.planner.promises import Measured, Promise, Promised, SampledErrors, check_measured
+from cipherblas.planner.dry_run import dry_run
+from cipherblas.planner.plan import Plan, PlanOptions
+from cipherblas.planner.promises import STEPS, Measured, Promise, Promised, SampledErrors, check_measured
+from cipherblas.planner.truncation import truncation_error
 from cipherblas.rlwe.noise import tail
 from cipherblas.runtime.values import StepError, Value
 
@@ -34,6 +38,25 @@ BITS = (
 MOST_INDEPENDENT = 16
 MOST_OF_BOUND = 0.9  # that an error may be
 NEGLIGIBLE = 2.0**-14  # of the largest error of a step, relative to the bounds of their values
+
+
+class RangeFound(NamedTuple):
+    """How far the values of a node of a program come on some inputs, and how far they may.
+
+    Attributes:
+        node: its formula.
+        largest: absolute value of an entry.
+        bound: that the program was planned for.
+    """
+
+    node: str
+    largest: float
+    bound: float
+
+    @property
+    def inside(self) -> bool:
+        """Whether the values stay in their range."""
+        return self.largest <= self.bound
 
 
 class BySamples(Promise):
@@ -313,3 +336,41 @@ def agreeing(expression: Expression, options: PlanOptions) -> PlanOptions:
         for error, bound in zip(promise.allowed(expression), bounds, strict=True)
     ]
     return replace(options, error=arranged(expression, allowed))
+
+
+def simulated_plan(
+    plan: Plan, executed: Expression, written: Expression | None, samples: Samples
+) -> list[SampledErrors]:
+    """The errors of all results of a planned program on samples, whatever its plan promises.
+
+    Args:
+        executed: what runs.
+        written: the program as it was written, whose nodes know the functions that they approximate; None of one from a
+            file, whose approximations are then those that its plan states.
+    """
+    run = dry_run(plan.parameters, executed, plan.decided, mask_budget=plan.mask_budget, promise=STEPS)
+    promise = BySamples(samples, executed if written is None else written)
+    found = list(simulated(promise, executed, run.step_errors))
+    if written is not None:
+        return found
+    stated = plan.promise.figures
+    if stated:
+        return [
+            replace(one, approximation=known.approximation, approximation_rms=known.approximation_rms)
+            for one, known in zip(found, stated, strict=True)
+        ]
+    errors = map(truncation_error, results_of(executed))
+    return [replace(one, approximation=known) for one, known in zip(found, errors, strict=True)]
+
+
+def ranges_of(expression: Expression, values: Mapping[str, Array]) -> list[RangeFound]:
+    """Of every node whose bound was promised or measured, and every argument of a polynomial, how far values come."""
+    found: list[RangeFound] = []
+
+    def through(node: Expression, value: Array) -> Array:
+        if node.op == "assume":
+            found.append(RangeFound(formula(node), float(np.abs(value).max()), node.bound))
+        return value
+
+    evaluate_results(expression, values, through=through)
+    return found

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias, cast
+from typing import Any, ClassVar, TypeAlias, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from cipherblas.crypto.params import Parameters, row_parameters
 from cipherblas.crypto.randomness import SEED_BYTES
 from cipherblas.lang.operands import Encryption
 from cipherblas.lang.results import MOST_RESULTS, Arranged
+from cipherblas.planner.promises import PromiseName
 from cipherblas.rlwe.matrices import OperandRows, RlweRows, SharedBatch, SharedRows
 from cipherblas.roles.columns import by_columns, by_rows, columns_each
 from cipherblas.roles.sealed import Sealed
@@ -70,7 +71,7 @@ _RESULT = schema.record(
         "operands": schema.mapping(schema.text),
         "shape": schema.either(schema.listed(_SHAPE, 1, MOST_RESULTS), _SHAPE),
     },
-    {"labels": schema.listed(schema.text, 1, MOST_RESULTS)},
+    {"labels": schema.listed(schema.text, 1, MOST_RESULTS), "promise": schema.one_of(*get_args(PromiseName))},
     others=True,
 )
 EncryptedRows: TypeAlias = "RlweRows | SharedRows | SharedBatch | StoredRows"
@@ -371,6 +372,7 @@ class EncryptedResult(Sealed):
         key_id: the key pair that decrypts it.
         operands: name → `EncryptedOperand.digest` of each secret operand that it was computed from, as the server says.
         parts: of several results, how many of the ciphertexts each has; of the only one, nothing.
+        promise: the kind of promise of the program: "bounds", "samples" or "none"; see `PlanOptions.promise`.
 
     Raises:
         ShapeError: the parts are not all ciphertexts, or not those of the shapes.
@@ -384,6 +386,7 @@ class EncryptedResult(Sealed):
     key_id: str = ""
     operands: Mapping[str, str] = field(default_factory=dict)
     parts: tuple[int, ...] = ()
+    promise: PromiseName = "bounds"
 
     remedy: ClassVar[str] = "client.decrypt(result) gives its values"
 
@@ -431,6 +434,7 @@ class EncryptedResult(Sealed):
             "key_id": self.key_id,
             "operands": dict(self.operands),
             **({} if labels is None else {"labels": labels}),
+            **({} if self.promise == "bounds" else {"promise": self.promise}),
         }
         tensors: dict[str, NDArray[Any]] = {}
         for prefix, arrays in zip(_prefixes(labels, len(self.parts)), self.each, strict=True):
@@ -468,6 +472,7 @@ class EncryptedResult(Sealed):
             header["key_id"],
             header["operands"],
             tuple(map(len, each)) if count else (),
+            header.get("promise", "bounds"),
         )
 
 

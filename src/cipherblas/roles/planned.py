@@ -28,11 +28,14 @@ from cipherblas.lang.exact import is_exact
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.operands import BOUND_RANGE, Operand
 from cipherblas.lang.results import Arranged, arranged, labels_of, results_of
+from cipherblas.lang.samples import Samples
 from cipherblas.planner.assembly import executed, peak_bytes_of, replay
 from cipherblas.planner.dry_run import DryRun, dry_run
 from cipherblas.planner.exact import check_planned
 from cipherblas.planner.explain import explain
 from cipherblas.planner.plan import Plan
+from cipherblas.planner.promises import SampledErrors
+from cipherblas.planner.simulation import RangeFound, ranges_of, simulated_plan
 from cipherblas.planner.worst_case import worst_errors
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.messages import check_shape, short_id
@@ -67,6 +70,8 @@ class PlannedProgram:
         exact: its results are exact integers, int64.
         operands: name → declared operand.
         plan: what was decided and predicted.
+        written: the graph as the user's function made it, whose nodes know the functions that they approximate; None of
+            a program from a file.
         id: SHA-256 over expression, operands and decisions; keys and ciphertexts carry it.
     """
 
@@ -79,6 +84,7 @@ class PlannedProgram:
         check_planned(expression, plan.results)
         self.operands = dict(operands)
         self.plan = plan
+        self.written: Expression | None = None
         self._run = run
         self._encodings: set[ProgramEncodings] = set()  # of servers that there were: their weights are ready
         self.id = hashlib.sha256(json.dumps(self._identity(), sort_keys=True).encode()).hexdigest()
@@ -169,6 +175,18 @@ class PlannedProgram:
             MismatchError, ShapeError, DTypeError, RangeError: not finite real arrays of all operands and their shapes;
                 of a program of exact integers also fractions, or an entry beyond the declared bound.
         """
+        values = self._checked(operands)
+        for name, operand in self.operands.items():
+            if self.exact:  # float64 holds every sum of these
+                check_bound(name, values[name], operand.bound)
+                check_whole(name, values[name])
+        results = [
+            np.asarray(value) for value in evaluate_results(self.expression, values, progress=progress)
+        ]
+        return self.arranged([self.rounded(value) for value in results] if self.exact else results)
+
+    def _checked(self, operands: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
+        """An array for each operand, of its shape."""
         if set(operands) != set(self.operands):
             raise MismatchError(
                 "The operands are not those of the program.",
@@ -179,13 +197,61 @@ class PlannedProgram:
         for name, operand in self.operands.items():
             values[name] = finite_array(operands[name], f"operand {name!r}", (len(operand.shape),))
             check_shape(name, values[name].shape, operand.shape)
-            if self.exact:  # float64 holds every sum of these
-                check_bound(name, values[name], operand.bound)
-                check_whole(name, values[name])
-        results = [
-            np.asarray(value) for value in evaluate_results(self.expression, values, progress=progress)
+        return values
+
+    @operands_in_one_mapping
+    def check(self, operands: Mapping[str, Any], /) -> list[RangeFound]:
+        """Say, in the clear, how far values come that the program was planned to stay in a range.
+
+        Bounds that `cb.assume` promises, and those that were measured on samples, are checked nowhere else: the server
+        cannot see a value. Where an input leaves one, the encrypted result may be wrong without a word.
+
+        Args:
+            operands: by name an array for each.
+
+        Returns:
+            The nodes with such a bound, those that leave theirs first. Inputs are in range where all are `inside`.
+
+        Raises:
+            MismatchError, ShapeError, DTypeError, RangeError: as `evaluate`.
+
+        Example:
+            >>> program = compile(lambda x: cb.assume(x @ x.T, 2.0) ** 2, {"x": secret(4, 4)})
+            >>> all(found.inside for found in program.check({"x": 0.5 * np.eye(4)}))
+            True
+        """
+        values = self._checked(operands)
+        found = [
+            RangeFound(name, float(np.abs(values[name]).max()), operand.bound)
+            for name, operand in self.operands.items()
         ]
-        return self.arranged([self.rounded(value) for value in results] if self.exact else results)
+        found += ranges_of(self.expression, values)
+        return sorted(found, key=lambda one: one.inside)
+
+    def simulate(self, samples: Mapping[str, Any], *, slack: float = 1.5) -> Arranged[SampledErrors]:
+        """Run the program in the clear on samples, with errors drawn as the noise model has them.
+
+        Args:
+            samples: by name an array for each operand, whose first axis counts them.
+            slack: by which approximations may err more on other inputs.
+
+        Returns:
+            Of each result, as the program returns them, the noise (the encrypted beside the polynomial program) and the
+            approximation (the polynomial program beside the functions that were written; of a program from a file, as
+            its plan states it), largest and root mean square, and the share of samples that agree on the largest entry.
+
+        Raises:
+            MismatchError, ShapeError, DTypeError, RangeError: not samples of all operands within their bounds.
+            PrecisionError: errors carry a value out of its range.
+
+        Example:
+            >>> program = compile(lambda x: x * x, {"x": secret(8)})
+            >>> found = program.simulate({"x": np.linspace(-1, 1, 80).reshape(10, 8)})
+            >>> found.noise < 1e-3
+            True
+        """
+        given = Samples(samples, self.operands, slack)
+        return self.arranged(simulated_plan(self.plan, self.executed, self.written, given))
 
     @staticmethod
     def rounded(values: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -165,10 +165,10 @@ def compile(
     if wanted.by_samples:
         samples = Samples(wanted.samples or {}, operands, float(wanted.slack))
     with contextlib.nullcontext() if samples is None else samples.watching():
-        expression = trace(function, operands)
+        written = trace(function, operands)
     if samples is not None:
-        wanted = replace(wanted, promise=BySamples(samples, expression, wanted.agreement))
-    expression = graph.deduplicated(expression)
+        wanted = replace(wanted, promise=BySamples(samples, written, wanted.agreement))
+    expression = graph.deduplicated(written)
     idle = sorted(set(operands) - operands_of(expression))
     if idle:
         raise MismatchError("The function does not use all operands.", expected="none", got=", ".join(idle))
@@ -179,4 +179,6 @@ def compile(
     expression = truncated(expression, float(wanted.precision))
     wanted = wanted.relative_to(expression)  # the bound of a sum which was cut may be another
     expression, plan, run = planned_associated(expression, wanted, progress)
-    return Program(expression, operands, plan, run)
+    program = Program(expression, operands, plan, run)
+    program.written = written
+    return program

@@ -219,6 +219,7 @@ class Server:
             self._keys.key_id,
             digests,
             tuple(map(len, arrays)) if self.program.expression.root else (),
+            plan.promise.name,
         )
 
     def _evaluators(self, masks: Encodings) -> Evaluators:
