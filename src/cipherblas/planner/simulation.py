@@ -37,6 +37,7 @@ BITS = (
 # Independent parts of a result, at most, whose errors tell how far they vary from sample to sample by chance.
 MOST_INDEPENDENT = 16
 MOST_OF_BOUND = 0.9  # that an error may be
+LINEAR_BITS = 4  # over which the errors of results are taken to grow as those of steps
 NEGLIGIBLE = 2.0**-14  # of the largest error of a step, relative to the bounds of their values
 
 
@@ -167,10 +168,13 @@ class BySamples(Promise):
         kept = {number: step for number, step in steps.items() if sizes[number] > NEGLIGIBLE * top}
         self.exact(expression)  # which keeps it alive, and its id its own
         profile = tuple((number, round(math.log2(sizes[number] / top))) for number in sorted(kept))
-        key = id(expression), profile
+        key = id(expression), profile, round(math.log2(top) / LINEAR_BITS)
         if key not in self._quick:
-            found = _drawn(self, expression, kept, QUICK_DRAWS)
-            self._quick[key] = tuple(one.noise / top for one in found)
+            try:
+                found = _drawn(self, expression, kept, QUICK_DRAWS)
+                self._quick[key] = tuple(one.noise / top for one in found)
+            except PrecisionError:  # so large that nothing is known; smaller ones may do
+                self._quick[key] = (math.inf,) * len(self._written[0])
         return tuple(ratio * top for ratio in self._quick[key])
 
 
@@ -197,7 +201,8 @@ def _drawn(
     agreed, exact = [0.0] * each, promise.exact(expression)
     for draw in range(wanted):
         number = draw % count
-        noisy = _noisy(promise, expression, steps, number, random)
+        with np.errstate(all="ignore"):
+            noisy = _noisy(promise, expression, steps, number, random)
         for place, (found, known) in enumerate(zip(noisy, exact[number], strict=True)):
             squares[place].append((found - known) ** 2)
             agreed[place] += _agree(found, promise.written(place, number, found.shape))
@@ -230,7 +235,7 @@ def _noisy(
         if step is None:
             return value
         found = value + _error(step, value, random)
-        if node.op == "assume" and float(np.abs(found).max()) > node.bound:
+        if node.op == "assume" and not float(np.abs(found).max()) <= node.bound:
             raise PrecisionError(
                 f"The errors of the program carry {node.title} out of its range on the samples.",
                 expected="a finer precision=…, or a larger slack=…",
@@ -264,6 +269,8 @@ def _largest(squares: Sequence[Array], count: int) -> float:
     """
     stacked = np.stack(squares)
     mean = float(stacked.mean())
+    if not math.isfinite(mean):
+        return math.inf
     if mean == 0:
         return 0.0
     entry = math.sqrt(float(stacked.mean(axis=0).max()))

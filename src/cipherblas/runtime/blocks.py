@@ -30,6 +30,7 @@ from cipherblas.runtime.values import Value
 # Of the budget of work, for each product of two blocks: counting does not walk them, but a run and `worst_error` do.
 STEPS_PER_BLOCK_PRODUCT = 4
 BLOCKS = "blocks"
+WORTH_FILLING = 16  # times that a unit exceeds the bound of a value that is re-arranged, for which it is made smaller
 IN_PLACE = InPlace.name  # entrywise products where their first factor lies, and products with clear matrices
 
 
@@ -145,7 +146,15 @@ class BlockRun(SlotRun):
             )
         value = self.settled(value)
         moved = self.blockwise("re-arrange", value, lambda ev, cts: relayout(ev, cts, source, layout))
-        return self.bounded(replace(moved, form=SlotForm(layout, value.slots.grid)), bound)
+        value = self.bounded(replace(moved, form=SlotForm(layout, value.slots.grid)), bound)
+        return self.filled(value, bound, WORTH_FILLING)
+
+    def filled(self, value: Value, bound: float, least: int = 2) -> Value:
+        """As `filling`, where no slot holds anything but entries."""
+        layout = value.layout
+        if layout.imaginary_garbage or layout.empty_garbage or layout.slot_bound(1.0) != 1.0:
+            return value
+        return self.filling(value, bound, least)
 
     def bounded(self, value: Value, bound: float) -> Value:
         """The value; no entry exceeds `bound`, and where slots hold nothing else, no slot does."""
@@ -215,7 +224,7 @@ def same(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
 @computes(BLOCKS, "assume")
 def assume(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     """The same value. The bound is one of entries: it serves where no slot holds anything else, here or later."""
-    return run.bounded(run.value(node.children[0], wish), node.bound)
+    return run.filled(run.bounded(run.value(node.children[0], wish), node.bound), node.bound)
 
 
 @computes(BLOCKS, "add")

@@ -284,6 +284,12 @@ class Executor:
             self.left = [value.first().limbs for value in values]
             if self.node.root:
                 values = [self.form_run(value.form.name).lowered(value) for value in values]
+            if self.decisions.stepwise:  # what is done to results before they are sent errs as well
+                for node, value in zip(wanted, values, strict=True):
+                    number = self.number[id(node)]
+                    self.step_errors[number] = self.step_errors.get(number, StepError()).and_then(
+                        value.step_error()
+                    )
         except RecursionError:
             raise ParameterError(
                 "The operations are nested too deeply.", expected="fewer", got="too many"

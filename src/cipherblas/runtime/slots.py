@@ -24,6 +24,7 @@ from cipherblas.runtime.tasks import TaskGraph, Template
 from cipherblas.runtime.values import Handles, Input, Value
 
 RANGE_MARGIN = 2.0**12  # ranges that differ by less share a unit, at the cost of so much of the modulus
+MOST_FILLED_BITS = 20  # of a factor that multiplies ciphertexts, and keeps their scale
 SCALE_SLACK = 0.2  # of log2 of the usual scale, by which scales are off when nothing is done about it
 # Operations that compute every entry of those at the same place.
 ENTRYWISE = frozenset({"add", "multiply", "scale", "assume", "truncated", POLYNOMIAL, REFRESH})
@@ -121,6 +122,20 @@ class SlotRun(FormRun):
     def _multiplied(self, value: Value, factor: int) -> Value:
         """The value times a small integer."""
         return self.mapped("multiply by a number", value, lambda ev, ct: ev.multiply_scalar(ct, factor))
+
+    def filling(self, value: Value, bound: float, least: int = 2) -> Value:
+        """The value in smaller units, so that its slots, which hold entries up to `bound` alone, are up to 1 again.
+
+        Units are multiplied with values, and bounds that are promised are not: without this slots would shrink from
+        product to product, and what rescaling rounds away would grow beside them.
+
+        Args:
+            least: a smaller power of two is not worth it.
+        """
+        factor = 1 << min(max(math.frexp(abs(value.unit) / bound)[1] - 1, 0), MOST_FILLED_BITS)
+        if factor < least:
+            return value
+        return replace(self._multiplied(value, factor), unit=value.unit / factor)
 
     def with_room(self, value: Value, bound: float) -> Value:
         """The value in units of a bound that is far larger than its own."""

@@ -193,7 +193,7 @@ def assume(run: TensorRun, node: Expression, wish: None) -> Value:
     """Other slots hold sums of parts of entries: in the mean, which the modulus must hold, they are no larger."""
     value = run.value(node.children[0])
     bound = node.bound / abs(value.unit)
-    return run.mapped("bound", value, lambda ev, ct: ev.bounded(ct, bound))
+    return run.filling(run.mapped("bound", value, lambda ev, ct: ev.bounded(ct, bound)), node.bound)
 
 
 @computes(TENSORS, "scale")

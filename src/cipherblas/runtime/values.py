@@ -46,6 +46,10 @@ class StepError(NamedTuple):
         """The larger parts of both."""
         return StepError(max(self.own, other.own), max(self.common, other.common))
 
+    def and_then(self, other: StepError) -> StepError:
+        """Of two steps, one after the other."""
+        return StepError(math.hypot(self.own, other.own), self.common + other.common)
+
 
 @dataclass(frozen=True)
 class Decisions:
