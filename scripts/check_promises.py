@@ -19,7 +19,7 @@ import numpy as np
 import cipherblas as cb
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.support.deep_programs import DeepProgram, deep_program  # noqa: E402
+from tests.support.deep_programs import DeepProgram, deep_program
 
 PRECISIONS = (1e-4, 1e-3, 1e-2, 1e-1, 0.5)  # the finest that a program is planned for
 SAMPLES = (20, 50, 200)
@@ -45,8 +45,8 @@ def main() -> int:
         ratios.append(ratio)
         print(f"{number:4} {text}" + ("" if good == options.runs else "  BROKEN"), flush=True)
     print(
-        f"{kept} of {runs} runs kept their promise; it was {np.median(ratios):.1f} times the largest error found, at the "
-        f"median of {len(ratios)} programs; {refused} were refused"
+        f"{kept} of {runs} runs kept their promise; it was {np.median(ratios):.1f} times the largest error found, at "
+        f"the median of {len(ratios)} programs; {refused} were refused"
     )
     return int(kept < runs - max(runs // 1000, 0))
 

@@ -3,6 +3,7 @@ functions of functions. For promises by samples."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -56,7 +57,7 @@ ACTIVATIONS: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = (
 def network(random: np.random.Generator) -> DeepProgram:
     """Some full layers on a vector, or on a batch of columns, with activations between them."""
     lengths = [int(random.integers(4, 33)) for _ in range(int(random.integers(3, 5)))]
-    weights = [random.normal(size=(m, k)) / np.sqrt(k) for k, m in zip(lengths, lengths[1:], strict=False)]
+    weights = [random.normal(size=(m, k)) / np.sqrt(k) for k, m in itertools.pairwise(lengths)]
     biases = [random.normal(size=len(one)) * 0.2 for one in weights]
     chosen = [ACTIVATIONS[int(random.integers(len(ACTIVATIONS)))] for _ in weights[1:]]
     batch = int(random.integers(2, 9)) if random.random() < 0.3 else 0

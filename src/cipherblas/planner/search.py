@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from cipherblas.common.errors import (
     CipherblasError,
+    LevelError,
     MemoryBudgetError,
     PrecisionError,
     WorkBudgetError,
@@ -424,7 +425,12 @@ class Search:
         assert parameters is not None
         for masks in (self.budgets.masks, 0):  # they are not kept where that alone is too much
             counted = functools.partial(dry_run, parameters, strategy.expression, decided)
-            run = counted(mask_budget=masks, observed=True, promise=options.promised)
+            try:
+                run = counted(mask_budget=masks, observed=True, promise=options.promised)
+            except LevelError as error:  # scales drift in another way than with primes of the sizes asked for
+                if entry.size is None:
+                    raise
+                return self._enlarged(entry, MORE_BITS, tries, error)
             run = replace(run, promise=options.promised.planned(strategy.expression, run.step_errors))
             plan = assemble(
                 *(strategy.expression, parameters, decided, run, self.predictions),
@@ -451,7 +457,7 @@ class Search:
         return plan, run
 
     def _enlarged(
-        self, entry: Scored, bits: float, tries: int, failure: PrecisionError
+        self, entry: Scored, bits: float, tries: int, failure: CipherblasError
     ) -> tuple[Plan, DryRun]:
         """The plan at a scale so many bits larger; `failure` is raised where there is none."""
         assert entry.size is not None

@@ -30,7 +30,9 @@ from cipherblas.runtime.values import Value
 # Of the budget of work, for each product of two blocks: counting does not walk them, but a run and `worst_error` do.
 STEPS_PER_BLOCK_PRODUCT = 4
 BLOCKS = "blocks"
-WORTH_FILLING = 16  # times that a unit exceeds the bound of a value that is re-arranged, for which it is made smaller
+WORTH_FILLING = (
+    16  # times that a unit exceeds the bound of a value that is re-arranged, for which it is made smaller
+)
 IN_PLACE = InPlace.name  # entrywise products where their first factor lies, and products with clear matrices
 
 
