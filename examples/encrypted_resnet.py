@@ -10,6 +10,7 @@ ranges of all layers and errors of the scores are those that they give.
 from __future__ import annotations
 
 import argparse
+import functools
 import resource
 import sys
 import time
