@@ -74,6 +74,8 @@ if TYPE_CHECKING:
     from cipherblas.lang import blas
     from cipherblas.methods.registry import register
     from cipherblas.planner.machine import Machine
+    from cipherblas.planner.promises import SampledErrors
+    from cipherblas.planner.simulation import RangeFound
     from cipherblas.roles.client import Client
     from cipherblas.roles.encryptor import Encryptor
     from cipherblas.roles.messages import EncryptedOperand, EncryptedResult
@@ -103,6 +105,8 @@ __all__ = [
     "Program",
     "PublicKey",
     "RangeError",
+    "RangeFound",
+    "SampledErrors",
     "SecretCopyError",
     "SecurityError",
     "Server",
@@ -175,6 +179,8 @@ _ON_FIRST_USE = {
     "Encryptor": "cipherblas.roles.encryptor",
     "Machine": "cipherblas.planner.machine",
     "Program": "cipherblas.roles.program",
+    "RangeFound": "cipherblas.planner.simulation",
+    "SampledErrors": "cipherblas.planner.promises",
     "Server": "cipherblas.roles.server",
     "Sharing": "cipherblas.roles.sharing",
     "blas": "cipherblas.lang.blas",

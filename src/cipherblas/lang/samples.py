@@ -39,7 +39,7 @@ class Samples:
         ShapeError, DTypeError, RangeError: of the arrays.
     """
 
-    def __init__(self, values: Mapping[str, Any], operands: Mapping[str, Operand], slack: float) -> None:
+    def __init__(self, values: Any, operands: Mapping[str, Operand], slack: float) -> None:
         if not isinstance(values, Mapping):
             raise DTypeError(
                 "Samples are given by the names of the operands.",

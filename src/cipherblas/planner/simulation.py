@@ -363,7 +363,7 @@ def simulated_plan(
     stated = plan.promise.figures
     if stated:
         return [
-            replace(one, approximation=known.approximation, approximation_rms=known.approximation_rms)
+            replace(known, noise=one.noise, noise_rms=one.noise_rms)
             for one, known in zip(found, stated, strict=True)
         ]
     errors = map(truncation_error, results_of(executed))

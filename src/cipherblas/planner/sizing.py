@@ -262,7 +262,10 @@ def sizings(
         wanted = _wanted_scale(ring, excess(first))
     for _ in range(0 if linear else REDRAFTED):
         bits = min(max(wanted, MIN_SCALE_BITS), MAX_SCALE_BITS)
-        ring, first = drafted(run, n, bits, allowed)
+        try:
+            ring, first = drafted(run, n, bits, allowed)
+        except MismatchError:
+            ring, first = drafted(run, n, max(bits, MATCHING_SCALE_BITS), allowed)
         wanted = _wanted_scale(ring, excess(first))
     wanted = max(wanted, MIN_SCALE_BITS, (n.bit_length() + 1) + 3.0) + extra_bits
     most = MAX_SCALE_BITS if first.limbs < len(ring.q) else MAX_UNSPENT_SCALE_BITS

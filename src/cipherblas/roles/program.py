@@ -163,7 +163,7 @@ def compile(
         progress("what the function computes")
     samples = None
     if wanted.by_samples:
-        samples = Samples(wanted.samples or {}, operands, float(wanted.slack))
+        samples = Samples(wanted.samples, operands, float(wanted.slack))
     with contextlib.nullcontext() if samples is None else samples.watching():
         written = trace(function, operands)
     if samples is not None:
