@@ -1,4 +1,4 @@
-"""Promises by samples, and none: ranges and errors of deep programs, kept by runs on other inputs of their distribution."""
+"""Promises by samples, and none: ranges and errors of deep programs, kept on other inputs of their distribution."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ def written(x: Any) -> Any:
 def test_random_deep_programs_keep_their_promise(number: int) -> None:
     deep: DeepProgram = deep_program(number)
     draws = np.random.default_rng([number, 51])
-    program = cb.compile(
-        deep.function, deep.operands, samples=deep.samples(draws, 50), precision=0.1, **TOY
-    )
+    program = cb.compile(deep.function, deep.operands, samples=deep.samples(draws, 50), precision=0.1, **TOY)
     client = program.client()
     server = program.server(client.evaluation_keys())
     for _ in range(2):
         given = deep.inputs(draws)
         found = client.decrypt(server.run(client.encrypt(given)))
         exact = deep.clear(**given)
-        pairs = [(found, exact)] if not isinstance(found, dict) else [(found[key], exact[key]) for key in found]
+        pairs = (
+            [(found, exact)] if not isinstance(found, dict) else [(found[key], exact[key]) for key in found]
+        )
         for (one, other), figures in zip(pairs, program.plan.results, strict=True):
             assert np.abs(one - other).max() <= figures.error
 
@@ -117,7 +117,9 @@ def test_no_sample_is_in_the_file(tmp_path: Path) -> None:
     samples = inputs(3)
     compiled(samples={"x": samples}).save(tmp_path / "plan")
     held = (tmp_path / "plan").read_bytes()
-    assert not any(value.tobytes() in held or repr(float(value)).encode() in held for value in samples.ravel())
+    assert not any(
+        value.tobytes() in held or repr(float(value)).encode() in held for value in samples.ravel()
+    )
 
 
 def test_promises_differ_in_their_identity(program: cb.Program) -> None:

@@ -81,6 +81,7 @@ def explain(
             ("expected error", _error(plan, one, shape, exact))
             for one, shape in zip(plan.results, results, strict=True)
         ),
+        *_found_on_samples(plan),
         *_exact(exact),
         ("promise", plan.promise.text()),
     ]
@@ -468,6 +469,21 @@ def _error(plan: Plan, result: ResultFigures, shape: tuple[int, ...], exact: boo
     if not result.label:
         return text
     return f"{result.label} {shape_text(shape)} up to {result.bound:.3g}, {size(result.nbytes)} down: {text}"
+
+
+def _found_on_samples(plan: Plan) -> list[tuple[str, str]]:
+    """The parts of the errors of all results that were found on samples."""
+    return [
+        (
+            "on the samples",
+            f"{result.label}: "
+            * bool(result.label)
+            + f"noise at most {found.noise:.2g} (rms {found.noise_rms:.2g}), approximation at most "
+            f"{found.approximation:.2g} (rms {found.approximation_rms:.2g}), {found.agreement:.1%} agree on the "
+            "largest entry",
+        )
+        for result, found in zip(plan.results, plan.promise.figures, strict=bool(plan.promise.figures))
+    ]
 
 
 def size(amount: float) -> str:
