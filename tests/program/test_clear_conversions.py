@@ -1,15 +1,18 @@
-"""Clear operands of every type are converted once per run, and gone through as a whole no more often than once."""
+"""Clear operands of every type are converted once per run, gone through as a whole no more often than once, and what
+encoding them takes is among a plan's seconds and a run's."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 import cipherblas as cb
+from cipherblas.evaluators.slots.encoder import PlainEncoder
+from cipherblas.evaluators.slots.values import Plain
 from cipherblas.roles import server as servers
 from tests.support.runs import Parties, toy, values_of
 from tests.support.watched import Tally, conversions_counted, watch
@@ -67,6 +70,7 @@ def passes(parties: Parties, values: dict[str, Any], monkeypatch: pytest.MonkeyP
     ("form", "name"), [(form, name) for form, some in OPERATIONS.items() for name in some]
 )
 def test_passes_over_clear_operands(form: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted, not timed."""
     function, most = OPERATIONS[form][name]
     declared = {
         "w": cb.public(SIDE, SIDE, bound=100),
@@ -91,3 +95,17 @@ def test_passes_over_clear_operands(form: str, name: str, monkeypatch: pytest.Mo
     for tally in found.values():
         assert tally.conversions <= 1
         assert tally.passes <= wide.passes + tally.conversions
+
+    embedded: list[int] = []  # of the last run, which finds masks encoded
+    embed = PlainEncoder._embedded
+
+    def counted(self: PlainEncoder, plains: Sequence[Plain], scale: float) -> Any:
+        embedded.append(len(plains))
+        return embed(self, plains, scale)
+
+    monkeypatch.setattr(PlainEncoder, "_embedded", counted)
+    parties.run(values)
+    assert sum(embedded) == program.plan.counts.operand_encodings  # all of which `expected time` holds
+    assert (form == "rows") == (not embedded)
+    server = parties.server
+    assert not server.encoding_seconds and sum(one.seconds for one in server.node_seconds) <= server.seconds

@@ -311,10 +311,9 @@ class Native(Evaluator):
     def _block(self, group: WeightGroup, scale: float, limbs: int, cts: int) -> Words:
         """The weights of a group, encoded, as the engine has them."""
         key = (group.key, scale, limbs, cts)
-        found = self.weights.get(key) if group.stored else None
+        found, begin = self.weights.get(key) if group.stored else None, time.perf_counter()
         if found is not None:
             return found
-        begin = time.perf_counter()
         shape = self.engine.weights_shape(limbs, len(group.sources), cts)
 
         def fill(block: Words) -> Words:
@@ -328,7 +327,9 @@ class Native(Evaluator):
                 first += len(messages)
             return block
 
-        block = self.weights.make(key, shape, fill) if group.stored else fill(aligned_empty(shape))
+        if not group.stored:  # in every run
+            return fill(aligned_empty(shape))
+        block = self.weights.make(key, shape, fill)
         self.encoding_seconds += time.perf_counter() - begin
         return block
 

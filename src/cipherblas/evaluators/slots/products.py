@@ -355,6 +355,7 @@ class Products(Levels):
             terms = len(group.sources)
             self.counts.sums += 1
             self.costs.plains(self.counts, terms, limbs, stored=terms * group.stored)
+            self.counts.operand_encodings += terms * (not group.stored)
         scale = cts[0].scale * plain_scale
         data = self._weighted_sums_data(groups, plain_scale, [ct.data for ct in cts], limbs)
         return [
