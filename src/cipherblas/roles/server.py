@@ -73,8 +73,8 @@ class Server:
             for keeping them is lacking.
         sent: what this rank sent to others in the last run.
         rank_times: of every rank of the last run, where its time went; of one process, its own.
-        seconds: duration of the last run, evaluation alone, in which clear operands are encoded; on several ranks that of
-            the slowest, messages included.
+        seconds: duration of the last run, evaluation alone, in which clear operands are encoded; on several ranks that
+            of the slowest, messages included.
         node_seconds: of that, by node in the order in which they were computed: title, form, encrypted parts, seconds;
             encoding of weights is among them, and expanding ciphertexts that products take one by one.
         encoding_seconds: what the last run spent beside that on encoding weights that are constants of the program; the
