@@ -3,15 +3,19 @@
 usage: estimate_security.py [--write]                                the tables of docs/security-estimates.md
        estimate_security.py --n N --log-qp BITS [--secrets T]        one parameter set
 
-Everything is LWE of dimension N with uniform ternary secrets, errors of standard deviation 3.2 and as many samples as
-the attacker likes. Logarithms are natural but where a name says bits. The attacks:
+Everything is LWE of dimension N with uniform ternary secrets (and one sparse one), errors of standard deviation 3.2 and
+as many samples as the attacker likes. Logarithms are natural but where a name says bits. The attacks:
 
 - uSVP: the secret is the unique shortest vector of Bai and Galbraith's lattice (ACISP 2014) scaled for small secrets,
   found where Alkim, Ducas, Pöppelmann and Schwabe's condition holds (USENIX Security 2016; Albrecht, Göpfert, Virdia,
   Wunderer, ASIACRYPT 2017);
 - BDD: a weaker reduction, then one sieve in a larger block at the end (Liu, Nguyen, CT-RSA 2013);
 - dual hybrid: short dual vectors, and exhaustive search of some coordinates of the secret (Espitau, Joux,
-  Kharchenko, INDOCRYPT 2020). That its samples are independent is a heuristic, in favour of the attack.
+  Kharchenko, INDOCRYPT 2020). That its samples are independent is a heuristic, in favour of the attack;
+- hybrid, of the sparse secret: coordinates that hold few of its entries are searched by meeting in the middle, with
+  Babai's nearest plane on the reduced lattice of the others (Howgrave-Graham, CRYPTO 2007). In favour of the attack
+  it takes the square root of the number of guesses, always meets, and Babai always succeeds where the last vector of
+  the basis is at least 4σ long.
 
 The shape of reduced bases is that of the geometric series assumption with the root Hermite factor of Chen's thesis
 (2013). What a reduction costs, in bits, for blocks β of a lattice of dimension d:
@@ -52,6 +56,7 @@ SUCCESS = math.sqrt(0.99)  # of each of the two stages of the dual hybrid attack
 SIEVE_BITS = 0.2075  # a sieve in dimension β gives 2^(0.2075 β) vectors
 BLOCKS = np.arange(41.0, 2500.0)
 MOST_GUESSED = 150
+SPARSE_BLOCKS, MOST_FOUND = 460, 16  # of the hybrid attack: blocks to try, entries ±1 that it searches for
 
 # What a user may see: the program of the README (its plan: docs/tutorial.md), the largest number of secrets under one a
 # at the rings of `rows`.
@@ -204,6 +209,46 @@ def dual_hybrid(n: int, log_qp: float, model: Sieve) -> Attack:
     )
 
 
+def _log2_choose(n: int, k: int) -> float:
+    return (math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)) / math.log(2)
+
+
+@dataclass(frozen=True)
+class Hybrid:
+    """Bits of the cheapest hybrid attack on a sparse secret, its blocks, and how many coordinates it searches."""
+
+    bits: float
+    beta: int
+    guessed: int
+
+
+def hybrid(n: int, log_q: float, weight: int, model: Sieve) -> Hybrid:
+    """Meeting in the middle over `guessed` coordinates that hold at most so many of the entries ±1, Babai on the rest.
+
+    The attack is repeated until a choice of coordinates holds so few: 1 / (its probability) times.
+    """
+    blocks, counts = BLOCKS[:SPARSE_BLOCKS], range(min(weight, MOST_FOUND) + 1)
+    found = np.array(counts)[:, None]
+    log_delta, best = log_hermite(blocks), Hybrid(math.inf, 0, 0)
+    log_modulus, places = log_q * math.log(2), _log2_choose(n, weight)
+    for guessed in range(n // 2, n - n // 64, n // 128):
+        rest = n - guessed
+        ways = np.array([[_log2_choose(guessed, count)] for count in counts])
+        others = np.array([[_log2_choose(rest, weight - count)] for count in counts])
+        searched = np.logaddexp2.accumulate(ways + found)
+        chance = np.minimum(np.logaddexp2.accumulate(ways + others - places), 0)
+        d = np.maximum(np.ceil(np.sqrt(rest * log_modulus / log_delta)), rest + 2)
+        deviation = np.sqrt(np.maximum(weight - found, 1) / rest)
+        volume = (d - rest) * log_modulus + rest * np.log(ERROR_DEVIATION / deviation)
+        reveals = volume / d - (d - 1) * log_delta >= math.log(4 * ERROR_DEVIATION)
+        once = np.logaddexp2(model.reduction(blocks, d), searched / 2 + 2 * np.log2(d))
+        bits = np.where(reveals, once - chance, math.inf)
+        place = int(np.argmin(bits))
+        if bits.flat[place] < best.bits:
+            best = Hybrid(float(bits.flat[place]), int(blocks[place % len(blocks)]), guessed)
+    return best
+
+
 @dataclass(frozen=True)
 class Estimate:
     """What one parameter set costs to break, in bits.
@@ -290,7 +335,7 @@ def _table(header: tuple[str, ...], rows: list[tuple[object, ...]]) -> list[str]
 
 
 def tables() -> str:
-    """Both tables as Markdown: the entries of the security table; the sets in use with their numbers of secrets."""
+    """All tables as Markdown: the entries of the security table, the sets in use, the sparse secret."""
     entries: list[tuple[object, ...]] = []
     for level, n, bound in bounds():
         largest = largest_log_qp(n, level, bound)
@@ -309,7 +354,31 @@ def tables() -> str:
         used.append((name, ring, log_qp, lost, least, found.quantum, least - lost, found.quantum - lost))
     lines = _table(("level", "N", "log2(QP)", "largest", *_FIGURES), entries)
     header = ("set", "N", "log2(QP)", "log2 T", "classical", "quantum", "less log2 T", "quantum, less log2 T")
-    return "\n".join([*lines, "", *_table(header, used)]) + "\n"
+    return "\n".join([*lines, "", *_table(header, used), "", *sparse_table()]) + "\n"
+
+
+def sparse_table() -> list[str]:
+    """The entry of the sparse secret, in the smallest ring that may use it and in larger ones."""
+    rows: list[tuple[object, ...]] = []
+    for log_n in (15, 16, 17):
+        log_q = security.max_log_qp_sparse(1 << log_n, 128)
+        found = [
+            hybrid(1 << log_n, log_q, security.SPARSE_WEIGHT, model) for model in (MATZOV, BDGL16, QUANTUM)
+        ]
+        first = found[0]
+        bits = (one.bits for one in found)
+        rows.append((f"2^{log_n}", log_q, security.SPARSE_WEIGHT, first.beta, first.guessed, *bits))
+    header = (
+        "N of the sparse secret",
+        "log2(q_0·P')",
+        "weight",
+        "β",
+        "searched",
+        "hybrid",
+        "BDGL16",
+        "quantum",
+    )
+    return _table(header, rows)
 
 
 def stored() -> str:

@@ -93,3 +93,17 @@ def test_the_command_line_estimates_one_set(estimates: ModuleType) -> None:
     found = estimates.estimate(4096, 106)
     assert f"| {found.usvp.bits:.1f} |" in printed
     assert f"{math.log2(1024):.1f} bits of the proof less" in printed
+
+
+def test_the_sparse_secret_holds(estimates: ModuleType) -> None:
+    """No less than the level, and than its authors state; more in larger rings, less for a larger modulus or weight."""
+    rows = documents.table(estimates.DOCUMENT, "N of the sparse secret")
+    for row, log_n in zip(rows, (15, 16, 17), strict=True):
+        assert row["N of the sparse secret"] == f"2^{log_n}"
+        assert float(row["log2(q_0·P')"]) == security.max_log_qp_sparse(1 << log_n, 128)
+        assert int(row["weight"]) == security.SPARSE_WEIGHT
+        assert all(float(row[name]) >= 139 for name in ("hybrid", "BDGL16", "quantum"))
+    hybrid, model = estimates.hybrid, estimates.MATZOV
+    bits = hybrid(1 << 13, 40.0, 32, model).bits
+    assert hybrid(1 << 14, 40.0, 32, model).bits > bits > hybrid(1 << 13, 60.0, 32, model).bits
+    assert hybrid(1 << 13, 40.0, 48, model).bits > bits > hybrid(1 << 13, 40.0, 16, model).bits
