@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -63,11 +64,22 @@ def facts(
 
 def refused(error: cb.CipherblasError) -> list[Fact]:
     """What an error says."""
-    fields = (("says", error.message), ("expected", error.expected), ("got", error.got))
+    fields = (
+        ("says", error.message),
+        ("expected", error.expected),
+        ("got", error.got),
+        *(("write", advice.write) for advice in error.advice),
+        ("cause", error.cause),
+    )
     return [
         ("refused", type(error).__name__),
-        *((name, " ".join(str(value).split())) for name, value in fields if value is not None),
+        *((name, _one_line(str(value))) for name, value in fields if value is not None),
     ]
+
+
+def _one_line(text: str) -> str:
+    """Without the numbers of lines: programs of the corpus move in their files."""
+    return re.sub(r"\([^()]*line \d+\)", "(a line)", " ".join(text.split()))
 
 
 def planned(program: cb.Program) -> list[Fact]:

@@ -14,6 +14,8 @@ from cipherblas.lang.nodes import ordered
 from cipherblas.lang.operations import Leaf
 from cipherblas.lang.polynomials import Polynomial
 from cipherblas.methods.polynomial.paterson_stockmeyer import scheme
+from cipherblas.planner.plan import PlanOptions
+from cipherblas.planner.precisions import settled
 from tests.support import documents
 
 PAGE = documents.ROOT / "docs" / "functions.md"
@@ -24,7 +26,7 @@ def test_degrees_and_levels() -> None:
     assert len(rows) == 10
     for row in rows:
         x = Leaf("x", cb.secret(4, bound=float(row["bound of x"])))
-        node = eval(row["written"].strip("`"), {"cb": cb, "x": x})
+        node = settled(eval(row["written"].strip("`"), {"cb": cb, "x": x}), PlanOptions())
         found = [one for one in ordered(node) if isinstance(one, Polynomial)]
         assert row["degree"] == ", ".join(str(one.degree) for one in found)
         product = any(one.op == "multiply" for one in ordered(node))

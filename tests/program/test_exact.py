@@ -361,9 +361,7 @@ def test_results_at_the_largest_bound() -> None:
 
 def test_a_modulus_that_is_too_large_is_named() -> None:
     b = S(4, 4, bound=2)
-    with pytest.raises(
-        cb.PrecisionError, match=r"No ring carries the exact integers.*a modulus of \d+ bits.*at most"
-    ):
+    with pytest.raises(cb.PrecisionError, match=r"(?s)The exact integers .*a modulus of \d+ bits.*at most"):
         cb.compile(lambda b: (((b @ b) @ b) @ b) @ b @ b @ b, {"b": b}, ring_degree=4096)
     b = S(4, 4, dtype="int16", bound=20000)
     with pytest.raises(cb.PrecisionError, match=r"a modulus of \d+ bits.*needs a scale of 63.* bits allowed"):

@@ -198,6 +198,10 @@ class StorageError(CipherblasError, OSError):
         self.errno = errno
 
 
+class PrecisionWarning(UserWarning):
+    """A result is planned less precisely than by default, since a function of the program reaches no more."""
+
+
 class SecurityWarning(UserWarning):
     """Something is allowed on request, but weaker than it should be."""
 

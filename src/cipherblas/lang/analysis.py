@@ -14,6 +14,7 @@ from cipherblas.common.progress import Progress, Steps
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.operations import Leaf
+from cipherblas.lang.places import tracing
 from cipherblas.lang.results import results_of, returned
 
 
@@ -43,7 +44,9 @@ def trace(function: Callable[..., Any], operands: Mapping[str, Operand]) -> Expr
             raise MismatchError(
                 "The function does not take the operands by name.", expected=str(signature), got=str(error)
             ) from None
-    return returned(function(**leaves))
+    with tracing():
+        found = function(**leaves)
+    return returned(found)
 
 
 def is_constant(node: Expression) -> bool:

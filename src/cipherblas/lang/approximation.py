@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from cipherblas.common.arrays import is_scalar, real_number
 from cipherblas.common.errors import DTypeError, ParameterError, PrecisionError, RangeError
 from cipherblas.lang.batches import entrywise
+from cipherblas.lang.deferred import COARSEST, Deferred, Fitted, placed
 from cipherblas.lang.layers import Assume
 from cipherblas.lang.nodes import Expression, Numeric, Written
 from cipherblas.lang.polynomials import LONGEST_NAME, MAX_DEGREE, RANGE_TOLERANCE, Polynomial, simplest
 
-# Of the largest value of a function, by which it is approximated where nothing else is asked for: half of what
-# `compile` asks of a result by default, so that the other half is left for the errors of encryption.
-DEFAULT_PRECISION = 5e-5
 LONGEST_SERIES = 1023  # terms of the series that is cut off
 NEGLIGIBLE = 2.0**-48  # of the largest coefficient: rounding, where a function is odd or even
 UNIFORM_POINTS, POINTS_PER_DEGREE = 4097, 64  # at which the error is measured
@@ -27,10 +25,12 @@ ERROR_MARGIN = 1.02  # the error between two of them, relative to that at one
 
 
 class Fit(NamedTuple):
-    """A polynomial for a function on [low, high]: coefficients on that interval, and its largest error."""
+    """A polynomial for a function on [low, high]: coefficients on that interval, and its largest error; `size` is the
+    largest absolute value of the function."""
 
     coefficients: tuple[float, ...]
     error: float
+    size: float
 
 
 @entrywise
@@ -52,8 +52,8 @@ def chebyshev(
         x: an encrypted node.
         interval: (low, high) that the entries of x lie in; by default [-bound, bound] of x.
         degree: of the polynomial, at most 255; None: the least that reaches `precision`.
-        precision: the largest error allowed, relative to the largest |f| on the interval; by default 5e-5, without a
-            `degree`.
+        precision: the largest error allowed, relative to the largest |f| on the interval. Without it and a `degree`
+            `cb.compile` chooses: as fine as the precision of the program needs it.
         promised: the interval is your promise, as that of `cb.assume`; otherwise it must contain [-bound, bound].
         name: in formulas; by default that of f.
 
@@ -72,10 +72,27 @@ def chebyshev(
     """
     _check_argument(x)
     low, high = _interval(x, interval, promised)
-    called = getattr(f, "__name__", "function") if name is None else name
-    called = called if called.isascii() and called.isidentifier() else "function"
-    fit = fitted(f, low, high, _degree(degree), _precision(precision, degree))
-    return on_interval(x, fit, low, high, called[:LONGEST_NAME], f)
+    title = getattr(f, "__name__", "function") if name is None else name
+    title = (title if title.isascii() and title.isidentifier() else "function")[:LONGEST_NAME]
+    number, asked = _degree(degree), _precision(precision, degree)
+
+    def fit(x: Expression, precision: float) -> Fitted:
+        low, high = _interval(x, interval, promised)
+        found = fitted(f, low, high, number, precision)
+        return Fitted(on_interval(x, found, low, high, title, f), found.size)
+
+    function = "chebyshev" if name is None else name
+    if number is None and asked is None:
+        return Deferred(
+            *(x, function, fit, (id(f), low, high, promised), lambda t: values_of(f, np.clip(t, low, high))),
+            name=title,
+        )
+    return called(function, x, fit(x, COARSEST if asked is None else asked).node)
+
+
+def called(function: str, x: Expression, node: Expression) -> Expression:
+    """The node that a function of this name makes of x: it knows the name beside its place."""
+    return placed(node, x, None if node.place is None else node.place._replace(function=function))
 
 
 def on_interval(x: Expression, fit: Fit, low: float, high: float, name: str, f: Numeric) -> Expression:
@@ -107,7 +124,7 @@ def fitted(f: Numeric, low: float, high: float, degree: int | None, precision: f
 
     def cut(number: int) -> Fit:
         coefficients = full[: number + 1]
-        return Fit(tuple(map(float, coefficients)), _largest_error(points, exact, coefficients))
+        return Fit(tuple(map(float, coefficients)), _largest_error(points, exact, coefficients), size)
 
     if degree is not None:
         return cut(degree)
@@ -255,9 +272,9 @@ def _degree(value: Any) -> int | None:
     return number
 
 
-def _precision(value: Any, degree: Any) -> float:
+def _precision(value: Any, degree: Any) -> float | None:
     if value is None:
-        return DEFAULT_PRECISION
+        return None
     if degree is not None:
         raise ParameterError("A function takes a degree or a precision.", expected="one of them", got="both")
     return positive(value, "precision of a function", 1.0)

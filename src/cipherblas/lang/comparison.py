@@ -8,23 +8,27 @@ from typing import Any
 import numpy as np
 
 from cipherblas.common.errors import DTypeError, RangeError
-from cipherblas.lang.approximation import DEFAULT_PRECISION, positive
+from cipherblas.lang.approximation import called, positive
 from cipherblas.lang.batches import entrywise
+from cipherblas.lang.deferred import Deferred, Fitted
 from cipherblas.lang.minimax import composition
 from cipherblas.lang.nodes import Expression, Written
 from cipherblas.lang.polynomials import Polynomial
 from cipherblas.lang.samples import as_bounded
 
+WIDEST = 0.99  # margin of a comparison, of the bound
+
 
 @entrywise
-def sign(x: Expression, *, margin: float, precision: float = DEFAULT_PRECISION) -> Expression:
+def sign(x: Expression, *, margin: float, precision: float | None = None) -> Expression:
     """-1 for entries up to -margin, 1 for entries from margin on, of entries in [-bound, bound] of x.
 
     Entries between -margin and margin give any value from -1 - precision to 1 + precision, and those at zero 0.
 
     Args:
         margin: in the units of x, below its bound.
-        precision: the largest error outside of the margin.
+        precision: the largest error outside of the margin; None leaves it to `cb.compile`: as fine as the precision of
+            the program needs it.
 
     Levels: those of the fewest that a composition of minimax polynomials of degrees 3, 7, 15 and 31 takes (Lee et al.
     2021): 7 for a margin of 0.1 of the bound and a precision of 1e-3. Key: relinearisation.
@@ -35,6 +39,10 @@ def sign(x: Expression, *, margin: float, precision: float = DEFAULT_PRECISION) 
         RangeError: the margin is not between 0 and the bound. PrecisionError: more than 24 levels would be needed.
         DTypeError: of the arguments.
     """
+    return _sign(x, margin, precision, "sign")
+
+
+def _sign(x: Expression, margin: float, precision: float | None, name: str) -> Expression:
     found = positive(margin, "margin of a comparison")
     bound = _bound(x)
     if found >= bound:
@@ -43,13 +51,17 @@ def sign(x: Expression, *, margin: float, precision: float = DEFAULT_PRECISION) 
             expected=f"below {bound:g}",
             got=found,
         )
-    return _sign(x, found, positive(precision, "precision of a comparison", 1.0), 0.0)
+
+    def fit(x: Expression, precision: float) -> Fitted:
+        return Fitted(_composed(x, found if found < x.bound else WIDEST * x.bound, precision, 0.0), 1.0)
+
+    if precision is None:
+        return Deferred(x, name, fit, found, np.sign, found)
+    return called(name, x, fit(x, positive(precision, "precision of a comparison", 1.0)).node)
 
 
 @entrywise
-def greater(
-    x: Expression, threshold: Any, *, margin: float, precision: float = DEFAULT_PRECISION
-) -> Expression:
+def greater(x: Expression, threshold: Any, *, margin: float, precision: float | None = None) -> Expression:
     """1 where an entry exceeds the threshold by `margin` or more, 0 where it is below it by as much.
 
     Entries nearer to the threshold give any value from -precision to 1 + precision.
@@ -62,32 +74,36 @@ def greater(
     Levels, errors: those of `sign`.
     """
     _bound(x)
-    return (
-        0.5 * sign(x - threshold, margin=margin, precision=min(1.0, 2 * positive(precision, "precision")))
-        + 0.5
-    )
+    finer = None if precision is None else min(1.0, 2 * positive(precision, "precision"))
+    return 0.5 * _sign(x - threshold, margin, finer, "greater") + 0.5
 
 
 @entrywise
-def relu(x: Expression, *, precision: float = DEFAULT_PRECISION) -> Expression:
+def relu(x: Expression, *, precision: float | None = None) -> Expression:
     """The larger one of an entry and zero, of entries in [-bound, bound] of x: x·(1 + sign(x))/2.
 
     Args:
-        precision: the largest error, relative to the bound of x.
+        precision: the largest error, relative to the bound of x; None leaves it to `cb.compile`: as fine as the
+            precision of the program needs it.
 
     Levels: those of `sign` for a margin of precision·bound, and one: 10 for a precision of 1e-2, 15 for 1e-3.
     Key: relinearisation.
 
     Errors, Raises: as `sign`.
     """
-    found = positive(precision, "precision of relu", 0.25)
-    bound = _bound(x)
+    _bound(x)
+    if precision is None:
+        return Deferred(x, "relu", _relu, (), lambda t: np.maximum(t, 0.0))
+    return called("relu", x, _relu(x, positive(precision, "precision of relu", 0.25)).node)
+
+
+def _relu(x: Expression, precision: float) -> Fitted:
     # |x|·|sign(x) - s|/2 is at most margin/2·(2 + e) within the margin and bound·e/2 outside of it.
-    halves = _sign(x, found * bound * (1 - found), 2 * found, 2 * found)
-    return x * (0.5 * halves + 0.5)
+    halves = _composed(x, precision * x.bound * (1 - precision), 2 * precision, 2 * precision)
+    return Fitted(x * (0.5 * halves + 0.5), x.bound)
 
 
-def _sign(x: Expression, margin: float, precision: float, error: float) -> Expression:
+def _composed(x: Expression, margin: float, precision: float, error: float) -> Expression:
     """The composition; its error is stated as at least `error`."""
     value, reach, low = x, x.bound, margin
     stages = composition(margin / reach, precision)

@@ -23,6 +23,7 @@ from cipherblas.common import schema
 from cipherblas.common.arrays import finite_array, is_scalar, real_array, real_number, shape_text
 from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError
 from cipherblas.lang.operands import Operand, checked_bound
+from cipherblas.lang.places import Place, place_of_caller
 from cipherblas.lang.steps import Step
 from cipherblas.lang.windows import Window
 
@@ -96,6 +97,7 @@ class Expression(metaclass=_Watched):
         error: by which its value is known to be off the exact one.
         window: of a convolution or a mean over windows; None for all other nodes.
         written: what it approximates, where it is known: while the program is written, and not in files.
+        place: where the user wrote it, as far as that is known.
     """
 
     op: ClassVar[str]
@@ -117,6 +119,7 @@ class Expression(metaclass=_Watched):
     written: Written | None = None
     tensor: NDArray[np.float64] | None = None
     names: frozenset[str] = frozenset()
+    place: Place | None = None
 
     __array_ufunc__ = None  # NumPy must not take `array @ node` apart element by element
 
@@ -127,6 +130,7 @@ class Expression(metaclass=_Watched):
         self.children: tuple[Expression, ...] = children
         self.packable: bool = not secret or (self.linear and all(child.packable for child in children))
         self.depth: int = 1 + max((child.depth for child in children), default=0)
+        self.place = place_of_caller()
         self._transposed: Expression | None = None
         self.known_arranged: dict[Step, Expression] = {}  # so that shared parts stay shared
         if self.depth > MAX_DEPTH:
@@ -193,7 +197,9 @@ class Expression(metaclass=_Watched):
     def rebuilt(self, children: Sequence[Expression]) -> Expression:
         """The same operation on other nodes."""
         make: Callable[..., Expression] = type(self)
-        return make(*children, **self.parameters)
+        found = make(*children, **self.parameters)
+        found.place = self.place
+        return found
 
     @classmethod
     def read(

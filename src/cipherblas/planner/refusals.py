@@ -76,15 +76,17 @@ def refused_exact(
     _, bits, allowed = min(known)
     node, _ = widest(expression)
     return PrecisionError(
-        f"No ring carries the exact integers of the program at {options.security}-bit security; the widest range is "
-        f"that of {_short(node)}, bounded by {node.bound:.3g}.",
-        expected=f"a modulus of {bits:.0f} bits, or smaller bounds, or fewer products one after another",
-        got=allowed,
+        f"The exact integers of the program need a modulus of {bits:.0f} bits, more than {options.security}-bit "
+        "security allows.",
+        advice=("a smaller bound=… of the operands", "fewer products one after another"),
+        cause=f"Allowed are {allowed}; the widest range of values is that of {_short(node)}, up to {node.bound:.3g}.",
     )
 
 
 def _short(node: Expression) -> str:
-    """The formula of a node, cut off where it is long."""
+    """The line of a node; its formula where that is not known, cut off where it is long."""
+    if node.place is not None:
+        return str(node.place) if node.place.function else f"the result of {node.op} {node.place}"
     name = formula(node)
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
@@ -104,14 +106,16 @@ def refused(
         key=lambda failure: failure.excess,
         default=None,
     )
-    node, bits = widest(expression)
+    node, _ = widest(expression)
     name = _short(node)
+    cause = "The options leave no ring degree." if nearest is None else nearest.message
+    others = (
+        f"cb.assume(…, bound) of {name}, where its entries stay below {node.bound:.3g}",
+        "fewer products",
+    )
     return PrecisionError(
-        f"No ring carries the program at the precision {float(options.precision):g}, "
-        f"{options.security}-bit security; the widest range is that of {name}, "
-        f"bounded by {node.bound:.3g}, 2^{max(bits, 0.0):.0f} times what it is made of.",
-        expected=(nearest.wanted if nearest is not None else "")
-        or "a smaller bound of that node (cb.assume, or of its operands), a coarser precision=…, "
-        "or fewer products one after another",
-        got="no ring degree that the options leave" if nearest is None else nearest.message.removesuffix("."),
+        f"No parameters of {options.security}-bit security compute the program to a precision of "
+        f"{float(options.precision):g}.",
+        advice=nearest.wanted if nearest is not None and nearest.wanted else others,
+        cause=f"{cause.removesuffix('.')}; the widest range of values is that of {name}.",
     )

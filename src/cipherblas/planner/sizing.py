@@ -197,12 +197,14 @@ def drafted(
         except LevelError as error:
             limbs = len(ring.q)
             if limbs > most:
-                raise NoRingError(
-                    f"At N = {n} the program needs more levels than {limbs} limbs have, with {most:.0f} limbs allowed: "
-                    f"{error.sentence.removesuffix('.')}.",
-                    n,
-                    limbs / most,
-                ) from error
+                if error.got == "inf":
+                    reason = f"At N = {n} errors of encryption grow beyond any modulus"
+                else:
+                    reason = (
+                        f"At N = {n} the program needs more than {limbs} limbs, primes of a modulus; {most:.0f} are "
+                        "allowed"
+                    )
+                raise NoRingError(f"{reason}.", n, limbs / most) from error
         size *= 2
 
 

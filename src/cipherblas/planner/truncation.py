@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cipherblas.common.errors import PrecisionError
+from cipherblas.common.errors import Advice, Call, PrecisionError
 from cipherblas.lang.layers import Truncated
 from cipherblas.lang.nodes import Expression, operands_of, ordered
 from cipherblas.lang.results import results_of
 
+COMPARISONS = ("sign", "greater", "relu")  # that take no degree
 SHARE = 2.0**-10  # of the error asked for, that all terms together which are left out may add
 
 
@@ -91,7 +92,20 @@ def check_approximations(expression: Expression, targets: Sequence[float]) -> No
         known = truncation_error(result)
         if known >= target:
             raise PrecisionError(
-                "The functions of the program are approximated less precisely than its result is asked for.",
-                expected=f"an error below {target:.3g}, by a finer precision=… of the functions",
-                got=f"{known:.3g}",
+                f"The functions of the program may err by {known:.3g} in its result, and {target:.3g} is asked for.",
+                advice=_finer(result),
+                cause="An error of a function is multiplied by whatever follows it.",
             )
+
+
+def _finer(result: Expression) -> list[Advice]:
+    """The function that errs most in a result is left to follow what is asked for."""
+    slopes = sensitivities(result)
+    node = max(ordered(result), key=lambda node: node.error * slopes[id(node)])
+    place = node.place
+    function = None if place is None else place.function
+    if place is None or function is None:
+        return []
+    asked = ("precision",) if function in COMPARISONS else ("precision", "degree")
+    call = Call(function, place.line, dict.fromkeys(asked))
+    return [Advice(f"{place} without {'= and '.join(asked)}=", call=call)]

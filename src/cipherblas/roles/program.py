@@ -20,12 +20,10 @@ from cipherblas.lang.analysis import trace
 from cipherblas.lang.nodes import operands_of
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.samples import Samples
-from cipherblas.planner.association import planned_associated
+from cipherblas.planner.asking import planned_as_asked
 from cipherblas.planner.exact import exact_options
 from cipherblas.planner.plan import PlanOptions
-from cipherblas.planner.planner import check_precision
-from cipherblas.planner.simulation import BySamples, agreeing
-from cipherblas.planner.truncation import truncated
+from cipherblas.planner.simulation import BySamples
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.client import Client
 from cipherblas.roles.encryptor import Encryptor
@@ -174,11 +172,7 @@ def compile(
         raise MismatchError("The function does not use all operands.", expected="none", got=", ".join(idle))
     check_expression(expression)
     wanted = exact_options(expression, wanted, options.get("precision"))
-    wanted = agreeing(expression, wanted).relative_to(expression)
-    check_precision(wanted.precision)
-    expression = truncated(expression, float(wanted.precision))
-    wanted = wanted.relative_to(expression)  # the bound of a sum which was cut may be another
-    expression, plan, run = planned_associated(expression, wanted, progress)
+    expression, plan, run = planned_as_asked(expression, wanted, "precision" in options, progress)
     program = Program(expression, operands, plan, run)
     program.written = written
     return program
