@@ -78,6 +78,15 @@ def test_computed_values_of_three_dimensions(name: str) -> None:
     assert np.abs(found.decrypted - expected).max() <= program.plan.error
 
 
+def test_operands_of_four_dimensions() -> None:
+    program = toy(lambda T, x: (T * x)[None, ::-1, :2] * 0.5, T=S(2, 3, 4), x=S(4))
+    rng = np.random.default_rng(9)
+    values = {key: matrix(operand, rng) for key, operand in program.operands.items()}
+    found = run(program, values).check().decrypted
+    expected = (values["T"] * values["x"])[None, ::-1, :2] * 0.5
+    assert found.shape == (1, 2, 2, 4) and np.abs(found - expected).max() <= program.plan.error
+
+
 def test_a_product_is_broadcast_to_four_dimensions() -> None:
     program = toy(lambda A: cb.broadcast_to(A @ A, (2, 2, 4, 4)), A=S(4, 4))
     values = {"A": np.random.default_rng(9).uniform(-1, 1, (4, 4))}

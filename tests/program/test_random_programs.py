@@ -1,14 +1,21 @@
-"""Random programs, blocks, algorithms and key policies on the `Clear` evaluator, against NumPy."""
+"""Random programs, blocks, algorithms and key policies on the `Clear` evaluator, against NumPy.
+
+At the end, random programs of all operations and functions: compiled, some of them run encrypted. RANDOM_PROGRAMS=3000
+tries more of them.
+"""
 
 from __future__ import annotations
 
+import os
 from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import cipherblas as cb
 from cipherblas.lang.graph import Axes, constants, deduplicated, from_json, products, to_json
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import Operand, public, secret
@@ -17,6 +24,7 @@ from cipherblas.lang.polynomials import Polynomial
 from cipherblas.methods.matmul.registry import ALGORITHMS, find
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.values import Choice
+from tests.support import random_programs
 from tests.support.clear_runs import in_clear
 from tests.support.runs import matrix
 
@@ -157,3 +165,25 @@ def evaluate(expression: Expression, values: dict[str, Any]) -> Any:
         angles = np.arccos(np.clip(parts[0] / expression.reach, -1, 1))
         return sum(c * np.cos(i * angles) for i, c in enumerate(expression.coefficients))
     return {"MatMul": np.matmul, "Add": np.add, "Multiply": np.multiply}[kind](*parts)
+
+
+# --- all operations and functions ---
+
+COUNT, TOGETHER, ENCRYPTED = int(os.environ.get("RANDOM_PROGRAMS", "48")), 12, 6
+DOCUMENTED = {
+    kind.__name__
+    for kind in vars(cb).values()
+    if isinstance(kind, type) and issubclass(kind, cb.CipherblasError)
+}
+
+
+@pytest.mark.encrypted
+@pytest.mark.parametrize("first", range(0, COUNT, TOGETHER))
+def test_programs_of_everything(first: int) -> None:
+    """Each is refused by a documented error, or compiles and comes back from a pickle; one of six is run encrypted, and
+    is as near to NumPy as its plan promises."""
+    outcomes = [
+        random_programs.checked(seed, seed % ENCRYPTED == 0) for seed in range(first, first + TOGETHER)
+    ]
+    assert set(outcomes) <= DOCUMENTED | {"runs", "compiles"}
+    assert sum(outcome in ("runs", "compiles") for outcome in outcomes) >= TOGETHER // 3

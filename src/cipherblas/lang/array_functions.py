@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from cipherblas.common.arrays import finite_array, is_scalar, shape_text
 from cipherblas.common.errors import DTypeError, ParameterError, ShapeError
 from cipherblas.lang.arrangements import Arrange
-from cipherblas.lang.batches import Batch, entrywise, is_batch
+from cipherblas.lang.batches import Batch, batched, entrywise, is_batch, stacked, total
 from cipherblas.lang.layers import Flatten
 from cipherblas.lang.nodes import Expression, node_function
-from cipherblas.lang.operations import Add, Constant, MatMul, Multiply
+from cipherblas.lang.operations import Constant, MatMul, Multiply
 from cipherblas.lang.steps import MOST_INDICES, Step
 
 __all__ = [
@@ -55,7 +55,7 @@ Axis = int | Sequence[int] | None
 def _node(x: Any, what: str = "The argument") -> Expression:
     """A node; of a batch, one that holds them all."""
     if is_batch(x):
-        return stack(x.nodes)
+        return stacked(x.nodes)
     if not isinstance(x, Expression):
         raise DTypeError(
             f"{what} must be a node of the program.", expected="a node of the program", got=type(x).__name__
@@ -66,7 +66,7 @@ def _node(x: Any, what: str = "The argument") -> Expression:
 def _as_part(x: Any) -> Expression:
     """A node, or an array as a constant."""
     if is_batch(x):
-        return stack(x.nodes)
+        return stacked(x.nodes)
     return x if isinstance(x, Expression) else Constant(finite_array(x, "a constant", (0, 1, 2, 3, 4)))
 
 
@@ -326,17 +326,9 @@ def _batch_sum(x: Batch, axis: Axis, keepdims: bool) -> Any:
     inner = tuple(one - 1 for one in axes if one)
     nodes = [sum(node, inner, keepdims) for node in x] if inner else list(x)
     if 0 not in axes:
-        return Batch(nodes)
-    total = _total(nodes)
-    return reshape(total, (1, *total.shape)) if keepdims else total
-
-
-def _total(terms: Sequence[Expression]) -> Expression:
-    """Their sum, in pairs: graphs must not be deep."""
-    while len(terms) > 1:
-        pairs = [terms[first : first + 2] for first in range(0, len(terms), 2)]
-        terms = [Add(*pair) if len(pair) > 1 else pair[0] for pair in pairs]
-    return terms[0]
+        return batched(nodes)
+    found = total(nodes)
+    return reshape(found, (1, *found.shape)) if keepdims else found
 
 
 @node_function
@@ -395,8 +387,8 @@ def cumsum(x: Expression, axis: int | None = None) -> Expression:
 def _batch_cumsum(x: Batch, axis: int) -> Any:
     """Of each node, or of the nodes one after another."""
     if axis:
-        return Batch([cumsum(node, axis - 1) for node in x])
-    return Batch([_total(x.nodes[: number + 1]) for number in range(len(x))])
+        return batched([cumsum(node, axis - 1) for node in x])
+    return batched([total(x.nodes[: number + 1]) for number in range(len(x))])
 
 
 # ---- products ----
@@ -507,13 +499,13 @@ def concatenate(parts: Sequence[Any], axis: int = 0) -> Expression:
             expected=shape_text(nodes[0].shape),
             got=", ".join(shape_text(node.shape) for node in nodes),
         )
-    total, start, terms = math.fsum(node.shape[place] for node in nodes), 0, []
+    length, start, terms = math.fsum(node.shape[place] for node in nodes), 0, []
     for node in nodes:
         sides = [(0, 0)] * len(node.shape)
-        sides[place] = (start, int(total) - start - node.shape[place])
+        sides[place] = (start, int(length) - start - node.shape[place])
         start += node.shape[place]
         terms.append(Arrange.of(node, Step("pad", tuple(sides))) if len(nodes) > 1 else node)
-    return _total(terms)
+    return total(terms)
 
 
 def stack(parts: Sequence[Any], axis: int = 0) -> Expression:

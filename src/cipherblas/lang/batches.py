@@ -16,14 +16,15 @@ import numpy as np
 
 from cipherblas.common.arrays import is_scalar, shape_text
 from cipherblas.common.errors import ShapeError
-from cipherblas.lang.nodes import FUNCTIONS, Expression
+from cipherblas.lang.nodes import FUNCTIONS, OPERATIONS, Expression
+from cipherblas.lang.steps import Step
 
 Operator = Callable[[Any, Any], Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Batch(Sequence[Expression]):
-    """Nodes of one shape, as an array whose first axis tells them apart.
+    """Matrices of one shape, as an array whose first axis tells them apart. Vectors are a matrix (`batched`).
 
     `@`, `+`, `-`, `*`, `/`, `**` and `-x` are done with each; the other side is a batch or an array of as many, or one
     matrix, vector or number for all. So are functions of every entry, and `refresh`. Indices choose nodes. Batches have
@@ -57,7 +58,7 @@ class Batch(Sequence[Expression]):
         first, *rest = key if isinstance(key, tuple) else (key,)
         if isinstance(first, slice) and self.nodes[first]:
             chosen = self.nodes[first]
-            return Batch([node[tuple(rest)] for node in chosen] if rest else chosen)
+            return batched([node[tuple(rest)] for node in chosen] if rest else chosen)
         if isinstance(first, (int, np.integer)) and -len(self) <= first < len(self):
             return self.nodes[first][tuple(rest)] if rest else self.nodes[first]
         return FUNCTIONS["getitem"](self, key)
@@ -73,11 +74,11 @@ class Batch(Sequence[Expression]):
         """Each matrix transposed, as in NumPy."""
         return Batch([node.T for node in self])
 
-    def _with(self, other: Any, apply: Operator, swapped: bool = False) -> Batch:
-        pairs = zip(self, self._parts(other, apply), strict=True)
-        return Batch([apply(y, x) if swapped else apply(x, y) for x, y in pairs])
+    def _with(self, other: Any, apply: Operator, swapped: bool = False) -> Any:
+        pairs = zip(self, self._parts(other), strict=True)
+        return batched([apply(y, x) if swapped else apply(x, y) for x, y in pairs])
 
-    def _parts(self, other: Any, apply: Operator) -> list[Any]:
+    def _parts(self, other: Any) -> list[Any]:
         """The other side for each node."""
         if not isinstance(other, (Batch, Expression)) and not is_scalar(other):
             other = np.asarray(other)
@@ -90,29 +91,29 @@ class Batch(Sequence[Expression]):
             )
         return [other[number if other.shape[0] > 1 else 0] for number in range(len(self))]
 
-    def __matmul__(self, other: Any) -> Batch:
+    def __matmul__(self, other: Any) -> Any:
         return self._with(other, operator.matmul)
 
-    def __rmatmul__(self, other: Any) -> Batch:
+    def __rmatmul__(self, other: Any) -> Any:
         return self._with(other, operator.matmul, swapped=True)
 
-    def __add__(self, other: Any) -> Batch:
+    def __add__(self, other: Any) -> Any:
         return self._with(other, operator.add)
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Batch:
+    def __sub__(self, other: Any) -> Any:
         return self._with(other, operator.sub)
 
-    def __rsub__(self, other: Any) -> Batch:
+    def __rsub__(self, other: Any) -> Any:
         return (-self)._with(other, operator.add)
 
-    def __mul__(self, other: Any) -> Batch:
+    def __mul__(self, other: Any) -> Any:
         return self._with(other, operator.mul)
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> Batch:
+    def __truediv__(self, other: Any) -> Any:
         return self._with(other, operator.truediv)
 
     def __rtruediv__(self, other: Any) -> NoReturn:
@@ -133,6 +134,29 @@ class Batch(Sequence[Expression]):
         return f"<Batch {shape_text(self.shape)}>"
 
 
+def batched(nodes: Sequence[Expression]) -> Any:
+    """What an operation made of each node of a batch: matrices are a batch again, all else is one node."""
+    return Batch(nodes) if len(nodes[0].shape) == 2 else stacked(nodes)
+
+
+def stacked(nodes: Sequence[Expression]) -> Expression:
+    """One node that holds several of one shape along a new first axis."""
+    arrange, count = OPERATIONS["arrange"].of, len(nodes)
+    terms = []
+    for place, node in enumerate(nodes):
+        row = arrange(node, Step("reshape", (1, *node.shape)))
+        terms.append(arrange(row, Step("pad", ((place, count - 1 - place), *[(0, 0)] * len(node.shape)))))
+    return total(terms)
+
+
+def total(terms: Sequence[Expression]) -> Expression:
+    """Their sum, in pairs: graphs must not be deep."""
+    while len(terms) > 1:
+        pairs = [terms[first : first + 2] for first in range(0, len(terms), 2)]
+        terms = [OPERATIONS["add"].of(*pair) if len(pair) > 1 else pair[0] for pair in pairs]
+    return terms[0]
+
+
 def is_batch(value: Any) -> TypeGuard[Batch]:
     """Whether functions of a node were given a batch."""
     return isinstance(value, Batch)
@@ -148,17 +172,17 @@ def entrywise(function: Function) -> Function:
         if not isinstance(x, Batch):
             return function(*args, **named)
         if len(args) > place:
-            return Batch([function(*args[:place], node, *args[place + 1 :], **named) for node in x])
-        return Batch([function(*args, **{**named, "x": node}) for node in x])
+            return batched([function(*args[:place], node, *args[place + 1 :], **named) for node in x])
+        return batched([function(*args, **{**named, "x": node}) for node in x])
 
     return called  # type: ignore[return-value]
 
 
-def batched_product(left: Expression, right: Expression) -> Batch:
-    """NumPy's product of arrays of matrices, or of one with a matrix."""
+def batched_product(left: Expression, right: Expression) -> Any:
+    """NumPy's product of arrays of matrices, or of one with a matrix or a vector."""
     if len(left.shape) < 3:
-        return Batch([left @ node for node in right])
+        return batched([left @ node for node in right])
     others = list(right) if len(right.shape) == 3 else [right] * len(left)
     if len(others) not in (1, len(left)):
         raise ShapeError("A product of arrays needs as many matrices.", expected=len(left), got=len(others))
-    return Batch([node @ others[number if len(others) > 1 else 0] for number, node in enumerate(left)])
+    return batched([node @ others[number if len(others) > 1 else 0] for number, node in enumerate(left)])

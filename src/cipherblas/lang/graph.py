@@ -60,7 +60,7 @@ def columns(node: Expression) -> dict[int, Expression] | None:
     """
     found: dict[int, Expression] = {}
     order = ordered(node)
-    images = not any(map(_arranges_images, order))
+    images = not any(map(_is_no_image, order))
     for current in order:
         parts = [found.get(id(child), child) for child in current.children]
         column: Expression | None = current
@@ -76,9 +76,11 @@ def columns(node: Expression) -> dict[int, Expression] | None:
     return {key: one[id(column)] for key, column in used.items() if id(column) in one}
 
 
-def _arranges_images(node: Expression) -> bool:
-    """Whether entries of a computed value move into or out of three dimensions, as they do in no layer."""
-    return node.secret and node.op == Arrange.op and max(len(node.shape), len(node.children[0].shape)) > 2
+def _is_no_image(node: Expression) -> bool:
+    """Whether entries of a computed value move into or out of three dimensions, as they do in no layer, or a value has
+    four."""
+    moved = node.op == Arrange.op and max(len(node.shape), len(node.children[0].shape)) > 2
+    return node.secret and (moved or len(node.shape) > 3)
 
 
 def deduplicated(node: Expression) -> Expression:

@@ -296,6 +296,8 @@ def unsupported(expression: Expression) -> str | None:
             return "products of a network are of clear weights and an encrypted factor on their right"
         if node.secret and not node.shape and not node.root:
             return f"{node.title} is a number"
+        if node.secret and len(node.shape) > 3:
+            return f"{node.title} has {len(node.shape)} dimensions"
     unknown = missing(expression, TENSORS)
     return None if unknown is None else f"no method on tensors for {unknown.title}"
 
