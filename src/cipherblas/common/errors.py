@@ -199,7 +199,7 @@ class StorageError(CipherblasError, OSError):
 
 
 class PrecisionWarning(UserWarning):
-    """A result is planned less precisely than by default, since a function of the program reaches no more."""
+    """A plan promises less of a result than one would take for granted; the warning says why, and what to write."""
 
 
 class SecurityWarning(UserWarning):

@@ -21,6 +21,7 @@ from cipherblas.lang.nodes import operands_of
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.samples import Samples
 from cipherblas.planner.asking import planned_as_asked
+from cipherblas.planner.defaults import warn_of_default
 from cipherblas.planner.exact import exact_options
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.simulation import BySamples
@@ -131,6 +132,8 @@ def compile(
         DTypeError: the operands are in no mapping, or one is not made by `secret` or `public`; the function returns
             what is no result, or results within results.
         MismatchError: a result does not depend on a secret operand.
+        PrecisionWarning: (a warning) neither precision nor error is given, and the default one leaves an error of more
+            than a quarter of the largest encrypted entry.
         ParameterError, RangeError: an operand is exact, and a node is not known to hold whole numbers, may be too large
             to be decoded exactly, or was asked for with an error of one half or more.
 
@@ -175,4 +178,5 @@ def compile(
     expression, plan, run = planned_as_asked(expression, wanted, "precision" in options, progress)
     program = Program(expression, operands, plan, run)
     program.written = written
+    warn_of_default(operands, plan, options)
     return program
