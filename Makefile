@@ -33,7 +33,7 @@ RUN_PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # Folders too: a file that went away changes its folder.
 SOURCES := $(shell find src cpp -name __pycache__ -prune -o -print) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo check test corpus lint lint-cpp lint-python types format native-test sanitize sanitize-python sanitize-threads valgrind wheel docs bench clean
+.PHONY: help demo check test corpus lint lint-cpp lint-python types format native-test sanitize sanitize-python sanitize-threads valgrind wheel docs bench clean locked
 
 help:
 	@echo 'make demo         multiply encrypted matrices and look at the result'
@@ -42,6 +42,7 @@ help:
 	@echo 'make corpus       plan the corpus anew and store it: tests/corpus/plans.txt'
 	@echo 'make wheel        wheels for every Python found, each installed and run without a compiler'
 	@echo 'make docs         the site: build/site/index.html'
+	@echo 'make locked       install from files whose digests are in requirements/, also without a network'
 	@echo 'make bench        a benchmark against SEAL; BENCH="..." for another'
 	@echo 'make lint         clang-format, ruff, mypy'
 	@echo 'make format       clang-format and ruff, changing the files'
