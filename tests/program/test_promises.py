@@ -207,6 +207,12 @@ def test_the_usual_promise_is_as_it_was() -> None:
     assert WATCHER.get() is None
 
 
+@pytest.mark.parametrize("options", [{"promise": "none"}, {"samples": {"a": np.ones((3, 4, 4))}}])
+def test_exact_integers_are_promised_for_every_input(options: dict[str, Any]) -> None:
+    with pytest.raises(cb.ParameterError, match="for every input within the bounds"):
+        cb.compile(lambda a: a @ a, {"a": cb.secret(4, 4, dtype="int8", exact=True)}, **TOY, **options)
+
+
 @pytest.mark.parametrize(
     ("options", "kind"),
     [

@@ -11,6 +11,7 @@ from cipherblas.lang.exact import check_exact, is_exact
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import arranged, results_of
 from cipherblas.planner.plan import PlanOptions
+from cipherblas.planner.promises import BOUNDS
 from cipherblas.planner.targets import ResultFigures, asked_errors
 
 HALF = 0.5
@@ -31,6 +32,12 @@ def exact_options(expression: Expression, options: PlanOptions, precision: Any) 
     if not is_exact(expression):
         return options
     check_exact(expression)
+    if options.by_samples or options.promised is not BOUNDS:
+        raise ParameterError(
+            "Exact integers are promised for every input within the bounds.",
+            expected='promise="bounds", without samples',
+            got="samples" if options.by_samples else options.promised.name,
+        )
     results = results_of(expression)
     most = tuple(map(_most, results))
     asked: Sequence[float] = ()
