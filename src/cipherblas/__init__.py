@@ -31,6 +31,7 @@ from cipherblas.common.errors import (
     SecurityError,
     ShapeError,
     StorageError,
+    UnknownNameError,
     VersionError,
     WorkBudgetError,
 )
@@ -68,6 +69,7 @@ from cipherblas.lang.functions import assume, avg_pool2d, conv2d, flatten, matve
 from cipherblas.lang.joins import joined, split
 from cipherblas.lang.operands import public, secret
 from cipherblas.lang.refreshing import refresh
+from cipherblas.lang.spelled import SPELLED
 
 if TYPE_CHECKING:
     from cipherblas import lab
@@ -115,6 +117,7 @@ __all__ = [
     "ShapeError",
     "Sharing",
     "StorageError",
+    "UnknownNameError",
     "VersionError",
     "WorkBudgetError",
     "assume",
@@ -195,6 +198,8 @@ _ON_FIRST_USE = {
 
 def __getattr__(name: str) -> Any:
     if name not in _ON_FIRST_USE:
+        if name in SPELLED:
+            raise UnknownNameError(f"cipherblas has no {name!r}.", advice=SPELLED[name])
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     environment.check()
     module = importlib.import_module(_ON_FIRST_USE[name])

@@ -44,6 +44,11 @@ def real_array(value: Any, what: str) -> NDArray[Any]:
             expected="a full array",
             got="masked entries",
         )
+    if hasattr(value, "nnz") and hasattr(value, "toarray"):
+        raise DTypeError(
+            f"{capitalized(what)} is a sparse matrix, and zeros are encrypted as all entries are.",
+            advice="its method toarray(): S.toarray() in place of S",
+        )
     try:
         array = np.asarray(value)
     except ValueError as error:

@@ -143,6 +143,10 @@ class DTypeError(CipherblasError, TypeError):
     """An array or argument has the wrong type."""
 
 
+class UnknownNameError(CipherblasError, AttributeError):
+    """There is no function or method of that name; says what to write instead."""
+
+
 class SecurityError(CipherblasError):
     """Something would be less secure than asked for, or would let a secret leave its place."""
 

@@ -203,7 +203,8 @@ def getitem(x: Expression, key: Any) -> Expression:
     if _is_basic(parts):
         return _basic(x, parts, _indexed(np.broadcast_to(np.int8(0), x.shape), key).shape)
     arrays = [part for part in parts if not isinstance(part, slice) or part != slice(None)]
-    if len(arrays) == 1 and isinstance(arrays[0], (list, np.ndarray)) and len(parts) <= len(x.shape):
+    one = len(arrays) == 1 and isinstance(arrays[0], (list, np.ndarray)) and np.ndim(arrays[0]) == 1
+    if one and len(parts) <= len(x.shape):
         axis = next(number for number, part in enumerate(parts) if part is arrays[0])
         indices = _indexed(np.arange(x.shape[axis]), np.asarray(arrays[0]))
         if indices.ndim == 1:

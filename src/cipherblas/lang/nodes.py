@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from cipherblas.common import schema
 from cipherblas.common.arrays import finite_array, is_scalar, real_array, real_number, shape_text
-from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError
+from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError, UnknownNameError
 from cipherblas.lang.operands import Operand, checked_bound
 from cipherblas.lang.places import Place, place_of_caller
+from cipherblas.lang.spelled import OTHERS, SPELLED, spelled
 from cipherblas.lang.steps import Step
 from cipherblas.lang.windows import Window
 
@@ -121,8 +122,6 @@ class Expression(metaclass=_Watched):
     names: frozenset[str] = frozenset()
     place: Place | None = None
 
-    __array_ufunc__ = None  # NumPy must not take `array @ node` apart element by element
-
     def __init__(self, shape: tuple[int, ...], secret: bool, bound: float, *children: Expression) -> None:
         self.shape = shape
         self.secret = secret
@@ -142,16 +141,22 @@ class Expression(metaclass=_Watched):
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise DTypeError(
-            "A node of a program is not an array; it cannot be converted to one.",
-            expected="@, +, -, * or .T",
-            got="a conversion",
+            "An encrypted value cannot be converted to an array.",
+            advice="@, +, -, * with arrays of NumPy; S.toarray() in place of a sparse matrix S",
         )
 
     def __array_function__(self, function: Any, *_: Any, **__: Any) -> NoReturn:
-        name = getattr(function, "__name__", str(function))
-        raise DTypeError(
-            "NumPy's functions do not take a node of a program.", expected="@, +, -, * or .T", got=name
-        )
+        raise _not_of_numpy(getattr(function, "__name__", str(function)))
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """`array @ node`, which NumPy must not take apart element by element."""
+        name = OPERATORS.get(ufunc.__name__)
+        if name is None or method != "__call__" or options or len(inputs) != 2:
+            raise _not_of_numpy(ufunc.__name__)
+        left, right = inputs
+        if isinstance(left, Expression):
+            return getattr(left, f"__{name}__")(right)
+        return getattr(right, f"__{REFLECTED.get(name, f'r{name}')}__")(left)
 
     @property
     def T(self) -> Expression:
@@ -318,6 +323,17 @@ class Expression(metaclass=_Watched):
     def __rsub__(self, other: Any) -> Expression:
         return (-self).__add__(other)
 
+    def __abs__(self) -> NoReturn:
+        raise DTypeError("The absolute value is not computed.", advice=SPELLED["abs"])
+
+    def __float__(self) -> NoReturn:
+        raise DTypeError(
+            "An encrypted value is no number while the program is written.",
+            advice="the decrypted result on the client",
+        )
+
+    __int__ = __float__
+
     def __neg__(self) -> Expression:
         return self._times(-1.0)
 
@@ -391,7 +407,12 @@ class Expression(metaclass=_Watched):
     def __getattr__(self, name: str) -> Any:
         """NumPy's methods: those of `lang.array_functions`."""
         if name.startswith("_") or name not in FUNCTIONS:
-            raise AttributeError(f"a node of a program has no attribute {name!r}")
+            if name.startswith("_"):
+                raise AttributeError(f"a node of a program has no attribute {name!r}")
+            advice = spelled(name, FUNCTIONS, CALLED)
+            raise UnknownNameError(
+                f"An encrypted value has no attribute {name!r}.", advice=() if advice == OTHERS else advice
+            )
         return functools.partial(FUNCTIONS[name], self)
 
     def __repr__(self) -> str:
@@ -408,6 +429,40 @@ def _operation_on(
     return kind(*children, **parameters)
 
 
+def _not_of_numpy(name: str) -> DTypeError:
+    return DTypeError(
+        f"The function np.{name} cannot be applied to an encrypted value.",
+        advice=spelled(name, FUNCTIONS, CALLED),
+    )
+
+
+# NumPy's functions that operators of arrays call, and how Python calls them.
+OPERATORS = {
+    "matmul": "matmul",
+    "add": "add",
+    "subtract": "sub",
+    "multiply": "mul",
+    "divide": "truediv",
+    "power": "pow",
+    "less": "lt",
+    "less_equal": "le",
+    "greater": "gt",
+    "greater_equal": "ge",
+}
+REFLECTED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+# That are functions of the package and no methods.
+CALLED = (
+    "concatenate",
+    "diag",
+    "inner",
+    "matmul",
+    "outer",
+    "stack",
+    "vdot",
+    "where",
+    "broadcast_to",
+    "expand_dims",
+)
 OPERATIONS: dict[str, type[Expression]] = {}  # by the name that they have in files
 FUNCTIONS: dict[str, Callable[..., Expression]] = {}  # that are methods of nodes
 Function = TypeVar("Function", bound=Callable[..., Expression])
@@ -473,6 +528,8 @@ def as_node(value: Any, dimensions: int, what: str) -> Expression:
 
 
 def _check_array(value: Any) -> None:
+    if hasattr(value, "toarray"):
+        real_array(value, "a constant")
     if not isinstance(value, (np.ndarray, list, tuple)):
         raise DTypeError(
             "An operand of a program must be a matrix.",

@@ -215,7 +215,7 @@ class PlannedProgram:
         Raises:
             MismatchError, ShapeError, DTypeError, RangeError: as `evaluate`.
 
-        Example:
+        Examples:
             >>> program = compile(lambda x: cb.assume(x @ x.T, 2.0) ** 2, {"x": secret(4, 4)})
             >>> all(found.inside for found in program.check({"x": 0.5 * np.eye(4)}))
             True
@@ -244,7 +244,7 @@ class PlannedProgram:
             MismatchError, ShapeError, DTypeError, RangeError: not samples of all operands within their bounds.
             PrecisionError: errors carry a value out of its range.
 
-        Example:
+        Examples:
             >>> program = compile(lambda x: x * x, {"x": secret(8)})
             >>> found = program.simulate({"x": np.linspace(-1, 1, 80).reshape(10, 8)})
             >>> found.noise < 1e-3

@@ -1,0 +1,54 @@
+"""How functions of NumPy and of networks are written here: for the errors of who writes them on encrypted values."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+ON_CLIENT = "the decrypted result on the client: to compare, the server would have to see values"
+# By name, what computes the same, or near it.
+SPELLED: dict[str, str] = {
+    "exp": "cb.exp(x)",
+    "tanh": "cb.tanh(x)",
+    "sqrt": "cb.sqrt(x, lower=…), no entry being below lower",
+    "reciprocal": "cb.inverse(x, lower=…), no entry being below lower",
+    "square": "cb.square(x)",
+    "sign": "cb.sign(x, margin=…)",
+    "maximum": "cb.relu(x) for np.maximum(x, 0), and y + cb.relu(x - y) for np.maximum(x, y)",
+    "minimum": "y - cb.relu(y - x) for np.minimum(x, y)",
+    "clip": "low + cb.relu(x - low) - cb.relu(x - high)",
+    "absolute": "cb.relu(x) + cb.relu(-x)",
+    "abs": "cb.relu(x) + cb.relu(-x)",
+    "greater": "cb.greater(x, y, margin=…)",
+    "less": "cb.greater(y, x, margin=…)",
+    "heaviside": "cb.greater(x, 0.0, margin=…)",
+    "std": "cb.sqrt(x.var(), lower=…)",
+    "norm": "cb.sqrt(cb.squared_norm(x), lower=…)",
+    "average": "x.mean()",
+    "einsum": "sums of products with @, * and .sum(axis)",
+    "tensordot": "x.reshape(…) @ y.reshape(…)",
+    "vstack": "cb.concatenate([x, y], axis=0)",
+    "hstack": "cb.concatenate([x, y], axis=1)",
+    "flatten": "x.ravel()",
+    "softmax": "e = cb.exp(x), then e * cb.inverse(e.sum(), lower=…)",
+    "log_softmax": "the decrypted scores on the client",
+    "max_pool2d": "cb.avg_pool2d(x, kernel_size)",
+    "linear": "weights @ x + bias",
+    "leaky_relu": "a * x + (1 - a) * cb.relu(x)",
+    "silu": "x * cb.sigmoid(x)",
+    "log": "cb.chebyshev(np.log, x, interval=(low, high), promised=True)",
+    "dtype": "float64, which all values are computed in",
+    **dict.fromkeys(
+        ("max", "min", "amax", "amin", "argmax", "argmin", "sort", "argsort", "median", "any", "all", "topk"),
+        ON_CLIENT,
+    ),
+}
+OTHERS = "cb.chebyshev(f, x), which approximates a function f of one number on every entry"
+
+
+def spelled(name: str, methods: Collection[str], functions: Collection[str]) -> str:
+    """What to write for a function of this name."""
+    if name in SPELLED:
+        return SPELLED[name]
+    if name in methods:
+        return f"x.{name}(…) or cb.{name}(x, …)"
+    return f"cb.{name}(…)" if name in functions else OTHERS
