@@ -10,6 +10,7 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.lang.nodes import ordered
+from cipherblas.planner import chains, sizing
 from cipherblas.planner.placement import Step, placed
 from tests.support.runs import run, toy
 
@@ -89,6 +90,13 @@ def test_random_graphs_keep_to_the_levels(seed: int) -> None:
     assert cost(chosen) <= 2 * least + 3  # cuts are one level each: nearly the best of all choices
 
 
+@pytest.fixture
+def shallow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rings with so few levels that short programs are too deep for them."""
+    monkeypatch.setattr(chains, "MOST_WORKING", 5)
+    monkeypatch.setattr(sizing, "DEEPEST", 12)
+
+
 def chain_of(length: int) -> Any:
     def chain(x: Any, y: Any) -> Any:
         for number in range(length):
@@ -100,8 +108,8 @@ def chain_of(length: int) -> Any:
 
 @pytest.mark.encrypted
 @pytest.mark.parametrize("fill", [1.0, -1.0, 0.0, None])
-def test_a_deep_program_is_refreshed_without_asking(fill: float | None) -> None:
-    program = toy(chain_of(60), x=S(20, 20), y=S(20, 20), precision=0.05)
+def test_a_deep_program_is_refreshed_without_asking(shallow: None, fill: float | None) -> None:
+    program = toy(chain_of(16), x=S(20, 20), y=S(20, 20), precision=0.05)
     assert program.plan.counts.modulus_raises > 0
     assert "placed by the planner" in program.explain() and "refresh" in program.explain()
     random = np.random.default_rng(5)
@@ -124,6 +132,80 @@ def test_a_shallow_program_is_planned_as_before() -> None:
     assert not program.plan.counts.modulus_raises
 
 
-def test_a_precision_that_no_refresh_reaches_is_refused() -> None:
-    with pytest.raises(cb.PrecisionError):
-        cb.compile(chain_of(40), {"x": S(128, 256), "y": S(128, 256)}, precision=1e-9)
+def test_a_precision_that_no_refresh_reaches_is_refused(shallow: None) -> None:
+    with pytest.raises(cb.PrecisionError, match="less precise"):
+        toy(chain_of(16), x=S(20, 20), y=S(20, 20), precision=1e-9)
+
+
+# ---- however a program is spelled, and whatever it is allowed ----
+
+
+def squares(x: Any) -> Any:
+    """Fourteen levels."""
+    for _ in range(14):
+        x = cb.assume(x * x, 1.0)
+    return x
+
+
+@pytest.mark.encrypted
+@pytest.mark.parametrize("shape", [(16, 1), (1, 16), (16,), (1,), ()], ids=str)
+def test_vectors_and_numbers_are_refreshed_like_matrices(shallow: None, shape: tuple[int, ...]) -> None:
+    program = toy(squares, x=S(*shape), error=0.3)
+    assert program.plan.counts.modulus_raises == 2  # fourteen levels in three parts of five
+    found, bound = run(program, {"x": np.random.default_rng(0).uniform(0.9, 1, shape)}), program.plan.error
+    found.check()
+    assert bound <= 0.3
+
+
+@pytest.mark.parametrize(
+    "part",
+    [lambda x: x[0], lambda x: x[:, 2], lambda x: x.ravel(), lambda x: x.diagonal()],
+    ids=["row", "column", "ravel", "diagonal"],
+)
+def test_parts_of_a_deep_matrix_are_refreshed(shallow: None, part: Any) -> None:
+    program = toy(lambda x: part(squares(x)), x=S(8, 8), error=0.3)
+    assert program.plan.counts.modulus_raises == 2
+
+
+WEIGHTS = np.random.default_rng(1).normal(size=(16, 16)) / 64
+FILTERS = np.random.default_rng(2).normal(size=(2, 2, 3, 3)) / 16
+
+
+def dense_layers(x: Any) -> Any:
+    for _ in range(6):
+        x = cb.assume(cb.square(WEIGHTS @ x) - 0.5, 1.0)
+    return x
+
+
+def convolutions(x: Any) -> Any:
+    for _ in range(6):
+        x = cb.assume(cb.square(cb.conv2d(x, FILTERS, padding=1)) - 0.5, 1.0)
+    return x
+
+
+@pytest.mark.encrypted
+@pytest.mark.parametrize(("layers", "shape"), [(dense_layers, (16,)), (convolutions, (2, 6, 6))])
+def test_layers_are_refreshed_where_nobody_says_where(shallow: None, layers: Any, shape: Any) -> None:
+    program = toy(layers, x=S(*shape), error=0.5)
+    assert program.plan.form == "tensors" and program.plan.counts.modulus_raises > 0
+    run(program, {"x": np.random.default_rng(0).uniform(-1, 1, shape)}).check()
+
+
+@pytest.mark.parametrize("form", ["blocks", "tensors"])
+def test_a_form_that_can_refresh_may_be_named(shallow: None, form: str) -> None:
+    assert toy(squares, x=S(8, 8), error=0.3, form=form).plan.counts.modulus_raises == 2
+
+
+@pytest.mark.encrypted
+@pytest.mark.parametrize(
+    "part", [lambda x: x[:4], lambda x: x.T, lambda x: x.ravel()], ids=["rows", "transpose", "ravel"]
+)
+def test_a_part_of_a_deep_result_is_not_computed_again(shallow: None, part: Any) -> None:
+    def both(x: Any) -> Any:
+        found = squares(x)
+        return {"whole": found, "part": part(found)}
+
+    program = toy(both, x=S(8, 8), error=0.3)
+    alone = toy(squares, x=S(8, 8), error=0.3)
+    assert program.plan.counts.modulus_raises <= alone.plan.counts.modulus_raises + 1
+    run(program, {"x": np.random.default_rng(0).uniform(0.9, 1, (8, 8))}).check()

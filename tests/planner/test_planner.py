@@ -238,7 +238,9 @@ def test_fewer_keys_say_what_they_cost() -> None:
 
 
 def test_a_key_budget_that_nothing_fits_names_the_least() -> None:
-    with pytest.raises(cb.MemoryBudgetError, match=r"fame: needs [0-9.]+ MiB of keys, key_budget is 1.0 MiB"):
+    with pytest.raises(
+        cb.MemoryBudgetError, match=r"fame at .* needs [0-9.]+ MiB of keys, key_budget is 1.0 MiB"
+    ):
         compiled(24, 24, 24, **KEY_BUDGETS, key_budget=1 << 20)
 
 

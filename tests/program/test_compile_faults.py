@@ -357,7 +357,7 @@ OUT_OF_REACH: dict[str, tuple[dict[str, Any], type[cb.CipherblasError], str]] = 
         cb.PrecisionError,
         "256-bit security",
     ),
-    "memory": ({"memory_budget": 1 << 20}, cb.MemoryBudgetError, "at most 1.0 MiB"),
+    "memory": ({"memory_budget": 1 << 20}, cb.MemoryBudgetError, "memory_budget is 1.0 MiB"),
     "keys": (
         {"key_budget": 1000, "algorithm": "skewed"},
         cb.MemoryBudgetError,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -87,9 +88,13 @@ class CipherblasError(Exception):
         advice: what to write instead, the best first; each does by itself.
         cause: why it is so, in a sentence, where the first part does not say it.
         sentence: the first part with its fields, in one line.
+        shortfall: log2 of how many times what was allowed would have been needed, of a plan; infinite where that is not
+            known. Of several alternatives, the one with the least came nearest.
 
     The attributes may hold strings of a file as they are; `sentence` and `str` give them as `printable` does.
     """
+
+    shortfall: float = math.inf
 
     def __init__(
         self,

@@ -119,6 +119,7 @@ class Arrange(Expression):
         if step not in node.known_arranged:
             found = cls._made(node, step)
             assert found.shape == shape, f"{node.title}: {step.text}"
+            found.is_arranged(node, step)
             node.known_arranged[step] = found
         return node.known_arranged[step]
 

@@ -186,7 +186,8 @@ def squeeze(x: Expression, axis: Axis = None) -> Expression:
 def getitem(x: Expression, key: Any) -> Expression:
     """`x[key]` with constant integers, slices, `None`, `...`, lists of integers, or masks.
 
-    Levels: none for operands, entrywise results of these, and rows and columns of products.
+    Levels: none for operands, entrywise results of these, and rows and columns of products; one where x is computed
+    too, and its entries are taken from there.
 
     Raises:
         DTypeError: an index is a node of the program, or nothing that NumPy takes. ShapeError: it is out of range, or

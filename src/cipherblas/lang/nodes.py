@@ -95,6 +95,7 @@ class Expression(metaclass=_Watched):
         operand, name, transposed: of an operand; `operand` is None for all other nodes.
         label: of an operand, its name and how it is arranged but for a transpose.
         steps: how an operand is arranged before it is packed.
+        arranged_of: the value that it is an arrangement of, and the step, where it was pushed to the operands.
         error: by which its value is known to be off the exact one.
         window: of a convolution or a mean over windows; None for all other nodes.
         written: what it approximates, where it is known: while the program is written, and not in files.
@@ -132,6 +133,7 @@ class Expression(metaclass=_Watched):
         self.place = place_of_caller()
         self._transposed: Expression | None = None
         self.known_arranged: dict[Step, Expression] = {}  # so that shared parts stay shared
+        self.arranged_of: tuple[Expression, Step] | None = None
         if self.depth > MAX_DEPTH:
             raise ParameterError(
                 "The operations are nested too deeply; a long sum can be added in pairs.",
@@ -172,7 +174,13 @@ class Expression(metaclass=_Watched):
         if self._transposed is None:
             self._transposed = self._transpose()
             self._transposed._transposed = self
+            self._transposed.is_arranged(self, Step("transpose", (1, 0)))
         return self._transposed
+
+    def is_arranged(self, value: Expression, step: Step) -> None:
+        """Remember that it is a value arranged by a step, computed from arranged operands."""
+        if self.arranged_of is None and self is not value:
+            self.arranged_of = value, step
 
     # ---- the rules of an operation ----
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections.abc import Sequence
@@ -15,11 +16,13 @@ from cipherblas.lang.exact import is_exact
 from cipherblas.lang.graph import deduplicated
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import arranged, results_of
-from cipherblas.planner.association import Planned, planned_associated
+from cipherblas.planner.association import Planned
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.planner import check_precision
 from cipherblas.planner.precisions import settled
+from cipherblas.planner.refusals import INFEASIBLE
 from cipherblas.planner.simulation import BySamples, agreeing
+from cipherblas.planner.spellings import planned_spelling
 from cipherblas.planner.targets import asked_errors
 from cipherblas.planner.truncation import truncated
 
@@ -52,13 +55,35 @@ def planned_as_asked(
             found = _less_precise(expression, functions, options, progress)
             if found is not None:
                 return found
-        advice = _reachable(expression, options, progress)
-        if advice is not None:
-            error.advice = (advice, *error.advice)
+        if not _does(error.advice, expression, options, progress):
+            advice = _reachable(expression, options, progress)
+            others = (one for one in error.advice if not one.options.keys() & {"precision", "error"})
+            error.advice = (*(() if advice is None else (advice,)), *others)
         raise
 
 
+def _does(
+    advice: Sequence[Advice], expression: Expression, options: PlanOptions, progress: Tell | None
+) -> bool:
+    """Whether the first advice is options that the program can be planned with."""
+    if not advice or not advice[0].options:
+        return False
+    if progress is not None:
+        progress(f"whether {advice[0].write} is enough")
+    try:
+        _planned(expression, replace(options, **advice[0].options), progress)
+    except INFEASIBLE:
+        return False
+    return True
+
+
 def _planned(expression: Expression, options: PlanOptions, progress: Tell | None) -> Planned:
+    return planned_spelling(expression, functools.partial(_prepared, options), progress)
+
+
+def _prepared(options: PlanOptions, expression: Expression) -> tuple[Expression, PlanOptions]:
+    """A graph and its options as they are planned."""
+    expression = deduplicated(expression)
     if isinstance(options.promised, BySamples) and options.promised.agreement is not None:
         expression = settled(expression, options)
         options = agreeing(expression, options)
@@ -66,8 +91,7 @@ def _planned(expression: Expression, options: PlanOptions, progress: Tell | None
     options = options.relative_to(expression)
     check_precision(options.precision)
     expression = truncated(expression, float(options.precision))
-    options = options.relative_to(expression)  # the bound of a sum which was cut may be another
-    return planned_associated(expression, options, progress)
+    return expression, options.relative_to(expression)  # the bound of a sum which was cut may be another
 
 
 def _less_precise(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -25,11 +25,10 @@ from cipherblas.planner.block_methods import algorithm_names, choices_of, consid
 from cipherblas.planner.bound import least_seconds
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import Rates
-from cipherblas.planner.explain import size
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.refusals import INFEASIBLE
 from cipherblas.planner.steps import Seconds
-from cipherblas.planner.strategy import Candidate, Scored, Strategy
+from cipherblas.planner.strategy import Candidate, RefuseUpload, Scored, Strategy
 from cipherblas.planner.tilings import (
     TILINGS_KEPT,
     fits_all,
@@ -49,7 +48,6 @@ MOST_MOVED = 128
 REFINED = 3  # pairs of a ring degree and of block lengths for which each node's method is chosen
 LEVEL_SHARES = (0.0, 0.1)  # of a plan's seconds, that a limb is taken to cost
 PROGRAM_TILINGS = 2  # of a program with several products: the largest blocks that fit
-Refuse = Callable[[str, str], None]
 
 
 class BlockStrategy(Strategy):
@@ -83,7 +81,7 @@ class BlockStrategy(Strategy):
         blocks = candidate.decisions.blocks
         return all(blocks[axis] >= length for axis, length in self.axes.lengths.items())
 
-    def families(self, thorough: bool, refuse: Refuse) -> Iterator[Iterator[list[Candidate]]]:
+    def families(self, thorough: bool, refuse: RefuseUpload) -> Iterator[Iterator[list[Candidate]]]:
         options = self.options
         if not self.nodes:
             yield map(self._elementwise, self.degrees)
@@ -222,11 +220,11 @@ class BlockStrategy(Strategy):
             found = min([found, *sets], key=functools.partial(_moved, node, algorithm, block, slots))
         return Choice(algorithm.name, found)
 
-    def _fits_upload(self, candidate: Candidate, refuse: Refuse) -> bool:
+    def _fits_upload(self, candidate: Candidate, refuse: RefuseUpload) -> bool:
         """Whether the upload fits its budget at one limb: what does not need not be counted to be refused."""
         uploads, allowed = self._least_upload(candidate), self.budgets.upload
         if uploads > allowed:
-            refuse(candidate.name, f"uploads at least {size(uploads)}, upload_budget is {size(allowed)}")
+            refuse(candidate, uploads)
         return uploads <= allowed
 
     def _least_upload(self, candidate: Candidate) -> int:

@@ -14,7 +14,7 @@ from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
 from cipherblas.planner.dry_run import DryRun
 from cipherblas.planner.sizing import PRIME_SPREAD_BITS, NoRingError, Sizing, budget_bits
-from cipherblas.rlwe.rings import RingShape
+from cipherblas.rlwe.rings import Ring, RingShape
 
 BASE_BITS, DOWN_BITS = 50.0, 34.0  # of q_0, and of the limbs of slots to coefficients
 SCALE_BITS, UP_BITS = 40.0, 49.8  # of the working levels; of the limbs of EvalMod
@@ -100,7 +100,19 @@ def most_working(n: int, allowed: float, rows: int | None = None, fine: bool = F
     Raises:
         NoRingError: security allows none.
     """
-    return len(widest(n, allowed, rows, fine).q_bits) - len(chain(n, 0, 1).q_bits)
+    return working(widest(n, allowed, rows, fine).shape())
+
+
+def working(ring: Ring) -> int:
+    """Levels between two refreshes in a ring.
+
+    Raises:
+        NoRingError: it has no limbs for refreshes.
+    """
+    found = len(ring.q) - len(chain(ring.n, 0, 1).q_bits)
+    if found < 1:
+        raise NoRingError("The parameters have too few limbs for refreshes.", ring.n, 2.0, modulus=0.0)
+    return found
 
 
 def row_degree(n: int, security: int, insecure: bool) -> int | None:
@@ -113,9 +125,9 @@ def row_degree(n: int, security: int, insecure: bool) -> int | None:
     return least if 1 << MIN_LOG_N <= least < n else None
 
 
-def limbs_left(n: int, ring: RingShape) -> int:
+def limbs_left(ring: Ring) -> int:
     """Of a refreshed ciphertext, and of an operand."""
-    return method_of(n).limbs(len(ring.q))
+    return method_of(ring.n).limbs(len(ring.q))
 
 
 @functools.lru_cache(maxsize=256)
@@ -185,13 +197,17 @@ def chain_sizings(
         middle = (low + high) // 2
         low, high = (low, middle) if carries(middle) else (middle, high)
     found = chains(n, high, allowed, rows, fine)
-    exceeds = excess(run(found[0].shape()))
+    counted = run(found[0].shape())
+    exceeds = excess(counted)
     if exceeds > MARGIN:
         raise NoRingError(
             f"At N = {n} refreshed values are {exceeds:.3g} times less precise than the program asks for.",
             n,
             exceeds,
             modulus=0.0,
+            shortfall=math.log2(exceeds / MARGIN),
+            coarser=exceeds / MARGIN,
+            found=(counted, found[0].shape()),
         )
     others = [] if fine or rows is not None else chains(n, high, allowed, raised_first=True)
     return others if others and raises_first(found[-1], others[-1]) else found

@@ -30,7 +30,7 @@ from cipherblas.planner.rows import weight_bits_for
 from cipherblas.planner.schema import MOST_WEIGHT_BITS
 from cipherblas.planner.sizing import draft
 from cipherblas.planner.steps import counted_plains
-from cipherblas.planner.strategy import Candidate, Strategy
+from cipherblas.planner.strategy import Candidate, RefuseUpload, Strategy
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.matrices.matrix import bit_ceil
 from cipherblas.rlwe.rings import RingShape, low_limbs, row_ring
@@ -273,9 +273,7 @@ class MixedStrategy(Strategy):
                 counts.float_macs += (rows if right.secret else cols) * inner * n
         return rates.seconds(counts, n, threads)
 
-    def families(
-        self, thorough: bool, refuse: Callable[[str, str], None]
-    ) -> Iterator[Iterator[list[Candidate]]]:
+    def families(self, thorough: bool, refuse: RefuseUpload) -> Iterator[Iterator[list[Candidate]]]:
         ways = itertools.product(STAGES, RESCALES[:1] if self.refreshed else RESCALES)
         for stages, rescales in ways:
             yield (list(self._candidates(n, stages, rescales)) for n in self.degrees)

@@ -17,18 +17,23 @@ from cipherblas.common.progress import Tell
 from cipherblas.lang.graph import columns
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.refreshing import REFRESH, Refresh, is_refreshed
+from cipherblas.methods.matmul.registry import GEMM
+from cipherblas.methods.matvec_conv.registry import LAYER_METHODS
 from cipherblas.planner import chains
 from cipherblas.planner.blocks import BlockStrategy
 from cipherblas.planner.budgets import budgets_of, secret_entries
 from cipherblas.planner.dry_run import DryRun, TooSlowError, dry_run
 from cipherblas.planner.plan import Plan, PlanOptions
 from cipherblas.planner.planner import is_layers, make_plan
-from cipherblas.planner.refusals import INFEASIBLE
+from cipherblas.planner.refusals import INFEASIBLE, nearest
 from cipherblas.planner.sizing import NoRingError, budget_bits
+from cipherblas.planner.tensors import TensorStrategy
 
-# Of the levels between two refreshes, that are tried: scales may drift so far in long segments that a plan spends more
-# than was counted.
-SHARES = (1.0, 0.9, 0.75, 0.5, 0.25)
+# Of the levels between two refreshes, that are tried: units and scales may drift so far in long segments that a plan
+# spends more than was counted.
+SHARES = (1.0, 0.9, 0.75, 0.5, 0.25, 0.1, 0.05)
+# That a ring degree lacks of precision or of budgets: no other distance between refreshes makes up for so much.
+HOPELESS_BITS = 8.0
 MOST_CUTS = 256  # levels at which a graph may be cut, that are looked at
 
 
@@ -61,47 +66,59 @@ def planned(
     try:
         return expression, *make_plan(expression, options, progress)
     except (PrecisionError, MemoryBudgetError) as error:
-        if not may_refresh(expression, options, error):
+        if not may_refresh(expression, options):
             raise
         found = _with_refreshes(expression, options, progress)
-        if found is None:
-            raise
-        if isinstance(found, CipherblasError):
-            raise (found if isinstance(error, PrecisionError) else error) from error
-        return found
+        if isinstance(found, tuple):
+            return found
+        raise nearest([error, *found]) from None
 
 
 def _with_refreshes(
     expression: Expression, options: PlanOptions, progress: Tell | None
-) -> tuple[Expression, Plan, DryRun] | CipherblasError | None:
-    """The plan with refreshes; why there is none; None where the program's depth is not what rings lack."""
-    failure: CipherblasError | None = None  # of the first program with refreshes, which was to cost least
-    degrees: list[tuple[float, int, Counted]] = []
-    for n in chains.DEGREES if options.ring_degree is None else (options.ring_degree,):
-        if degrees and n > chains.USUAL_DEGREE:
+) -> tuple[Expression, Plan, DryRun] | list[CipherblasError]:
+    """The plan with refreshes, or why each that was tried is none: nothing where depth is not what rings lack."""
+    failures: list[CipherblasError] = []
+    hopeless: set[int] = set()  # ring degrees
+    for working, n, found in _attempts(expression, options, progress):
+        if n in hopeless:
+            continue
+        if progress is not None:
+            progress(f"refreshes after {working} levels, N = 2^{n.bit_length() - 1}")
+        try:
+            program = with_placed(expression, found.steps, working)
+            assert program is not None
+            wanted = replace(options, ring_degree=n, algorithm=found.algorithm)
+            return program, *make_plan(program, wanted, progress)
+        except INFEASIBLE as error:
+            failures.append(error)
+            if HOPELESS_BITS < error.shortfall < math.inf:
+                hopeless.add(n)
+    return failures
+
+
+def _attempts(
+    expression: Expression, options: PlanOptions, progress: Tell | None
+) -> list[tuple[int, int, Counted]]:
+    """Levels between two refreshes and ring degrees that are tried, those that take least first."""
+    attempts: dict[tuple[int, frozenset[int]], tuple[float, int, Counted]] = {}
+    forced = options.ring_degree if options.parameters is None else options.parameters.n
+    for n in chains.DEGREES if forced is None else (forced,):
+        if attempts and n > chains.USUAL_DEGREE:
             break
         if progress is not None:
             progress(f"what it spends, N = 2^{n.bit_length() - 1}")
         try:
             found = counted(expression, options, n)
-            chosen = placed(found.steps, found.most)
         except INFEASIBLE:
             continue
-        if chosen:  # nothing to refresh: depth is not what this ring lacks
-            number = sum(found.steps[place].ciphertexts for place in chosen)
-            degrees.append((number * found.refresh, n, found))
-    for _, n, found in sorted(degrees, key=lambda one: one[:2]):
         for working in sorted({math.ceil(share * found.most) for share in SHARES}, reverse=True):
-            if progress is not None:
-                progress(f"refreshes after {working} levels, N = 2^{n.bit_length() - 1}")
-            try:
-                program = with_placed(expression, found.steps, working)
-                if program is not None:
-                    wanted = replace(options, ring_degree=n, algorithm=found.algorithm)
-                    return program, *make_plan(program, wanted, progress)
-            except INFEASIBLE as error:
-                failure = failure or error
-    return failure
+            chosen = placed(found.steps, working)
+            if chosen:  # nothing to refresh: depth is not what this ring lacks
+                cost = found.refresh * sum(found.steps[place].ciphertexts for place in chosen)
+                attempts.setdefault((n, chosen), (cost, working, found))
+    ordered_by_cost = sorted(attempts.items(), key=lambda one: (one[1][0], one[0][0]))
+    return [(working, n, found) for (n, _), (_, working, found) in ordered_by_cost]
 
 
 @dataclass(frozen=True)
@@ -120,41 +137,35 @@ class Counted:
     algorithm: str | None
 
 
-def may_refresh(expression: Expression, options: PlanOptions, error: CipherblasError) -> bool:
-    """Whether options and program leave it to the planner to refresh what could not be planned.
-
-    Args:
-        error: why; where memory lacks, it must be that of the default budgets.
-    """
-    budgets = options.memory_budget, options.key_budget, options.upload_budget
+def may_refresh(expression: Expression, options: PlanOptions) -> bool:
+    """Whether options and program leave it to the planner to refresh what could not be planned."""
     return not (
         is_refreshed(expression)
-        or options.parameters is not None
-        or is_layers(expression)
-        or options.form in ("rows", "mixed", "tensors")
+        or options.form == "rows"
+        or options.algorithm == GEMM
         or (options.security > 128 and not options.insecure)
         or any(node.operand is not None and node.operand.exact for node in ordered(expression))
-        or (isinstance(error, MemoryBudgetError) and any(one is not None for one in budgets))
     )
 
 
 def counted(expression: Expression, options: PlanOptions, n: int) -> Counted:
-    """The nodes of a program of matrices, and what they spend in slots, by the algorithm that transforms fewest limbs.
+    """The nodes of a program, and what they spend in slots, by the algorithm that transforms fewest limbs.
 
     They are counted with refreshes wherever one may be, so that no ring is too small.
 
     Raises:
-        CipherblasError: blocks do not carry the program, or one node spends more levels than there are.
+        CipherblasError: slots do not carry the program, or one node spends more levels than there are.
     """
-    matrices = columns(expression)
-    if matrices is None:
-        raise NoRingError("Refreshes of images are placed by the program alone.", n, math.inf, modulus=0.0)
-    everywhere = _refreshed(matrices[id(expression)], lambda node: not node.linear)
-    root = everywhere[id(matrices[id(expression)])]
+    layers = _by_layers(expression, options)
+    computed = {id(node): node for node in ordered(expression)} if layers else columns(expression)
+    if computed is None:
+        raise NoRingError("Blocks do not carry images.", n, math.inf, modulus=0.0)
+    everywhere = _refreshed(computed[id(expression)], lambda node: not node.linear)
+    root = everywhere[id(computed[id(expression)])]
     budgets = budgets_of(options, secret_entries(expression), refreshed=True)
-    strategy = BlockStrategy(root, replace(options, ring_degree=n), budgets)
-    allowed = budget_bits(n, options.security, options.insecure)
-    ring, most = chains.widest(n, allowed).shape(), chains.most_working(n, allowed)
+    strategy = (TensorStrategy if layers else BlockStrategy)(root, replace(options, ring_degree=n), budgets)
+    ring = options.parameters or chains.widest(n, budget_bits(n, options.security, options.insecure)).shape()
+    most = chains.working(ring)
     best: Counted | None = None
     least = math.inf  # limbs that are transformed, by the algorithm that transforms fewest
     failure: CipherblasError | None = None
@@ -172,13 +183,20 @@ def counted(expression: Expression, options: PlanOptions, n: int) -> Counted:
                 failure = error
                 continue
             least = min(least, float(run.counts.ntt_limbs))
-            runs = {key: everywhere[id(node)] for key, node in matrices.items()}
-            steps = _steps(expression, runs, run, chains.limbs_left(n, ring))
-            name = candidate.name if strategy.nodes and options.algorithm is None else options.algorithm
+            runs = {key: everywhere[id(node)] for key, node in computed.items()}
+            steps = _steps(expression, runs, run, chains.limbs_left(ring))
+            name = options.algorithm
+            if isinstance(strategy, BlockStrategy) and strategy.nodes:
+                name = name or candidate.name
             best = Counted(steps, most, n * _transformed(run), name)
     if best is None:
         raise failure or NoRingError("No blocks carry the program.", n, math.inf, modulus=0.0)
     return best
+
+
+def _by_layers(expression: Expression, options: PlanOptions) -> bool:
+    """Whether the program is planned layer by layer where it refreshes, and not in blocks."""
+    return is_layers(expression) or options.form == "tensors" or options.algorithm in LAYER_METHODS
 
 
 def _steps(expression: Expression, runs: Mapping[int, Expression], run: DryRun, full: int) -> list[Step]:

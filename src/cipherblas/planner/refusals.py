@@ -1,12 +1,14 @@
-"""Why no ring carries a program: what the nearest one lacks, and the node whose range is to blame."""
+"""Why there is no plan: what the alternative that came nearest lacks, the options that would lift that, and the node
+whose range is to blame."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cipherblas.common.errors import (
+    Advice,
     CipherblasError,
     LevelError,
     MemoryBudgetError,
@@ -19,6 +21,7 @@ from cipherblas.common.errors import (
 )
 from cipherblas.lang.graph import formula
 from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.planner.budgets import advised
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.sizing import ModulusError, NoRingError
 
@@ -34,6 +37,21 @@ INFEASIBLE = (
     WorkBudgetError,
 )
 LONGEST_NAME = 80  # of a node in a message
+MOST_ADVICE = 3
+MUCH_FURTHER = 8.0  # bits beyond what the nearest alternative lacks, with which one is no alternative
+SLACK = 1.02  # of a precision that is advised: it is found by a prediction
+
+
+def nearest(errors: Sequence[CipherblasError]) -> CipherblasError:
+    """Why the alternative that came nearest failed; it advises what lifts the others too, the nearest first."""
+    found, *others = sorted(errors, key=lambda error: error.shortfall)
+    advice: dict[Any, Advice] = {}
+    for error in (found, *others):
+        if error.shortfall <= found.shortfall + MUCH_FURTHER:
+            for one in error.advice:
+                advice.setdefault(frozenset(one.options) or one.write, one)
+    found.advice = tuple(advice.values())[:MOST_ADVICE]
+    return found
 
 
 class Range(NamedTuple):
@@ -97,25 +115,47 @@ def refused(
     """The error of a program that no ring carries.
 
     Args:
-        failures: of the search: of the largest rings that were tried, the one that lacks least is told.
+        failures: of the search: of the largest rings that were tried, the one that lacks least is told; where refreshed
+            values are not precise enough, which are less so in larger rings, of all of them.
     """
     tried = [failure for failure in failures if isinstance(failure, NoRingError)]
     largest = max((failure.n for failure in tried), default=0)
-    nearest = min(
-        (failure for failure in tried if failure.n == largest),
+    ring = min(
+        [failure for failure in tried if failure.of_refreshes]
+        or [failure for failure in tried if failure.n == largest],
         key=lambda failure: failure.excess,
         default=None,
     )
     node, _ = widest(expression)
     name = _short(node)
-    cause = "The options leave no ring degree." if nearest is None else nearest.message
+    cause = "The options leave no ring degree." if ring is None else ring.message
     others = (
         f"cb.assume(…, bound) of {name}, where its entries stay below {node.bound:.3g}",
         "fewer products",
     )
-    return PrecisionError(
+    coarser = () if ring is None else _advice(expression, options, ring)
+    error = PrecisionError(
         f"No parameters of {options.security}-bit security compute the program to a precision of "
         f"{float(options.precision):g}.",
-        advice=nearest.wanted if nearest is not None and nearest.wanted else others,
+        advice=ring.wanted if ring is not None and ring.wanted else (*coarser, *others),
         cause=f"{cause.removesuffix('.')}; the widest range of values is that of {name}.",
     )
+    if ring is not None:
+        error.shortfall = ring.shortfall
+    return error
+
+
+def _advice(expression: Expression, options: PlanOptions, ring: NoRingError) -> Sequence[Advice]:
+    """The options with which the ring would do, where a coarser precision is below the bound of every result."""
+    times = math.inf if ring.coarser is None else SLACK * ring.coarser
+    errors = {float(options.precision)} if options.error is None else set(options.targets(expression))
+    if times * options.precision >= 1 or len(errors) > 1:
+        return ()
+    coarser = {"precision" if options.error is None else "error": _rounded_up(times * max(errors))}
+    return (advised({**coarser, **ring.needs}),)
+
+
+def _rounded_up(value: float) -> float:
+    """A value of two digits, no smaller than the one that is given."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return float(f"{math.ceil(value / unit) * unit:.2g}")

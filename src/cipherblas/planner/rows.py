@@ -31,7 +31,7 @@ from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.exact import is_rounded_alone
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.sizing import PRIME_SPREAD_BITS, ModulusError
-from cipherblas.planner.strategy import Candidate, Run, Scored, Strategy
+from cipherblas.planner.strategy import Candidate, RefuseUpload, Run, Scored, Strategy
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.byte_products import sides_of
 from cipherblas.runtime.executor import missing
@@ -192,9 +192,7 @@ class RowStrategy(Strategy):
         forced = self.options.ring_degree
         return ROW_DEGREES if forced is None else (forced,)
 
-    def families(
-        self, thorough: bool, refuse: Callable[[str, str], None]
-    ) -> Iterator[Iterator[list[Candidate]]]:
+    def families(self, thorough: bool, refuse: RefuseUpload) -> Iterator[Iterator[list[Candidate]]]:
         yield (list(self._candidates(n)) for n in self.degrees)
 
     def _candidates(self, n: int) -> Iterator[Candidate]:

@@ -19,11 +19,11 @@ from cipherblas.common.progress import Tell
 from cipherblas.crypto.params import Parameters, TooFewPrimesError
 from cipherblas.lang.exact import is_exact
 from cipherblas.planner.assembly import Predictions, assemble, key_bytes_of, peak_bytes_of
-from cipherblas.planner.budgets import Budgets
+from cipherblas.planner.budgets import Budgets, exceeded, larger, over_budget
 from cipherblas.planner.dry_run import DryRun, TooSlowError, dry_run
 from cipherblas.planner.explain import duration, size
 from cipherblas.planner.plan import KeySaving, Plan, PlanOptions, Rejected
-from cipherblas.planner.refusals import INFEASIBLE, refused, refused_exact
+from cipherblas.planner.refusals import INFEASIBLE, nearest, refused, refused_exact
 from cipherblas.planner.sizing import MORE_PRIMES_BITS, NoRingError, draft_excess, too_few_primes
 from cipherblas.planner.strategy import Candidate, Run, Scored, Size, Strategy
 from cipherblas.planner.targets import check_promised
@@ -36,6 +36,7 @@ WORTH_REFINING = 5  # times as long as the best so far, what a method for each n
 PRUNE_RATIO = 20  # what takes so many times as long as the best so far is not counted to its end
 HOPELESS = 5  # times as long as the best so far, on drafts of rings: no ring is searched for what is so slow
 SMALLER_BLOCKS = 0.8  # of a modulus that is needed: more than other blocks of a larger ring may save
+COUNTED = 6  # candidates that upload too much at one limb already, that are counted nonetheless to tell what they lack
 MORE_BITS = 0.25  # added to the scale beside what a plan missed its target by
 
 T = TypeVar("T")
@@ -74,7 +75,11 @@ class Search:
         self._thorough = False  # look at smaller blocks of every algorithm
         self._failures: list[CipherblasError] = []
         self._too_slow = 0  # candidates that were not counted to their end
-        self._over_budget: set[str] = set()  # algorithms for which a budget is the reason that is kept
+        self._over_budget: dict[
+            str, MemoryBudgetError
+        ] = {}  # by algorithm, the nearest that budgets alone refuse
+        # By algorithm and ring degree, the least of what uploads too much at one limb.
+        self._uncounted: dict[tuple[str, int], tuple[int, Strategy, Candidate]] = {}
 
     # --- scoring ---
 
@@ -154,14 +159,38 @@ class Search:
         if upload > self.budgets.upload:
             self._refused_uploads += 1
             allowed = size(self.budgets.upload)
-            self._refuse(candidate.name, f"uploads {size(upload)}, upload_budget is {allowed}")
+            self._reject(candidate.name, f"uploads {size(upload)}, upload_budget is {allowed}")
+            self._exceeds(scored)
             return None
         if scored.key_bytes > self.budgets.keys:
             self._reject_keys(scored)
+            self._exceeds(scored)
             return None
         if scored.peak_bytes <= self.budgets.memory:
             self.best_seconds = min(self.best_seconds, scored.seconds)
         return scored
+
+    def _exceeds(self, scored: Scored) -> None:
+        """Budgets alone refuse a candidate: of each algorithm the nearest one is kept."""
+        name = scored.candidate.name
+        error = self._over_budgets(scored, scored.peak_bytes)
+        known = self._over_budget.get(name)
+        if known is None or error.shortfall < known.shortfall:
+            self._over_budget[name] = error
+
+    def _over_budgets(self, scored: Scored, memory: int) -> MemoryBudgetError:
+        upload = scored.run.traffic(scored.ring).upload_bytes
+        needs = exceeded(self.options, self.budgets, upload, scored.key_bytes, memory)
+        return over_budget(f"{scored.candidate.name} at N = 2^{scored.ring.n.bit_length() - 1}", needs)
+
+    def _refuse_upload(self, strategy: Strategy, candidate: Candidate, least: int) -> None:
+        """A candidate uploads too much even at one limb: what uploads least is kept."""
+        name = candidate.name
+        allowed = size(self.budgets.upload)
+        self._reject(name, f"uploads at least {size(least)}, upload_budget is {allowed}")
+        known = self._uncounted.get((name, candidate.n))
+        if known is None or least < known[0]:
+            self._uncounted[name, candidate.n] = least, strategy, candidate
 
     def _predicted(
         self, strategy: Strategy, candidate: Candidate, bits: Size | None, run: Run, extra_bits: float = 0.0
@@ -191,12 +220,6 @@ class Search:
         if known is None or (seconds is not None and (known.seconds is None or seconds < known.seconds)):
             self.rejected[name] = Rejected(name, reason, seconds)
 
-    def _refuse(self, name: str, reason: str) -> None:
-        """A candidate exceeds a budget."""
-        if name not in self.rejected:
-            self._over_budget.add(name)
-        self._reject(name, reason)
-
     def _reject_keys(self, scored: Scored) -> None:
         """Too many keys: the reason names the fewest, and the fastest is kept to tell what fewer keys cost."""
         self._refused_keys += 1
@@ -211,7 +234,6 @@ class Search:
             reason = f"needs {size(scored.key_bytes)} of keys, {allowed}"
             if self.rejected.get(name, Rejected(name, "")).seconds is None:
                 self.rejected[name] = Rejected(name, reason)
-                self._over_budget.add(name)
         if self._most_keys is None or scored.seconds < self._most_keys.seconds:
             self._most_keys = scored
 
@@ -246,8 +268,7 @@ class Search:
             return replace(plan, rejected=losers, key_saving=saving), run
         if not failures:
             raise self._impossible()
-        # The finalists end with the smallest: what it lacks is what the plan lacks.
-        raise failures[-1] if isinstance(failures[-1], MemoryBudgetError) else failures[0]
+        raise nearest([*failures, *self._over_budget.values()])
 
     def _all_scored(self) -> list[Scored]:
         """Every candidate within the budgets, fastest first."""
@@ -257,7 +278,7 @@ class Search:
             if least > self.best_seconds:
                 self._reject(strategy.label, f"at least {duration(least)} (bound)")
                 continue
-            families = strategy.families(self._thorough, self._refuse)
+            families = strategy.families(self._thorough, functools.partial(self._refuse_upload, strategy))
             scored = [one for family in families for one in self._family(strategy, family)]
             worth = [one for one in scored if one.seconds <= WORTH_REFINING * self.best_seconds]
             self._tell("a method for each node")
@@ -349,10 +370,18 @@ class Search:
         self._failures.append(error)
         if isinstance(error, NoRingError):
             self._no_ring[name] = error
-        elif isinstance(error, MemoryBudgetError):
-            self._refuse(name, error.sentence)
+            if error.found is not None:
+                self._imprecise(error, *error.found)
         else:
             self._reject(name, error.sentence)
+
+    def _imprecise(self, error: NoRingError, run: DryRun, ring: Ring) -> None:
+        """Budgets refuse a ring too that is not precise enough."""
+        keys, upload = key_bytes_of(run.keys, ring), run.traffic(ring).upload_bytes
+        needs = exceeded(self.options, self.budgets, upload, keys, peak_bytes_of(run, keys, ring))
+        error.needs = larger(needs)
+        error.shortfall += math.fsum(need.bits for need in needs.values())
+        error.found = None
 
     def _scored(self, strategy: Strategy, candidate: Candidate) -> Iterator[Scored]:
         try:
@@ -392,10 +421,13 @@ class Search:
         details = "; ".join(f"{r.algorithm}: {r.reason.removesuffix('.')}" for r in self.rejected.values())
         if self._failures and all(isinstance(error, WorkBudgetError) for error in self._failures):
             return self._failures[-1]
-        # Where a scale is too large, that of a larger ring is larger yet: no budget helps.
-        imprecise = {name for name, error in self._no_ring.items() if error.of_scale}
-        if self._over_budget - imprecise:
-            return MemoryBudgetError("No plan fits the budgets.", expected="a larger budget", got=details)
+        self._count_refused()
+        over = self._over_budget
+        lacking = min(
+            (error.shortfall for name, error in self._no_ring.items() if name not in over), default=math.inf
+        )
+        if over and min(error.shortfall for error in over.values()) <= lacking:
+            return nearest(list(over.values()))
         if self.options.parameters is not None and self._failures:
             return self._failures[0]
         exact = is_exact(strategy.expression)
@@ -411,6 +443,21 @@ class Search:
             expected=f"error {min(strategy.targets):.3g}, {self.options.security}-bit security",
             got=details,
         )
+
+    def _count_refused(self) -> None:
+        """Count what uploads too much whatever its ring is, the least first: whether it is refused for that alone."""
+        self.best_seconds = self._best_draft = math.inf
+        counted = 0
+        for _, strategy, candidate in sorted(self._uncounted.values(), key=lambda one: one[0]):
+            lacking = self._no_ring.get(candidate.name)
+            needed = 0.0 if lacking is None else SMALLER_BLOCKS * lacking.bits
+            if candidate.name in self._over_budget or strategy.allowed_bits(candidate.n) < needed:
+                continue
+            for _ in self._scored(strategy, candidate):
+                pass  # none fits
+            counted += 1
+            if counted == COUNTED:
+                return
 
     def _finish(self, entry: Scored, tries: int = 3) -> tuple[Plan, DryRun]:
         """The plan of a scored candidate with real primes; a scale that is a little too small is enlarged."""
@@ -446,14 +493,11 @@ class Search:
         if plan.error > plan.error_target and entry.size is not None:
             expected = plan.error_target
             missed = PrecisionError("The plan misses the precision.", expected=expected, got=plan.error)
+            missed.shortfall = math.log2(plan.error / expected)
             return self._enlarged(entry, math.log2(plan.error / expected) + MORE_BITS, tries, missed)
         check_promised(plan.results)
         if needed > self.budgets.memory:
-            raise MemoryBudgetError(
-                f"The plan with {entry.candidate.name} needs too much memory.",
-                expected=f"at most {size(self.budgets.memory)}",
-                got=size(needed),
-            )
+            raise self._over_budgets(entry, needed)
         return plan, run
 
     def _enlarged(

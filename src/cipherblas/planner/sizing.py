@@ -128,6 +128,9 @@ class NoRingError(PrecisionError):
         excess: what it lacks: of limbs, bits of the scale or bits of the modulus, needed over allowed.
         bits: log2 of the modulus that it needs, where that is what it lacks; larger rings need no smaller one.
         modulus: about log2 of the modulus that it would need, as far as it is known.
+        coarser: times as coarse a precision that would do, where one is known.
+        found: a run on the ring that is not precise enough, and the ring, where that is what it lacks.
+        needs: options with which it would do with that precision.
         wanted: what would do instead, where that is neither smaller bounds nor a coarser precision.
     """
 
@@ -139,15 +142,20 @@ class NoRingError(PrecisionError):
         bits: float = 0.0,
         modulus: float | None = None,
         wanted: str = "",
+        shortfall: float = math.inf,  # bits of scale, of modulus or of precision
+        coarser: float | None = None,
+        found: tuple[DryRun, RingShape] | None = None,
     ) -> None:
         super().__init__(reason)
         self.n, self.excess, self.bits, self.wanted = n, excess, bits, wanted
+        self.shortfall, self.coarser, self.found = shortfall, coarser, found
+        self.needs: dict[str, int] = {}
         self.modulus = bits if modulus is None else modulus
 
     @property
-    def of_scale(self) -> bool:
-        """Whether it is the scale that is too large: larger rings need a larger one."""
-        return not self.bits and self.modulus > 0
+    def of_refreshes(self) -> bool:
+        """Whether refreshed values are not precise enough."""
+        return not self.modulus and self.coarser is not None
 
 
 class ModulusError(PrecisionError):
@@ -160,7 +168,7 @@ class ModulusError(PrecisionError):
 
     def __init__(self, reason: str, bits: float, allowed: float) -> None:
         super().__init__(reason, expected=f"a modulus of {bits} bits", got=f"{allowed:.0f} bits at most")
-        self.bits, self.allowed = bits, allowed
+        self.bits, self.allowed, self.shortfall = bits, allowed, bits - allowed
 
 
 def draft(n: int, scale_bits: float, size: int = 1) -> RingShape:
@@ -279,6 +287,8 @@ def sizings(
             modulus=_magnitude_bits(first, ring, slope, wanted)
             + HEADROOM_BITS
             + (len(ring.q) - first.limbs) * wanted,
+            shortfall=wanted - most,
+            coarser=2 ** (wanted - most),
         )
     sizing = None
     for bits in sorted({wanted, max(wanted, MATCHING_SCALE_BITS)}):
@@ -361,6 +371,7 @@ def _too_large(n: int, bits: float, allowed: float) -> NoRingError:
         n,
         bits / allowed,
         bits,
+        shortfall=bits - allowed,
     )
 
 

@@ -67,6 +67,7 @@ class Size(Protocol):
 
 
 Run = Callable[[Ring], DryRun]
+RefuseUpload = Callable[[Candidate, int], None]  # (candidate, bytes that it uploads at least)
 
 
 @dataclass(frozen=True)
@@ -140,14 +141,12 @@ class Strategy(ABC):
         return (1, 2, 3) if self.fine else (2,)
 
     @abstractmethod
-    def families(
-        self, thorough: bool, refuse: Callable[[str, str], None]
-    ) -> Iterator[Iterator[list[Candidate]]]:
+    def families(self, thorough: bool, refuse: RefuseUpload) -> Iterator[Iterator[list[Candidate]]]:
         """For each algorithm the candidates of each ring degree, smallest first.
 
         Args:
             thorough: look at smaller blocks of every algorithm.
-            refuse: told a name, and which budget candidates of that name exceed, that are left out for it.
+            refuse: told the candidates that upload too much, at one limb, and so are left out.
         """
 
     def whole(self, candidate: Candidate) -> bool:

@@ -27,7 +27,7 @@ from cipherblas.planner.dry_run import dry_run
 from cipherblas.planner.explain import beside, named
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.sizing import DRAFT_SCALE_BITS, drafted
-from cipherblas.planner.strategy import Candidate, Strategy
+from cipherblas.planner.strategy import Candidate, RefuseUpload, Strategy
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import RingShape
@@ -327,9 +327,7 @@ class TensorStrategy(Strategy):
             )
         self.rates = options.planned_for.rates
 
-    def families(
-        self, thorough: bool, refuse: Callable[[str, str], None]
-    ) -> Iterator[Iterator[list[Candidate]]]:
+    def families(self, thorough: bool, refuse: RefuseUpload) -> Iterator[Iterator[list[Candidate]]]:
         yield map(self._candidates, self.degrees)
 
     def _candidates(self, n: int) -> list[Candidate]:

@@ -15,7 +15,6 @@ from cipherblas.crypto.keys import EvaluationKeys, PublicKey
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.ranks import Sharing
 from cipherblas.engines.registry import CPU
-from cipherblas.lang import graph
 from cipherblas.lang.analysis import trace
 from cipherblas.lang.nodes import operands_of
 from cipherblas.lang.operands import Operand
@@ -169,13 +168,12 @@ def compile(
         written = trace(function, operands)
     if samples is not None:
         wanted = replace(wanted, promise=BySamples(samples, written, wanted.agreement))
-    expression = graph.deduplicated(written)
-    idle = sorted(set(operands) - operands_of(expression))
+    idle = sorted(set(operands) - operands_of(written))
     if idle:
         raise MismatchError("The function does not use all operands.", expected="none", got=", ".join(idle))
-    check_expression(expression)
-    wanted = exact_options(expression, wanted, options.get("precision"))
-    expression, plan, run = planned_as_asked(expression, wanted, "precision" in options, progress)
+    check_expression(written)
+    wanted = exact_options(written, wanted, options.get("precision"))
+    expression, plan, run = planned_as_asked(written, wanted, "precision" in options, progress)
     program = Program(expression, operands, plan, run)
     program.written = written
     warn_of_default(operands, plan, options)

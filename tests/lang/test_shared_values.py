@@ -1,0 +1,94 @@
+"""Arrangements of values that are computed anyway are of these, and not of a second computation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cipherblas as cb
+from cipherblas.lang.analysis import evaluate_results, trace
+from cipherblas.lang.graph import deduplicated
+from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.shared_values import computed_once
+from tests.support.runs import run, toy
+
+S = cb.secret
+VALUES = np.random.default_rng(0).uniform(-1, 1, (6, 6))
+
+
+def cube(x: Any) -> Any:
+    return x * x * x
+
+
+PARTS: dict[str, Callable[[Any], Any]] = {
+    "rows": lambda x: x[:4],
+    "a row": lambda x: x[0],
+    "an entry": lambda x: x[1, 2],
+    "a slice of a slice": lambda x: x[1:5][:, ::2],
+    "some columns": lambda x: x[:, [3, 0]],
+    "transpose": lambda x: x.T,
+    "columns of the transpose": lambda x: x.T[:, :2],
+    "ravel": lambda x: x.ravel(),
+    "reshape": lambda x: x.reshape(4, 9),
+    "diagonal": lambda x: x.diagonal(),
+    "broadcast": lambda x: x[:1] + np.ones((3, 6)),
+    "sum of columns": lambda x: x.sum(axis=0),
+    "trace": lambda x: x.trace(),
+    "gram": lambda x: x.T @ x,
+    "its own factor": lambda x: x[:3] * x[3:],
+}
+
+
+def products(node: Expression) -> int:
+    """Entrywise ones."""
+    return sum(current.op == "multiply" for current in ordered(node))
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_beside_the_whole_is_not_computed_again(part: str) -> None:
+    def both(x: Any) -> Any:
+        found = cube(x)
+        return found, PARTS[part](found)
+
+    written = trace(both, {"x": S(6, 6)})
+    once = deduplicated(computed_once(written))
+    assert products(once) == 2 + (part == "its own factor") < products(written)
+    for found, expected in zip(evaluate_results(once, {"x": VALUES}), both(VALUES), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_what_is_computed_of_the_whole_shares_it_too() -> None:
+    def pieces(x: Any) -> Any:
+        found = cube(x)
+        return found @ found[:, :1]
+
+    once = computed_once(trace(pieces, {"x": S(6, 6)}))
+    assert products(deduplicated(once)) == 2
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: cube(x)[:4],
+        lambda x: (x[:2], x),
+        lambda x: (x + x.T, x),
+        lambda x: (cube(x)[:4], cube(x)[4:]),
+    ],
+    ids=["a part alone", "an operand", "sums of operands", "two parts"],
+)
+def test_other_programs_stay_as_they_are(function: Any) -> None:
+    written = trace(function, {"x": S(6, 6)})
+    assert computed_once(written) is written
+
+
+@pytest.mark.encrypted
+@pytest.mark.parametrize("part", ["rows", "a row", "transpose", "ravel", "diagonal", "gram"])
+def test_either_way_is_right(part: str) -> None:
+    def both(x: Any) -> Any:
+        found = cube(x)
+        return {"whole": found, "part": PARTS[part](found)}
+
+    run(toy(both, x=S(6, 6), error=0.01), {"x": VALUES}).check()

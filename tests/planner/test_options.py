@@ -1,0 +1,104 @@
+"""Options are monotone: to name what the planner would take anyway, or more of it, never makes a plan worse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cipherblas as cb
+from cipherblas.lang.refreshing import is_refreshed
+from cipherblas.planner import chains, sizing
+from cipherblas.planner.budgets import Budgets, budgets_of, secret_entries
+from cipherblas.planner.plan import PlanOptions
+from tests.support.runs import TOY, toy
+
+S = cb.secret
+WEIGHTS = np.random.default_rng(1).normal(size=(16, 16)) / 64
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shallow() -> Any:
+    """Rings with so few levels that short programs are too deep for them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chains, "MOST_WORKING", 5)
+        patch.setattr(sizing, "DEEPEST", 12)
+        yield
+
+
+def dense_layers(x: Any) -> Any:
+    for _ in range(6):
+        x = cb.assume(cb.square(WEIGHTS @ x) - 0.5, 1.0)
+    return x
+
+
+def products(x: Any) -> Any:
+    for _ in range(6):
+        x = cb.assume(x @ x / 8, 1.0)
+    return x
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], Mapping[str, Any], float]] = {
+    "product": (lambda x, y: x @ y, {"x": S(8, 8), "y": S(8, 8)}, 0.01),
+    "layers": (dense_layers, {"x": S(16)}, 0.3),
+    "products": (products, {"x": S(8, 8)}, 0.7),
+}
+
+
+@pytest.fixture(scope="module", params=PROGRAMS)
+def planned(request: pytest.FixtureRequest) -> tuple[Any, cb.Program]:
+    function, operands, error = PROGRAMS[request.param]
+
+    def planned_with(**options: Any) -> cb.Program:
+        return toy(function, **operands, **{"error": error, **options})
+
+    return planned_with, planned_with()
+
+
+def budgets(program: cb.Program) -> Budgets:
+    """Those that a plan had where none was named."""
+    expression = program.expression
+    return budgets_of(PlanOptions(**TOY), secret_entries(expression), is_refreshed(expression))
+
+
+# What the planner takes where nothing is said.
+TAKEN: dict[str, Callable[[cb.Program], Any]] = {
+    "error": lambda program: program.plan.asked_error,
+    "memory_budget": lambda program: budgets(program).memory,
+    "key_budget": lambda program: budgets(program).keys,
+    "upload_budget": lambda program: budgets(program).upload,
+    "ring_degree": lambda program: program.plan.parameters.n,
+    "form": lambda program: "mixed" if program.plan.decided.forms else program.plan.form,
+    "algorithm": lambda program: program.plan.algorithm,
+    "key_policy": lambda program: program.plan.key_policy,
+    "order": lambda program: program.plan.order,
+    "threads": lambda program: program.plan.threads,
+    "parameters": lambda program: program.plan.parameters,
+    "minimise": lambda program: program.plan.minimise,
+    "link": lambda program: program.plan.link,
+    "machine": lambda program: program.plan.machine,
+    "block": lambda program: None if program.plan.form == "tensors" else 1 << 17,  # it is of matrices
+}
+# Of these more may be given: so many times.
+AMOUNTS = {"error": 1.4, "memory_budget": 3, "key_budget": 3, "upload_budget": 3, "threads": 2, "link": 10}
+
+
+@pytest.mark.parametrize("option", TAKEN)
+def test_what_is_taken_anyway_may_be_named(planned: tuple[Any, cb.Program], option: str) -> None:
+    planned_with, program = planned
+    found = planned_with(**{option: TAKEN[option](program)})
+    assert found.plan.minimised <= 1.001 * program.plan.minimised
+
+
+@pytest.mark.parametrize("option", AMOUNTS)
+def test_more_of_it_is_no_worse(planned: tuple[Any, cb.Program], option: str) -> None:
+    planned_with, program = planned
+    found = planned_with(**{option: AMOUNTS[option] * TAKEN[option](program)})
+    assert found.plan.minimised <= 1.001 * program.plan.minimised
+
+
+def test_every_option_is_looked_at() -> None:
+    others = {"precision", "security", "insecure", "options"}  # `error` in other words; those of TOY
+    assert others | set(TAKEN) == set(PlanOptions.__dataclass_fields__)
