@@ -61,13 +61,6 @@ def test_layouts_with_garbage_are_other_layouts():
     assert with_garbage(layout).empty_garbage and with_garbage(layout) != layout
 
 
-def test_slots_that_hold_garbage_are_held():
-    layout = column_major(2, 3, 64)
-    assert layout.held == (8, False) and with_garbage(layout).held == (64, False)
-    full = column_major(2, 4, 64, period=8)
-    assert full.held == with_garbage(full).held == (8, True)
-
-
 def test_packing_refuses_other_shapes():
     layout = column_major(2, 3, 8)
     with pytest.raises(ShapeError, match=r"expected \(2, 3\), got \(3, 2\)"):

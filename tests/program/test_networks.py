@@ -19,26 +19,18 @@ from cipherblas.lang.graph import constants, deduplicated, from_json, to_json
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.operations import Constant, Leaf
-from cipherblas.methods.matvec_conv.baselines.imra import Pattern
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.executor import Executor
 from cipherblas.runtime.inputs import SymbolicInputs
 from cipherblas.runtime.tensors import TensorRun
 from cipherblas.runtime.values import Decisions
-from tests.support.clear_runs import evaluators_of, network_in_clear
+from tests.support.clear_runs import Rotations, evaluators_of, network_in_clear
 from tests.support.runs import Run, matrix, run, toy, values_of
 
 SLOTS = 256
 RING = RingShape.from_bits(2 * SLOTS, [50.0] * 6 + [30.0] * 40, [50.0], 1, 30.0)
 FACTORS = (-1.0, 2.0, -3.0, 0.5, 1 / 3, 1e-6, 1e5, 0.7)
 BOUNDS = (1.0, 1.0, 0.01, 16.0, 1e6)
-
-
-class Rotations:
-    """The price of a layer is its number of rotations: the decisions do not depend on the machine."""
-
-    def layer(self, pattern: Pattern, taps: int, inputs: int, outputs: int) -> float:
-        return pattern.rotations(taps, inputs, outputs) + 0.1 * pattern.plaintexts(taps, inputs, outputs)
 
 
 class Builder:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.errors import ShapeError
+from cipherblas.evaluators.slots.values import OpenParts
 
 EMPTY = -1
 # Row and column of entries → those of others.
@@ -70,8 +71,26 @@ class Layout:
     @property
     def held(self) -> tuple[int, bool]:
         """The smallest power of two of slots, from the first one on, that hold all entries of every ciphertext, and
-        whether all others repeat them: else those hold nothing. All slots where others hold garbage."""
+        whether all others repeat them: else those hold no entries."""
         return _held(self)
+
+    def equals(self, other: Layout) -> bool:
+        """Whether slots hold the same entries, and garbage in the same parts."""
+        marks = ((one.imaginary_garbage, one.empty_garbage) for one in (self, other))
+        return self.key == other.key and next(marks) == next(marks)
+
+    @property
+    def open(self) -> bool:
+        """Whether slots have parts that hold garbage."""
+        return self.imaginary_garbage or self.empty_garbage
+
+    def open_parts(self, ciphertext: int) -> OpenParts:
+        """The slots of one ciphertext whose real parts hold garbage, and those whose imaginary parts do."""
+        index = self.index(ciphertext)
+        real = (index.real == EMPTY) & self.empty_garbage
+        if index.imag is not None:
+            return real, (index.imag == EMPTY) & self.empty_garbage
+        return real, np.full(self.slots, self.imaginary_garbage)
 
     def slot_bound(self, entry_bound: float) -> float:
         """Largest absolute value of a slot when no entry exceeds `entry_bound`."""
@@ -144,8 +163,6 @@ def _held(layout: Layout) -> tuple[int, bool]:
         rows += [index.real] if index.imag is None else [index.real, index.imag]
     places = np.stack(rows)
     slots = layout.slots
-    if layout.empty_garbage and (places == EMPTY).any():
-        return slots, False
     for bits in range(slots.bit_length() - 1):
         held = 1 << bits
         if (places[:, held:] == EMPTY).all():
@@ -214,6 +231,26 @@ def stacked(layout: Layout, rows: int) -> Layout:
 def with_garbage(layout: Layout) -> Layout:
     """The same layout, except that empty slots hold garbage."""
     return replace(layout, key=("garbage", layout.key), empty_garbage=True)
+
+
+def with_imaginary_garbage(layout: Layout, key: Hashable) -> Layout:
+    """The same layout, except that imaginary parts hold garbage: of products of complex packings."""
+    return replace(layout, key=key, imaginary_garbage=True)
+
+
+def real(layout: Layout) -> Layout:
+    """The same places, without garbage in imaginary parts.
+
+    Raises:
+        ShapeError: imaginary parts hold entries.
+    """
+    if layout.complex_packing:
+        raise ShapeError(
+            "Imaginary parts that hold entries cannot be left out.", expected="real slots", got=layout.name
+        )
+    if not layout.imaginary_garbage:
+        return layout
+    return replace(layout, key=("real", layout.key), imaginary_garbage=False)
 
 
 def _renamed(layout: Layout, what: str, rows: int, cols: int, entry: Entry) -> Layout:

@@ -36,11 +36,7 @@ def arrange(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     source = x.layout
     target = seen_from(source, layout, node)
     moved = run.blockwise("arrange", x, lambda ev, cts: relayout(ev, cts, source, target))
-    value = Value(node.shape, SlotForm(layout, (1, 1)), moved.cells, x.unit)
-    if layout.imaginary_garbage or layout.empty_garbage:
-        return value
-    bound = layout.slot_bound(node.bound / abs(x.unit))
-    return run.mapped("bound", value, lambda ev, ct: ev.bounded(ct, bound))
+    return run.bounded(run.laid(node.shape, SlotForm(layout, (1, 1)), moved.cells, x.unit), node.bound)
 
 
 def seen_from(source: Layout, layout: Layout, node: Arrange) -> Layout:

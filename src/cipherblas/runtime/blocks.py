@@ -13,7 +13,7 @@ from cipherblas.forms.blocks import grid_shape
 from cipherblas.forms.convert.coefficients import Packing
 from cipherblas.forms.convert.relayout import relayout
 from cipherblas.forms.form import SlotForm
-from cipherblas.forms.layouts import Layout, column_major
+from cipherblas.forms.layouts import Layout, column_major, real
 from cipherblas.lang.graph import axes_of, products
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.lang.operations import Leaf
@@ -140,7 +140,7 @@ class BlockRun(SlotRun):
     def relaid(self, value: Value, layout: Layout, bound: float) -> Value:
         """The value in another layout; no entry exceeds `bound`, and where slots hold nothing else, no slot does."""
         source = value.layout
-        if source.key == layout.key:
+        if source.equals(layout):
             return value
         if not value.secret:
             raise ShapeError(
@@ -148,20 +148,20 @@ class BlockRun(SlotRun):
             )
         value = self.settled(value)
         moved = self.blockwise("re-arrange", value, lambda ev, cts: relayout(ev, cts, source, layout))
-        value = self.bounded(replace(moved, form=SlotForm(layout, value.slots.grid)), bound)
-        return self.filled(value, bound, WORTH_FILLING)
+        moved = self.laid(value.shape, SlotForm(layout, value.slots.grid), moved.cells, value.unit)
+        return self.filled(self.bounded(moved, bound), bound, WORTH_FILLING)
 
     def filled(self, value: Value, bound: float, least: int = 2) -> Value:
         """As `filling`, where no slot holds anything but entries."""
         layout = value.layout
-        if layout.imaginary_garbage or layout.empty_garbage or layout.slot_bound(1.0) != 1.0:
+        if layout.open or layout.slot_bound(1.0) != 1.0:
             return value
         return self.filling(value, bound, least)
 
     def bounded(self, value: Value, bound: float) -> Value:
         """The value; no entry exceeds `bound`, and where slots hold nothing else, no slot does."""
         layout = value.layout
-        if layout.imaginary_garbage or layout.empty_garbage:
+        if layout.open:
             return value
         largest = layout.slot_bound(bound / abs(value.unit))
         return self.mapped("bound", value, lambda ev, ct: ev.bounded(ct, largest))
@@ -192,11 +192,7 @@ FORMS[BLOCKS] = BlockRun
 
 def in_place(layout: Layout) -> Layout | None:
     """A layout with the same places in which values can be multiplied entrywise, or None where there is none."""
-    if layout.complex_packing:
-        return None
-    if not layout.imaginary_garbage:
-        return layout
-    return replace(layout, key=(IN_PLACE, layout.key), imaginary_garbage=False)
+    return None if layout.complex_packing else real(layout)
 
 
 @computes(BLOCKS, "operand", "view")
@@ -265,7 +261,7 @@ def multiply(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     else:
         y = run.factor(second, x.layout, x)
     product = run.zipped("multiply", x, y, multiplied)
-    return Value(node.shape, x.form, product.cells, x.unit * y.unit)
+    return run.laid(node.shape, x.slots, product.cells, x.unit * y.unit)
 
 
 @computes(BLOCKS, POLYNOMIAL)
@@ -325,7 +321,7 @@ def _product_in_place(run: BlockRun, node: Expression) -> Value:
     layout = algorithm.left_layout if clear is left else algorithm.right_layout
     y = run.value(clear, Wish(layout))
     product = _product(run, node, algorithm, *((y, x) if clear is left else (x, y)), ticked=False)
-    return run.mapped("bound", product, lambda ev, ct: ev.bounded(ct, node.bound / abs(product.unit)))
+    return run.bounded(product, node.bound)
 
 
 def in_place_product(lies: Layout, node: Expression) -> InPlace:
@@ -342,4 +338,4 @@ def _product(
     graph = product_graph(algorithm, left.slots.grid, right.slots.grid)
     form = SlotForm(algorithm.out_layout, graph.results[0].shape)
     cells = run.done(graph, left.cells, right.cells, ticked=ticked)
-    return Value(node.shape, form, cells, left.unit * right.unit)
+    return run.laid(node.shape, form, cells, left.unit * right.unit)

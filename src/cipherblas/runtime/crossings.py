@@ -123,7 +123,7 @@ def _as_blocks(
         return [ev.bounded(ev.absorb(ct, abs(value.unit) / node.bound), 1.0)]
 
     cells = [[block(i, j) for j in range(grid[1])] for i in range(grid[0])]
-    return Value(node.shape, SlotForm(layout, grid), cells, math.copysign(node.bound, value.unit))
+    return slots.laid(node.shape, SlotForm(layout, grid), cells, math.copysign(node.bound, value.unit))
 
 
 def _forms(run: Executor) -> tuple[RowRun, BlockRun]:

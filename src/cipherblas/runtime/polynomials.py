@@ -40,4 +40,4 @@ def evaluated(run: SlotRun, node: Polynomial, x: Value, zeros: bool) -> Value:
         *("polynomial", x),
         lambda ev, ct: method.run(ev, ev.bounded(ev.absorb(ct, abs(to_unit)), most)),
     )
-    return Value(node.shape, x.form, value.cells, unit)
+    return run.laid(node.shape, x.slots, value.cells, unit)

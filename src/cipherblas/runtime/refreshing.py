@@ -46,8 +46,9 @@ def of_blocks(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
 
 @computes(TENSORS, REFRESH)
 def of_a_tensor(run: TensorRun, node: Expression, wish: None) -> Value:
-    """Every ciphertext."""
-    return _refreshed(run, run.ready(run.value(node.children[0])), node, _method(run, node))
+    """Every ciphertext. Slots that hold more than the bound would hold anything afterwards."""
+    (child,) = node.children
+    return _refreshed(run, run.ready(run.within(run.value(child), child)), node, _method(run, node))
 
 
 def _method(run: SlotRun, node: Expression, held: int | None = None, repeated: bool = False) -> Bootstrapping:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -46,6 +47,21 @@ class SlotRun(FormRun):
     def __init__(self, run: Executor) -> None:
         super().__init__(run)
         self.ev = run.evaluators.slots
+
+    def laid(self, shape: tuple[int, ...], form: SlotForm, cells: list[list[Handles]], unit: float) -> Value:
+        """The value that an operation left in this form. No other place says how ciphertexts lie: what the layout
+        leaves open, `Evaluator.left_open` takes for anything."""
+        layout = form.layout
+        if layout.open:
+
+            def opened(cts: Handles) -> Handles:
+                return [
+                    self.ev.left_open(ct, functools.partial(layout.open_parts, number))
+                    for number, ct in enumerate(cts)
+                ]
+
+            cells = [[opened(cell) for cell in row] for row in cells]
+        return Value(shape, form, cells, unit)
 
     def done(self, graph: TaskGraph, *sources: Grid, ticked: bool = True) -> list[list[Handles]]:
         """The one result of a graph, whose steps are told to whoever waits."""
@@ -100,7 +116,7 @@ class SlotRun(FormRun):
             steps=node.steps,
         )
         cells = self.inputs.secret(wanted, bound, self.run.evaluators)
-        value = Value(node.shape, form, cells, how.unit)
+        value = self.laid(node.shape, form, cells, how.unit)
         if sent.equal == (1, 1):
             self.run.received(value.first(), wanted.key)
         elif self.adds_repeated(node):

@@ -50,11 +50,17 @@ class TensorRun(SlotRun):
 
     def of(self, shape: tuple[int, ...], tensor: TensorLayout, cts: Handles, unit: float) -> Value:
         """A value of these ciphertexts."""
-        return Value(shape, SlotForm.of_tensor(tensor), [[cts]], unit)
+        return self.laid(shape, SlotForm.of_tensor(tensor), [[cts]], unit)
 
-    def with_tensor(self, value: Value, tensor: TensorLayout) -> Value:
-        """The value, whose entries lie so."""
-        return replace(value, form=SlotForm.of_tensor(tensor))
+    def masked(self, value: Value, once: bool = False) -> Value:
+        """The value with zeros in slots without an entry, or but one copy of each. Levels: 1."""
+        tensor = tensor_of(value).once() if once else tensor_of(value).with_clean(True)
+        return self.of(value.shape, tensor, masked(self.ev, value.handles, tensor), value.unit)
+
+    def within(self, value: Value, node: Expression) -> Value:
+        """The value of a node, masked where its bound was promised of entries alone: what slots without entries hold
+        would grow with every product until it exceeds the modulus."""
+        return self.masked(value) if not tensor_of(value).clean and _assumed(node) else value
 
     def weights_of(self, node: Expression) -> Weights:
         """A clear factor of a layer."""
@@ -98,8 +104,7 @@ class TensorRun(SlotRun):
             ev.spend(tensor.ciphertexts, "ciphertexts of an image or a vector")
             value = self.relaid(value, tensor)
         if options.pop("mask", False):
-            tensor = tensor_of(value).once()
-            value = self.of(value.shape, tensor, masked(ev, value.handles, tensor), value.unit)
+            value = self.masked(value, once=True)
         x, window = tensor_of(value), window_of(node)
         if window is not None:  # what its method looks at before it says how many steps it takes
             ev.spend(math.prod(window.kernel) * x.segments**2, "taps of a filter")
@@ -216,7 +221,8 @@ def add(run: TensorRun, node: Expression, wish: None) -> Value:
         )
     y = run.alike(x, run.value(second))
     clean = tensor_of(x).clean and tensor_of(y).clean
-    return run.with_tensor(run.sum_of_secrets(x, y), tensor_of(x).with_clean(clean))
+    total = run.sum_of_secrets(x, y)
+    return run.of(total.shape, tensor_of(x).with_clean(clean), total.handles, total.unit)
 
 
 @computes(TENSORS, "multiply")
@@ -229,10 +235,14 @@ def multiply(run: TensorRun, node: Expression, wish: None) -> Value:
         plains = [run.plain(tensor, number, second, second.bound) for number in range(len(x.handles))]
         cts = [ev.multiply_sum([ct], [plain]) for ct, plain in zip(x.handles, plains, strict=True)]
         return run.of(node.shape, tensor.with_clean(True), cts, x.unit * second.bound)
-    y = run.value(second)
-    y = x if second is first else run.alike(x, run.ready(y))
+    if second is first:
+        x = y = run.ready(run.within(x, first))
+    else:
+        y = run.alike(x, run.ready(run.value(second)))
+        if not tensor_of(y).clean:  # of two factors one may be anything where the other is zero
+            x = run.ready(run.within(x, node))
     cts = [multiplied(run.ev, a, b) for a, b in zip(x.handles, y.handles, strict=True)]
-    clean = tensor.clean or tensor_of(y).clean
+    clean = tensor_of(x).clean or tensor_of(y).clean
     return run.of(node.shape, tensor.with_clean(clean), cts, x.unit * y.unit)
 
 
@@ -241,10 +251,9 @@ def polynomial(run: TensorRun, node: Expression, wish: None) -> Value:
     """The polynomial of every entry. Slots between them are masked where they may exceed the bound of the entries."""
     function = polynomial_of(node)
     x = run.value(function.x)
+    if not tensor_of(x).clean and _may_exceed(x, function.x):
+        x = run.masked(x)
     tensor = tensor_of(x)
-    if not tensor.clean and _may_exceed(x, function.x):
-        tensor = tensor.with_clean(True)
-        x = run.of(x.shape, tensor, masked(run.ev, x.handles, tensor), x.unit)
     value = evaluated(run, function, x, zeros=tensor.clean)
     middle = function.at_zero
     if not (middle and tensor.clean):
@@ -263,10 +272,15 @@ def polynomial(run: TensorRun, node: Expression, wish: None) -> Value:
     return run.of(node.shape, tensor, cts, value.unit)
 
 
+def _assumed(node: Expression) -> bool:
+    """Whether a bound that a value is computed from was promised."""
+    return any(current.op == "assume" for current in ordered(node))
+
+
 def _may_exceed(value: Value, node: Expression) -> bool:
     """Whether slots without entries may hold more than the bound of the entries: it was promised of entries alone, or
     that of the slots is larger."""
-    if any(current.op == "assume" for current in ordered(node)):
+    if _assumed(node):
         return True
     most = max(float(ct.bound) for ct in value.handles)
     return most * abs(value.unit) > node.bound * (1 + RANGE_TOLERANCE)
@@ -310,7 +324,7 @@ def stages(source: TensorLayout, target: TensorLayout) -> list[TensorLayout]:
     extent = (target.shape[1] - 1) * target.row + (target.shape[2] - 1) * target.col + 1
     if extent > source.pitch:
         return [target]
-    middle = replace(source, row=target.row, col=target.col, segment=target.segment, clean=True)
+    middle = replace(source, row=target.row, col=target.col, segment=target.segment).with_clean(True)
     return [middle, target]
 
 

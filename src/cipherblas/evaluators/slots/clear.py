@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from cipherblas.common.errors import ShapeError
 from cipherblas.evaluators.slots.bookkeeping import CONJUGATE, Term
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.values import Ct, Plain, Polynomials, Slots, WeightGroup
+from cipherblas.evaluators.slots.values import Ct, OpenParts, Plain, Polynomials, Slots, WeightGroup
+
+GARBAGE_SEED = 2026  # of what is in parts of slots that are left open
 
 
 def embedding_exponents(n: int) -> NDArray[np.int64]:
@@ -47,6 +49,10 @@ def _summed(lefts: Sequence[Slots], rights: Sequence[Slots], accumulator: Slots 
 class Clear(Evaluator):
     """Exact slots in the clear. With `available` given, an operation whose key was not declared raises."""
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._garbage = np.random.default_rng(GARBAGE_SEED)
+
     def encrypt(self, values: NDArray[Any], *, bound: float | None = None, limbs: int | None = None) -> Ct:
         """A fresh handle on `values` (S slots); the bound is by default the largest absolute value."""
         slots = np.asarray(values, dtype=np.complex128)
@@ -55,6 +61,19 @@ class Clear(Evaluator):
                 "The vector has another length than there are slots.", expected=(self.slots,), got=slots.shape
             )
         return self.fresh(slots, bound=float(np.abs(slots).max()) if bound is None else bound, limbs=limbs)
+
+    def left_open(self, ct: Ct, parts: Callable[[], OpenParts]) -> Ct:
+        """As `Evaluator.left_open`: random numbers there, between half of what the bound allows and all of it."""
+        real, imaginary = parts()
+        kept = np.where(real, 0.0, ct.data.real) + 1j * np.where(imaginary, 0.0, ct.data.imag)
+        size = self._garbage.uniform(0.5, 1.0, self.slots)
+        size *= np.sqrt(np.maximum(ct.bound**2 - np.abs(kept) ** 2, 0.0))
+        turned = size * np.exp(1j * self._garbage.uniform(0.0, 2 * np.pi, self.slots))
+        sign = np.sign(turned.real)
+        alone = real != imaginary
+        ct.data = kept + np.where(real, np.where(alone, sign * size, turned.real), 0.0)
+        ct.data += 1j * np.where(imaginary, np.where(alone, sign * size, turned.imag), 0.0)
+        return ct
 
     def _rotated(self, data: Slots, step: int) -> Slots:
         return np.conj(data) if step == CONJUGATE else np.roll(data, -step, axis=-1)

@@ -15,7 +15,7 @@ from cipherblas.common.errors import LevelError, ShapeError
 from cipherblas.evaluators.slots import rotations
 from cipherblas.evaluators.slots.bookkeeping import CONJUGATE
 from cipherblas.evaluators.slots.products import Products
-from cipherblas.evaluators.slots.values import Ct, Plain, Transform
+from cipherblas.evaluators.slots.values import Ct, OpenParts, Plain, Transform
 from cipherblas.rlwe.key_policies import Step, total_step
 from cipherblas.rlwe.noise import TAIL, CoefficientNoise, SlotErrors
 from cipherblas.rlwe.rings import descending_ring
@@ -337,4 +337,13 @@ class Evaluator(Products):
     def bounded(self, ct: Ct, bound: float) -> Ct:
         """The same ciphertext; no slot exceeds `bound`, as the caller knows (a sum of vectors that do not overlap)."""
         ct.bound = min(ct.bound, bound)
+        return ct
+
+    def left_open(self, ct: Ct, parts: Callable[[], OpenParts]) -> Ct:
+        """The same ciphertext, in some parts of whose slots may be anything within its bound. An interpreter in the
+        clear puts something there, so that what reads it is found.
+
+        Args:
+            parts: tells the slots whose real parts, and those whose imaginary parts, these are.
+        """
         return ct

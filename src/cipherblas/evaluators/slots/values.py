@@ -18,6 +18,9 @@ from cipherblas.rlwe.key_policies import Step, total_step
 from cipherblas.rlwe.noise import TRANSFORM_ERROR, SlotErrors, tail
 
 Slots: TypeAlias = NDArray[np.complex128]
+OpenParts: TypeAlias = tuple[
+    NDArray[np.bool_], NDArray[np.bool_]
+]  # of slots: of real parts, of imaginary ones
 Order = Literal["limb", "rotation"]  # of the loops of a linear transform
 
 

@@ -74,7 +74,7 @@ def relayout(ev: Evaluator, cts: Sequence[Any], source: Layout, target: Layout) 
             expected=f"{target.rows}×{target.cols} in {target.slots} slots",
             got=f"{source.rows}×{source.cols} in {source.slots} slots",
         )
-    if source.key == target.key:
+    if source.equals(target):
         return list(cts)
     if isinstance(cts[0], Plain):
         return _relayout_plain(cts, source, target)

@@ -59,7 +59,7 @@ class Bootstrapping:
         ratio_bits: log2 of q_0 over the largest message.
         baby_steps: of the transforms, down and up: more of them take less time, and more keys, which are small at the
             few limbs of the way down.
-        held: slots from the first one on that hold numbers, all others holding nothing; 0 for all slots.
+        held: slots from the first one on that are refreshed, 0 for all; what others hold is not read.
         repeated: those numbers are repeated in all others.
         spared: limbs at the top that are not used: `up` has so many factors less than the ring has limbs for.
         raised_first: ModRaise comes first, and slots to coefficients last.
@@ -76,7 +76,7 @@ class Bootstrapping:
     raised_first: bool = False
 
     def packed(self, held: int, repeated: bool = False) -> Bootstrapping:
-        """The same for ciphertexts with numbers in their first `held` slots, a power of two: smaller transforms, which
+        """The same for the first `held` slots alone, a power of two, whatever others hold: smaller transforms, which
         may take fewer limbs. For as many as the ring has slots it is this one itself, as where ModRaise is first."""
         log_held = max(LEAST_HELD, held).bit_length() - 1
         down = min(len(self.down), -(-log_held // MOST_DOWN))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -69,8 +68,8 @@ class Bicyclic(Algorithm):
         packing = {"complex_packing": complex_packing}
         self.left_layout = Layout(names[0], (names[0], *identity), m, k, slots, 1, self._left, **packing)
         self.right_layout = Layout(names[1], (names[1], *identity), k, n, slots, 1, self._right, **packing)
-        out = Layout(names[2], (names[2], *identity), m, n, slots, 1, self._out, empty_garbage=True)
-        self.out_layout = replace(out, imaginary_garbage=complex_packing)
+        garbage = {"imaginary_garbage": complex_packing, "empty_garbage": True}
+        self.out_layout = Layout(names[2], (names[2], *identity), m, n, slots, 1, self._out, **garbage)
 
     @property
     def options(self) -> dict[str, Any]:

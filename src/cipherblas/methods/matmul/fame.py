@@ -6,7 +6,6 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,7 +14,7 @@ from cipherblas.common.errors import ParameterError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Transform
 from cipherblas.forms.index_maps import SlotMap, masked_map, pure_rotation
-from cipherblas.forms.layouts import EMPTY, column_major
+from cipherblas.forms.layouts import EMPTY, column_major, with_imaginary_garbage
 from cipherblas.methods.matmul.base import Accumulator, Algorithm, Operand, accumulate, split_path
 from cipherblas.rlwe.key_policies import Step
 
@@ -126,7 +125,7 @@ class Fame(Algorithm):
         self.out_layout = column_major(m, n, slots, self.period, self.left_stride)
         if complex_packing:
             out_key = ("imaginary garbage", self.out_layout.key)
-            self.out_layout = replace(self.out_layout, imaginary_garbage=True, key=out_key)
+            self.out_layout = with_imaginary_garbage(self.out_layout, out_key)
         # ε^i rotates by i·stride and (i - k)·stride: the same where k columns fill a period.
         self.rotates_columns = widened is None and self.left_stride * self.inner == self.period
         self._key: Hashable = ("fame", m, k, n, slots, aligned, complex_packing, radix, widened)

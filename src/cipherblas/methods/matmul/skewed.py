@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from cipherblas.common.errors import ParameterError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct
-from cipherblas.forms.layouts import Layout, SlotIndex, column_major, entry_index
+from cipherblas.forms.layouts import Layout, SlotIndex, column_major, entry_index, with_imaginary_garbage
 from cipherblas.methods.matmul.base import Accumulator, Algorithm, Operand, accumulate, split_path
 
 
@@ -93,8 +92,7 @@ class Skewed(Algorithm):
         )
         self.out_layout = column_major(m, n, slots, stride=self.stride)
         if complex_packing:
-            key = ("skewed out", *shape)
-            self.out_layout = replace(self.out_layout, imaginary_garbage=True, key=key)
+            self.out_layout = with_imaginary_garbage(self.out_layout, ("skewed out", *shape))
 
     @property
     def options(self) -> dict[str, Any]:
