@@ -43,7 +43,7 @@ class Flow:
         return (
             self.folder
             / {
-                "plan": "plan.json",
+                "plan": "plan.cb",
                 "keys": "keys",
                 "evaluation": "keys/evaluation",
                 "secret": "keys/secret-key",

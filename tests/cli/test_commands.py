@@ -68,7 +68,7 @@ def test_result_as_json(flow: Any, invoke: Any, tmp_path: Path) -> None:
 
 
 def test_plan_prints_what_the_program_explains(invoke: Any, tmp_path: Path) -> None:
-    path = tmp_path / "plan.json"
+    path = tmp_path / "plan.cb"
     result = invoke("plan", "--a", "4x6", "--b", "6x2", "--b-public", "--bound-a", "16", "-o", path)
     program = Program.load(path)
     assert "a 4x6 secret, b 6x2 public" in result.stdout
@@ -79,7 +79,7 @@ def test_plan_prints_what_the_program_explains(invoke: Any, tmp_path: Path) -> N
 
 
 def test_plan_as_json(invoke: Any, tmp_path: Path) -> None:
-    path = tmp_path / "plan.json"
+    path = tmp_path / "plan.cb"
     arguments = ["plan", "--a", "4x6", "--b", "6x2", "--precision", "1e-3", "--security", "192"]
     result = invoke(*arguments, "--json", "--quiet", "-o", path)
     found = json.loads(result.stdout)
@@ -118,7 +118,7 @@ def test_program_of_named_operands(invoke: Any, tmp_path: Path) -> None:
     weights, x, y = (random.uniform(-2, 2, shape) for shape in ((4, 6), (3, 6), (4, 3)))
     for name, matrix in (("weights", weights), ("x", x), ("y", y)):
         np.save(tmp_path / f"{name}.npy", matrix)
-    plan, keys = tmp_path / "plan.json", tmp_path / "keys"
+    plan, keys = tmp_path / "plan.cb", tmp_path / "keys"
     operands = ["weights=4x6:public:bound=2", "x=3x6:bound=2", "y=4x3:bound=2"]
     options = [word for operand in operands for word in ("--operand", operand)]
     steps = [
@@ -189,7 +189,7 @@ def test_operand_is_found_by_name_or_shape(
 
 
 def test_ambiguous_operand_is_asked_for(invoke: Any, tmp_path: Path) -> None:
-    plan, keys = tmp_path / "plan.json", tmp_path / "keys"
+    plan, keys = tmp_path / "plan.cb", tmp_path / "keys"
     assert invoke("plan", "--a", "3x3", "--b", "3x3", "-o", plan).exit_code == 0
     assert invoke("keygen", plan, "-o", keys).exit_code == 0
     np.save(tmp_path / "data.npy", np.ones((3, 3)))

@@ -36,7 +36,7 @@ def runs(invoke: Any, tmp_path: Path) -> Runs:
     random = np.random.default_rng(3)
     made = Runs(tmp_path, *(random.uniform(-1, 1, shape) for shape in ((4, 6), (6, 3), (6, 3))))
     np.save(made.path("w.npy"), made.w)
-    plan, keys = made.path("plan.json"), made.path("keys")
+    plan, keys = made.path("plan.cb"), made.path("keys")
     commands: list[list[Any]] = [
         [
             "plan",
@@ -92,7 +92,7 @@ def test_shared_numbers_have_noise_and_a_budget(runs: Runs, invoke: Any) -> None
     share = ["--share", "24", "--share-bits", "32"]
     result = invoke("decrypt", keys, runs.path("later.y"), *share, "-o", out, "--json")
     assert result.exit_code == 0, result.stderr
-    sigma = Sharing(24, 32).deviation(Program.load(runs.path("plan.json")))
+    sigma = Sharing(24, 32).deviation(Program.load(runs.path("plan.cb")))
     assert json.loads(result.stdout)["noise"] == pytest.approx(sigma)
     shared, step = np.load(out), 2.0 ** math.floor(math.log2(sigma))
     assert np.array_equal(shared, np.rint(shared / step) * step)

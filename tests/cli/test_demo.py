@@ -65,8 +65,8 @@ def test_demo_as_json_with_a_server_that_gets_public_files_only(
         assert 0 < job["error"] <= job["plan"]["expected_error"] <= job["error_target"]
         assert job["server"]["counts"] == job["plan"]["counts"]
     assert [sorted(set(names)) for names in seen] == [
-        ["evaluation", "gallery.ct", "plan.json", "queries.ct"],
-        ["evaluation", "pixels.ct", "plan.json", "weights.npy"],
+        ["evaluation", "gallery.ct", "plan.cb", "queries.ct"],
+        ["evaluation", "pixels.ct", "plan.cb", "weights.npy"],
     ]
 
 

@@ -78,7 +78,7 @@ def test_usage(invoke: Any, arguments: list[str], word: str) -> None:
     ],
 )
 def test_impossible_plans(invoke: Any, tmp_path: Path, arguments: list[str], words: list[str]) -> None:
-    result = invoke("plan", *arguments, "-o", tmp_path / "plan.json")
+    result = invoke("plan", *arguments, "-o", tmp_path / "plan.cb")
     failed(result, *words)
     assert list(tmp_path.iterdir()) == []
 
@@ -178,7 +178,7 @@ def test_damaged_files(flow: Any, invoke: Any, tmp_path: Path, target: str, dama
     shutil.copytree(flow.folder, copy)
     evaluation = max((copy / "keys/evaluation").iterdir(), key=lambda path: path.stat().st_size)
     paths = {
-        "plan": copy / "plan.json",
+        "plan": copy / "plan.cb",
         "evaluation": evaluation,
         "operand": copy / "A.ct",
         "result": copy / "C.ct",
@@ -191,7 +191,7 @@ def test_damaged_files(flow: Any, invoke: Any, tmp_path: Path, target: str, dama
     else:
         run = [
             "run",
-            copy / "plan.json",
+            copy / "plan.cb",
             copy / "keys/evaluation",
             "--a",
             copy / "A.ct",
@@ -232,7 +232,7 @@ def test_kinds_of_files_are_told_apart(flow: Any, invoke: Any, tmp_path: Path) -
 
 
 def test_programs_are_told_apart(flow: Any, invoke: Any, tmp_path: Path) -> None:
-    plan, keys, out = tmp_path / "plan.json", tmp_path / "keys", tmp_path / "out"
+    plan, keys, out = tmp_path / "plan.cb", tmp_path / "keys", tmp_path / "out"
     assert invoke("plan", "--a", "5x7", "--b", "7x3", "--bound-a", "2", "-o", plan).exit_code == 0
     assert invoke("keygen", plan, "-o", keys).exit_code == 0
     operands = ["--a", flow.a, "--b", flow.b, "-o", out]

@@ -29,7 +29,7 @@ def weak(tmp_path_factory: pytest.TempPathFactory, invoke: Any) -> Path:
             algorithm="skewed",
             insecure=True,
         )
-    program.save(folder / "plan.json")
+    program.save(folder / "plan.cb")
     np.save(folder / "A.npy", np.eye(2))
     for command in COMMANDS:
         done = invoke(*(str(part).format(folder) for part in command), "--insecure")
@@ -39,11 +39,11 @@ def weak(tmp_path_factory: pytest.TempPathFactory, invoke: Any) -> Path:
 
 
 COMMANDS = (
-    ("keygen", "{}/plan.json", "-o", "{}/keys"),
+    ("keygen", "{}/plan.cb", "-o", "{}/keys"),
     ("encrypt", "{}/keys", "{}/A.npy", "--as", "a", "-o", "{}/A.ct"),
     (
         "encrypt",
-        "{}/plan.json",
+        "{}/plan.cb",
         "{}/A.npy",
         "--as",
         "a",
@@ -53,9 +53,9 @@ COMMANDS = (
         "{}/P.ct",
     ),
     ("encrypt", "{}/keys", "{}/A.npy", "--as", "b", "-o", "{}/B.ct"),
-    ("run", "{}/plan.json", "{}/keys/evaluation", "--a", "{}/A.ct", "--b", "{}/B.ct", "-o", "{}/C.ct"),
+    ("run", "{}/plan.cb", "{}/keys/evaluation", "--a", "{}/A.ct", "--b", "{}/B.ct", "-o", "{}/C.ct"),
     ("decrypt", "{}/keys", "{}/C.ct", "-o", "{}/C.npy"),
-    ("explain", "{}/plan.json"),
+    ("explain", "{}/plan.cb"),
 )
 
 

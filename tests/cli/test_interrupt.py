@@ -106,7 +106,7 @@ def test_terminated_keygen_leaves_no_folder(flow: Any, tmp_path: Path, script: s
 
 def test_ctrl_c_from_outside(flow: Any, tmp_path: Path) -> None:
     """The signal of a terminal, sent to a process that makes many keys."""
-    plan, keys = tmp_path / "plan.json", tmp_path / "keys"
+    plan, keys = tmp_path / "plan.cb", tmp_path / "keys"
     command = [sys.executable, "-m", "cipherblas"]
     planned = ["plan", "--a", "24x24", "--b", "24x24", "--algorithm", "fame", "-o", str(plan)]
     subprocess.run([*command, *planned], check=True, capture_output=True, timeout=300)

@@ -37,7 +37,7 @@ def parties(invoke: Any, tmp_path_factory: pytest.TempPathFactory, request: Any)
     )
     np.save(made.owner / "A.npy", made.a)
     np.save(made.source / "B.npy", made.b)
-    plan, keys = made.owner / "plan.json", made.owner / "keys"
+    plan, keys = made.owner / "plan.cb", made.owner / "keys"
     clear = ["--a-public"] if request.param == "rows" else []
     options = ["--a", "5x7", "--b", "7x3", *clear, "--b-public-key", "--form", request.param]
     for step in (["plan", *options, "-o", plan], ["keygen", plan, "-o", keys]):
@@ -51,7 +51,7 @@ def parties(invoke: Any, tmp_path_factory: pytest.TempPathFactory, request: Any)
 def encrypted(invoke: Any, parties: Parties, target: Path, *options: Any) -> Any:
     source = parties.source
     keys = ["--public-key", source / "public-key"]
-    return invoke("encrypt", source / "plan.json", source / "B.npy", *keys, "-o", target, *options)
+    return invoke("encrypt", source / "plan.cb", source / "B.npy", *keys, "-o", target, *options)
 
 
 def test_from_encryption_to_decryption(parties: Parties, invoke: Any, tmp_path: Path) -> None:
@@ -59,13 +59,13 @@ def test_from_encryption_to_decryption(parties: Parties, invoke: Any, tmp_path: 
     assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)
     assert (found["operand"], found["encryption"]) == ("b", "public-key")
-    program = Program.load(parties.source / "plan.json")
+    program = Program.load(parties.source / "plan.cb")
     keys, a = parties.owner / "keys", parties.owner / "A.npy"
     operands = ["--a", a, "--b", tmp_path / "B.ct"]
     if program.operands["a"].secret:
         assert invoke("encrypt", keys, a, "-o", tmp_path / "A.ct").exit_code == 0
         operands[1] = tmp_path / "A.ct"
-    run = ["run", parties.owner / "plan.json", keys / "evaluation", *operands, "-o", tmp_path / "C.ct"]
+    run = ["run", parties.owner / "plan.cb", keys / "evaluation", *operands, "-o", tmp_path / "C.ct"]
     for step in (run, ["decrypt", keys, tmp_path / "C.ct", "-o", tmp_path / "C.npy"]):
         result = invoke(*step)
         assert result.exit_code == 0, result.stderr
@@ -77,7 +77,7 @@ def test_the_owner_encrypts_it_too(parties: Parties, invoke: Any, tmp_path: Path
     keys, b = parties.owner / "keys", parties.source / "B.npy"
     result = invoke("encrypt", keys, b, "--as", "b", "-o", tmp_path / "B.ct", "--json", "-q")
     assert json.loads(result.stdout)["encryption"] == "secret-key"
-    program = Program.load(parties.owner / "plan.json")
+    program = Program.load(parties.owner / "plan.cb")
     sent = EncryptedOperand.load(tmp_path / "B.ct")
     assert sent.nbytes < program.plan.upload_bytes
 
@@ -89,7 +89,7 @@ def test_the_public_key_lies_beside_the_secret_one(parties: Parties, invoke: Any
     with Reader(keys / "secret-key", "secret-key") as reader:
         seed = reader.read("seed").tobytes()
     assert seed not in (keys / "public-key").read_bytes()
-    again = invoke("keygen", parties.owner / "plan.json", "-o", tmp_path / "keys", "--json")
+    again = invoke("keygen", parties.owner / "plan.cb", "-o", tmp_path / "keys", "--json")
     assert json.loads(again.stdout)["public_key"] == str(tmp_path / "keys" / "public-key")
     assert "public key" in again.stderr
 
@@ -110,7 +110,7 @@ def refused(result: Any, *words: str) -> None:
 
 def test_refusals(parties: Parties, flow: Any, invoke: Any, tmp_path: Path) -> None:
     source, target = parties.source, tmp_path / "x.ct"
-    encrypt = ["encrypt", source / "plan.json", source / "B.npy", "-o", target, "--public-key"]
+    encrypt = ["encrypt", source / "plan.cb", source / "B.npy", "-o", target, "--public-key"]
     refused(invoke(*encrypt, tmp_path / "nothing"), "nothing")
     refused(invoke(*encrypt, parties.owner / "keys" / "secret-key"), "expected public-key", "got secret-key")
     (tmp_path / "short").write_bytes((source / "public-key").read_bytes()[:-16])
@@ -127,7 +127,7 @@ def test_refusals(parties: Parties, flow: Any, invoke: Any, tmp_path: Path) -> N
 
 
 def test_an_operand_of_the_secret_key(parties: Parties, invoke: Any, tmp_path: Path) -> None:
-    secret = Program.load(parties.source / "plan.json").operands["a"].secret
+    secret = Program.load(parties.source / "plan.cb").operands["a"].secret
     result = encrypted(invoke, parties, tmp_path / "x.ct", "--as", "a")
     refused(result, "planned for the secret key" if secret else "no secret operand")
 

@@ -24,7 +24,7 @@ class Flow:
         self.expected = [self.x.T @ self.x, self.x.T @ self.y]
         self.folder, self.plan, self.keys, self.results = (
             folder,
-            *(folder / name for name in ("plan.json", "keys", "results.ct")),
+            *(folder / name for name in ("plan.cb", "keys", "results.ct")),
         )
         for name in ("x", "y"):
             np.save(folder / f"{name}.npy", getattr(self, name))

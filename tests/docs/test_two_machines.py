@@ -131,7 +131,7 @@ def test_scripts(machines: dict[str, Path]) -> None:
     np.save(client / "A.npy", random.uniform(-1, 1, (96, 64)))
     np.save(client / "B.npy", random.uniform(-1, 1, (64, 80)))
     execute(client, sys.executable, "prepare.py")
-    for name in ("plan.json", "evaluation-keys", "A.ct", "B.ct"):
+    for name in ("plan.cb", "evaluation-keys", "A.ct", "B.ct"):
         shutil.copyfile(client / name, server / name)
     execute(server, sys.executable, "compute.py")
     shutil.copyfile(server / "C.ct", client / "C.ct")

@@ -133,8 +133,8 @@ def test_programs_with_modraise_first(
     assert program.plan.parameters.limbs == usual.plan.parameters.limbs + 1
     check(program)
     monkeypatch.undo()
-    program.save(tmp_path / "plan.json")
-    assert cb.Program.load(tmp_path / "plan.json", insecure=True).explain() == program.explain()
+    program.save(tmp_path / "plan.cb")
+    assert cb.Program.load(tmp_path / "plan.cb", insecure=True).explain() == program.explain()
 
 
 def test_two_rounds() -> None:
@@ -173,8 +173,8 @@ def test_a_chain_of_forty_products() -> None:
 
 def test_programs_keys_and_results_in_files(tmp_path: Path) -> None:
     program = toy(powers, x=S(5, 5), precision=1e-2)
-    program.save(tmp_path / "plan.json")
-    program = cb.Program.load(tmp_path / "plan.json", insecure=True)
+    program.save(tmp_path / "plan.cb")
+    program = cb.Program.load(tmp_path / "plan.cb", insecure=True)
     client = program.client()
     client.write_evaluation_keys(tmp_path / "keys")
     server = program.server(cb.EvaluationKeys.load(tmp_path / "keys", insecure=True))
@@ -231,8 +231,8 @@ def test_an_a_part_is_shared_where_keys_and_time_allow() -> None:
 
 def test_shared_keys_and_programs_in_files(tmp_path: Path) -> None:
     program = shared()
-    program.save(tmp_path / "plan.json")
-    program = cb.Program.load(tmp_path / "plan.json", insecure=True)
+    program.save(tmp_path / "plan.cb")
+    program = cb.Program.load(tmp_path / "plan.cb", insecure=True)
     client = program.client()
     client.write_evaluation_keys(tmp_path / "keys")
     keys = cb.EvaluationKeys.load(tmp_path / "keys", insecure=True, memory=1 << 22)

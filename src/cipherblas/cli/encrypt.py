@@ -66,7 +66,7 @@ def encrypt(
     Examples:
       cipherblas encrypt keys/ A.npy -o A.ct
       cipherblas encrypt keys/ measurements.npy --as b -o B.ct
-      cipherblas encrypt plan.json B.npy --public-key public-key -o B.ct
+      cipherblas encrypt plan.cb B.npy --public-key public-key -o B.ct
     """
     use_threads(threads)
     display = Display(quiet=quiet)

@@ -46,9 +46,9 @@ def explain(
 
     \b
     Examples:
-      cipherblas explain plan.json
-      cipherblas explain plan.json --plot plan.png
-      cipherblas explain plan.json --ranks 8 --network network.json
+      cipherblas explain plan.cb
+      cipherblas explain plan.cb --plot plan.png
+      cipherblas explain plan.cb --ranks 8 --network network.json
     """
     display = Display(quiet=quiet)
     if plot is not None:

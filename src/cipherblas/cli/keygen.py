@@ -48,8 +48,8 @@ def keygen(
 
     \b
     Examples:
-      cipherblas keygen plan.json -o keys/
-      scp -r plan.json keys/evaluation/ server:
+      cipherblas keygen plan.cb -o keys/
+      scp -r plan.cb keys/evaluation/ server:
     """
     use_threads(threads)
     display = Display(quiet=quiet)

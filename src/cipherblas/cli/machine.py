@@ -39,7 +39,7 @@ def machine(
     \b
     Examples:
       cipherblas machine -o server.json
-      cipherblas plan --a 160x160 --b 160x160 --machine server.json -o plan.json
+      cipherblas plan --a 160x160 --b 160x160 --machine server.json -o plan.cb
     """
     use_threads(threads)
     if output is not None:

@@ -238,15 +238,15 @@ def plan(
 
     \b
     Examples:
-      cipherblas plan --a 160x160 --b 160x160 -o plan.json
-      cipherblas plan --a 10x64 --a-public --b 64x500 --bound-b 16 -o plan.json
+      cipherblas plan --a 160x160 --b 160x160 -o plan.cb
+      cipherblas plan --a 10x64 --a-public --b 64x500 --bound-b 16 -o plan.cb
       cipherblas plan --a 64x64 --b 64x64 --c 64x64 --program "(a @ b) @ c + 0.5 * a.T"
-      cipherblas plan --operand x=500x8 --operand y=500 --program "gram = x.T @ x; moment = x.T @ y" -o plan.json
+      cipherblas plan --operand x=500x8 --operand y=500 --program "gram = x.T @ x; moment = x.T @ y" -o plan.cb
       cipherblas plan --operand x=500:bound=3 --program "chebyshev(np.tanh, x, degree=9)" --precision 1e-2
       cipherblas plan --operand weights=10x64:public:dtype=int8 --operand x=64x1 --program "weights @ x"
-      cipherblas plan --a 160x160 --b 160x160 --exact --dtype int16 -o plan.json
-      cipherblas plan --a 160x160 --b 160x160 --b-public-key -o plan.json
-      cipherblas plan --operand weights=10x784:public --operand x=784 --program "weights @ x" -o plan.json
+      cipherblas plan --a 160x160 --b 160x160 --exact --dtype int16 -o plan.cb
+      cipherblas plan --a 160x160 --b 160x160 --b-public-key -o plan.cb
+      cipherblas plan --operand weights=10x784:public --operand x=784 --program "weights @ x" -o plan.cb
       cipherblas plan --operand x=64 --program "x ** 4" --samples x=X.npy --precision 1e-3
       cipherblas plan --a 64x64 --b 64x64 --link 50Mbit/s
       cipherblas plan --a 64x64 --b 64x64 --minimise server

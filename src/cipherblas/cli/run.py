@@ -117,11 +117,11 @@ def run(
 
     \b
     Examples:
-      cipherblas run plan.json evaluation/ --a A.ct --b B.ct -o C.ct
-      cipherblas run plan.json evaluation/ --a weights.npy --b X.ct -o Y.ct
-      cipherblas run plan.json evaluation/ --operand weights=W.npy --operand x=X.ct -o Y.ct
+      cipherblas run plan.cb evaluation/ --a A.ct --b B.ct -o C.ct
+      cipherblas run plan.cb evaluation/ --a weights.npy --b X.ct -o Y.ct
+      cipherblas run plan.cb evaluation/ --operand weights=W.npy --operand x=X.ct -o Y.ct
       cipherblas run network.json evaluation/ --operand x=image.ct --weight-budget 4GiB -o scores.ct
-      mpiexec -n 4 cipherblas run plan.json evaluation/ --a A.ct --b B.ct -o C.ct
+      mpiexec -n 4 cipherblas run plan.cb evaluation/ --a A.ct --b B.ct -o C.ct
     """
     given = locals()
     paths = named_files({name: given[name] for name in NAMES}, operand or [])

@@ -76,8 +76,9 @@ def refresh(x: Expression, *, rounds: int = 1) -> Expression:
     A program that refreshes may be as deep as it likes: the levels that it spends between two refreshes, and before the
     first one, must be those of a ring (15 at N = 2^16 and 128 bits). It is planned for chains of primes of their own.
 
-    Errors: about 5e-5 of the largest value that x may have, more in larger rings; what x is off stays. So the precision
-    of the program must be coarser than the default. Where bounds are far above what values are, `assume` the true ones.
+    Errors: about 1e-5 of the largest value that x may have, more in larger rings; an error that x already has remains.
+    Programs that refresh once reach the default precision, longer ones need a coarser one. Where bounds are far above
+    what values are, `assume` the true ones.
 
     Args:
         x: a node that depends on a secret operand.

@@ -28,7 +28,7 @@ from cipherblas.roles.client import Client
 from cipherblas.roles.messages import EncryptedResult
 from cipherblas.roles.program import Program
 
-PLAN, KEYS, RESULT = "plan.json", "evaluation", "result.ct"
+PLAN, KEYS, RESULT = "plan.cb", "evaluation", "result.ct"
 
 
 class ServerFailed(CipherblasError):
