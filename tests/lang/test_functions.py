@@ -311,6 +311,14 @@ def test_functions_of_a_batch_are_those_of_each_node(function: Any) -> None:
     assert formula(function(x=batch)[1]) == formula(found[1])
 
 
+def test_no_products_with_arrays_of_four_dimensions() -> None:
+    array = Leaf("T", cb.secret(2, 3, 3))
+    four, batch = array[:, None], array @ Leaf("U", cb.secret(2, 3, 3))
+    for made in (lambda: four @ array, lambda: array @ four, lambda: batch @ four, lambda: batch + four):
+        with pytest.raises(cb.ShapeError):
+            made()
+
+
 def test_a_batch_is_no_number_and_is_not_compared() -> None:
     batch = Leaf("T", cb.secret(2, 3, 3)) @ Leaf("U", cb.secret(2, 3, 3))
     for made in (

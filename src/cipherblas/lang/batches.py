@@ -85,6 +85,12 @@ class Batch(Sequence[Expression]):
         dimensions = 0 if is_scalar(other) else len(other.shape)
         if dimensions < 3:
             return [other] * len(self)
+        if dimensions > 3:
+            raise ShapeError(
+                "A batch is combined with arrays of at most 3 dimensions.",
+                expected="at most 3 dimensions",
+                got=shape_text(other.shape),
+            )
         if other.shape[0] not in (1, len(self)):
             raise ShapeError(
                 "Both sides of a batch need as many matrices.", expected=len(self), got=other.shape[0]

@@ -218,7 +218,7 @@ class MatMul(Expression):
     def of(cls, *parts: Expression) -> Any:
         """As NumPy's `@`: a vector on the left is multiplied by the transpose, and arrays of matrices one by one."""
         left, right = parts
-        if 3 in (len(left.shape), len(right.shape)):
+        if max(len(left.shape), len(right.shape)) == 3:
             return batched_product(left, right)
         return cls(right.T, left) if len(left.shape) == 1 and len(right.shape) == 2 else cls(left, right)
 
