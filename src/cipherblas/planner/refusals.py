@@ -101,6 +101,13 @@ def refused_exact(
     )
 
 
+def _centred(expression: Expression) -> str:
+    """What makes a scale smaller where entries are far from zero, beside how far they are from each other."""
+    leaves = (node for node in ordered(expression) if node.operand is not None and node.secret)
+    name = max(leaves, key=lambda leaf: leaf.bound).name
+    return f"cb.assume({name} - c, spread), where entries of {name} are within a spread of a clear number c"
+
+
 def _short(node: Expression) -> str:
     """The line of a node; its formula where that is not known, cut off where it is long."""
     if node.place is not None:
@@ -133,6 +140,8 @@ def refused(
         f"cb.assume(…, bound) of {name}, where its entries stay below {node.bound:.3g}",
         "fewer products",
     )
+    if ring is not None and ring.of_scale:
+        others = (*others, _centred(expression))
     coarser = () if ring is None else _advice(expression, options, ring)
     error = PrecisionError(
         f"No parameters of {options.security}-bit security compute the program to a precision of "
