@@ -136,7 +136,7 @@ def refused(
     node, _ = widest(expression)
     name = _short(node)
     cause = "The options leave no ring degree." if ring is None else ring.message
-    others = (
+    others: tuple[str, ...] = (
         f"cb.assume(…, bound) of {name}, where its entries stay below {node.bound:.3g}",
         "fewer products",
     )

@@ -132,7 +132,7 @@ def compile(
             what is no result, or results within results.
         MismatchError: a result does not depend on a secret operand.
         PrecisionWarning: (a warning) neither precision nor error is given, and the default one leaves an error of more
-            than a quarter of the largest encrypted entry.
+            than ten times the largest encrypted entry, or than some column can add.
         ParameterError, RangeError: an operand is exact, and a node is not known to hold whole numbers, may be too large
             to be decoded exactly, or was asked for with an error of one half or more.
 
@@ -176,5 +176,5 @@ def compile(
     expression, plan, run = planned_as_asked(written, wanted, "precision" in options, progress)
     program = Program(expression, operands, plan, run)
     program.written = written
-    warn_of_default(operands, plan, options)
+    warn_of_default(operands, expression, plan, options)
     return program
