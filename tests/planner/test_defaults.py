@@ -17,7 +17,7 @@ TOY: dict[str, Any] = {"security": 0, "insecure": True, "ring_degree": 8192}
 LITTLE: dict[str, tuple[Callable[..., Any], Any]] = {
     "columns of different scale": (lambda x: x @ W, cb.secret(100, 5, bound=4e4)),
     "squares of them": (lambda x: x.T @ x, cb.secret(100, 5, bound=4e4)),
-    "exponential": (lambda x: cb.exp(x), cb.secret(8, bound=12.0)),
+    "exponential": (lambda x: cb.exp(x), cb.secret(8, bound=20.0)),
 }
 ENOUGH: dict[str, tuple[Callable[..., Any], Any]] = {
     "product": (lambda x: x @ np.full((64, 3), 0.5), cb.secret(8, 64)),

@@ -14,9 +14,7 @@ TOY: dict[str, Any] = {"x": cb.secret(64, 3, bound=100001), "error": 0.0025, "ri
 
 
 def test_less_a_clear_number_variances_are_planned() -> None:
-    with pytest.raises(
-        cb.PrecisionError, match=r"cb.assume\(x - c, spread\).*\n.*needs a scale of"
-    ) as refused:
+    with pytest.raises(cb.PrecisionError, match=r"cb.assume\(x - c, spread\)") as refused:
         toy(lambda x: x.var(axis=0), **TOY)
     assert "within a spread of a clear number c" in str(refused.value)
     program = toy(lambda x: cb.assume(x - 1e5, 0.5).var(axis=0), **TOY)

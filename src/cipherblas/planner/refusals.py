@@ -136,12 +136,10 @@ def refused(
     node, _ = widest(expression)
     name = _short(node)
     cause = "The options leave no ring degree." if ring is None else ring.message
-    others: tuple[str, ...] = (
+    others = (
         f"cb.assume(…, bound) of {name}, where its entries stay below {node.bound:.3g}",
-        "fewer products",
+        "fewer products" if ring is None or ring.coarser is None else _centred(expression),
     )
-    if ring is not None and ring.of_scale:
-        others = (*others, _centred(expression))
     coarser = () if ring is None else _advice(expression, options, ring)
     error = PrecisionError(
         f"No parameters of {options.security}-bit security compute the program to a precision of "
