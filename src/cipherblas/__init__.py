@@ -67,7 +67,7 @@ from cipherblas.lang.comparison import greater, relu, sign
 from cipherblas.lang.elementary import exp, gelu, inverse, sigmoid, sqrt, tanh
 from cipherblas.lang.functions import assume, avg_pool2d, conv2d, flatten, matvec, polynomial, square
 from cipherblas.lang.joins import joined, split
-from cipherblas.lang.operands import public, secret
+from cipherblas.lang.operands import columns, public, secret
 from cipherblas.lang.refreshing import refresh
 from cipherblas.lang.spelled import SPELLED
 
@@ -125,6 +125,7 @@ __all__ = [
     "blas",
     "broadcast_to",
     "chebyshev",
+    "columns",
     "compile",
     "concatenate",
     "conv2d",

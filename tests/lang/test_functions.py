@@ -24,7 +24,6 @@ from cipherblas.lang.operations import Leaf
 from cipherblas.lang.polynomials import Polynomial, largest_value, of_powers
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.precisions import settled
-from cipherblas.planner.truncation import truncation_error
 
 GRID = 8_001
 
@@ -48,7 +47,7 @@ def stated(node: Expression, f: Callable[[Any], Any], low: float, high: float, w
     x = np.resize(x, GRID)
     found = value(node, x)
     assert np.abs(found).max() <= node.bound
-    error = truncation_error(node)
+    error = node.missed
     off = np.abs(found - f(x))[np.abs(x) >= within]
     assert off.max() <= error
     return error
@@ -177,7 +176,7 @@ def test_greater_and_relu() -> None:
     node = cb.greater(leaf(2.0), 0.5, margin=0.25, precision=1e-3)
     x = np.linspace(-2, 2, GRID)
     found = value(node, x)
-    assert np.abs(found - (x > 0.5))[np.abs(x - 0.5) >= 0.25].max() <= truncation_error(node) <= 1e-3
+    assert np.abs(found - (x > 0.5))[np.abs(x - 0.5) >= 0.25].max() <= node.missed <= 1e-3
     assert found.min() >= -2e-3 and found.max() <= 1 + 2e-3
     for bound, precision in ((1.0, 1e-2), (300.0, 1e-3)):
         node = cb.relu(leaf(bound), precision=precision)

@@ -28,6 +28,8 @@ PROGRAMS: list[tuple[Any, dict[str, Any]]] = [
     (lambda x, y: (x[1:] @ y).reshape(-1), {"x": S(6, 3), "y": S(3, 2)}),
     (lambda x: cb.joined(cb.split(W @ x, [3])[::-1]), {"x": S(6, 3)}),
     (lambda x: cb.polynomial(W @ x, [0.5, 1.0, -1.0, 0.25]), {"x": S(6, 3)}),
+    (lambda x: cb.relu(W @ x, precision=0.1), {"x": S(6, 3)}),
+    (lambda x: cb.tanh(W @ x, precision=0.1), {"x": S(6, 3)}),
     (lambda x: {"one": W @ x, "two": x + 1, "again": W @ x}, {"x": S(6, 3)}),
     (
         lambda x: cb.flatten(cb.avg_pool2d(cb.square(cb.conv2d(x, FILTERS, padding="same")), 2)),

@@ -14,7 +14,7 @@ from cipherblas.lang.graph import deduplicated
 from cipherblas.lang.layers import Truncated
 from cipherblas.lang.nodes import ordered
 from cipherblas.lang.operations import Leaf
-from cipherblas.planner.truncation import sensitivities, truncated, truncation_error
+from cipherblas.planner.truncation import sensitivities, truncated
 from tests.support.runs import TOY, run, toy
 
 pytestmark = pytest.mark.encrypted
@@ -77,14 +77,14 @@ def test_what_is_left_out_is_counted_through_what_follows() -> None:
     node = deduplicated(traced(program, {"x": S(4)}))
     found = truncated(node, 1e-3)
     # 1e-9 in each of two factors up to 1, four weights of 2, times 3
-    assert truncation_error(node) == 0.0
-    assert truncation_error(found) == pytest.approx(2 * 4 * 2 * 3 * 1e-9)
+    assert node.missed == 0.0
+    assert found.missed == pytest.approx(2 * 4 * 2 * 3 * 1e-9)
     slopes = sensitivities(found)
     assert slopes[id(found)] == 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plan = cb.compile(program, {"x": S(4)}, precision=1e-3, **TOY).plan
-    assert plan.error > truncation_error(found)
+    assert plan.error > found.missed
 
 
 def test_operands_that_occur_in_such_a_term_alone_stay() -> None:
@@ -98,6 +98,6 @@ def test_truncated_programs_are_saved_and_loaded(tmp_path: Any) -> None:
     program.save(tmp_path / "program")
     loaded = cb.Program.load(tmp_path / "program", insecure=True)
     assert loaded.id == program.id and loaded.plan.error == program.plan.error
-    assert loaded.worst_error >= truncation_error(loaded.expression) > 0
+    assert loaded.worst_error >= loaded.expression.missed > 0
     transposed = Truncated(Leaf("x", S(2, 3)), 0.5).T
     assert transposed.shape == (3, 2) and transposed.bound == 1.5

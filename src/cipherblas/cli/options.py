@@ -211,33 +211,35 @@ def parse_operand(text: str) -> tuple[str, Operand]:
     name, equals, rest = text.partition("=")
     if not equals:
         raise typer.BadParameter(
-            "expected NAME=ROWSxCOLUMNS[:public | :public-key][:dtype=T[:exact]][:bound=X] or NAME=LENGTH…, "
-            f"got {text!r}"
+            "expected NAME=ROWSxCOLUMNS[:public | :public-key][:dtype=T[:exact]][:bound=X][:row_sum=X]"
+            f"[:column_sum=X][:norm=X] or NAME=LENGTH…, got {text!r}"
         )
     shape, *marks = rest.split(":")
     lengths = parse_operand_shape(shape).lengths
     kinds = [mark for mark in marks if mark in ("secret", "public", "public-key")]
-    bounds, types = (
-        [mark[len(word) :] for mark in marks if mark.startswith(word)] for word in ("bound=", "dtype=")
-    )
-    exact = [mark for mark in marks if mark == "exact"]
-    counts = [len(found) for found in (kinds, bounds, types, exact)]
+    numbers, found = ("bound", "row_sum", "column_sum", "norm"), dict[str, list[str]]()
+    for word in (*numbers, "dtype"):
+        found[word] = [mark.removeprefix(f"{word}=") for mark in marks if mark.startswith(f"{word}=")]
+    exact, types = [mark for mark in marks if mark == "exact"], found["dtype"]
+    counts = [len(one) for one in (kinds, exact, *found.values())]
     if max(counts) > 1 or sum(counts) != len(marks):
         raise typer.BadParameter(
-            "expected secret, public-key or public, bound=X, dtype=T and exact, each once, "
-            f"got {':'.join(marks)!r}"
+            "expected secret, public-key or public, bound=X, dtype=T, row_sum=X, column_sum=X, norm=X and exact, "
+            f"each once, got {':'.join(marks)!r}"
         )
-    try:
-        bound = float(bounds[0]) if bounds else None
-    except ValueError:
-        raise typer.BadParameter(f"expected a number after bound=, got {bounds[0]!r}") from None
+    known: dict[str, Any] = {}
+    for word in numbers:
+        try:
+            known[word] = float(found[word][0]) if found[word] else None
+        except ValueError:
+            raise typer.BadParameter(f"expected a number after {word}=, got {found[word][0]!r}") from None
     kind = types[0] if types else None
     if kinds == ["public"]:
         if exact:
             raise typer.BadParameter("exact is for secret operands; clear ones need dtype= alone")
-        return parse_name(name), make_public(*lengths, bound=bound, dtype=kind)
+        return parse_name(name), make_public(*lengths, dtype=kind, **known)
     encryption: Encryption = "public-key" if kinds == ["public-key"] else "secret-key"
-    made = make_secret(*lengths, bound=bound, encryption=encryption, dtype=kind, exact=bool(exact))
+    made = make_secret(*lengths, encryption=encryption, dtype=kind, exact=bool(exact), **known)
     return parse_name(name), made
 
 

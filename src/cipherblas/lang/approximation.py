@@ -22,15 +22,17 @@ LONGEST_SERIES = 1023  # terms of the series that is cut off
 NEGLIGIBLE = 2.0**-48  # of the largest coefficient: rounding, where a function is odd or even
 UNIFORM_POINTS, POINTS_PER_DEGREE = 4097, 64  # at which the error is measured
 ERROR_MARGIN = 1.02  # the error between two of them, relative to that at one
+LEAST_APART = 2.0**-30  # of two of them, of which a slope is taken
 
 
 class Fit(NamedTuple):
     """A polynomial for a function on [low, high]: coefficients on that interval, and its largest error; `size` is the
-    largest absolute value of the function."""
+    largest absolute value of the function, `slope` its largest slope."""
 
     coefficients: tuple[float, ...]
     error: float
     size: float
+    slope: float
 
 
 @entrywise
@@ -102,7 +104,7 @@ def on_interval(x: Expression, fit: Fit, low: float, high: float, name: str, f: 
     if moved.bound > reach * (1 + RANGE_TOLERANCE):
         moved = Assume(moved, reach)
     if any(fit.coefficients[2:]):
-        node: Expression = Polynomial(moved, fit.coefficients, reach, fit.error, name)
+        node: Expression = Polynomial(moved, fit.coefficients, reach, fit.error, name, fit.slope)
     else:
         node = simplest(moved, fit.coefficients, reach, fit.error)
     node.written = Written(lambda t: values_of(f, np.clip(t + centre, low, high)), moved)
@@ -120,11 +122,12 @@ def fitted(f: Numeric, low: float, high: float, degree: int | None, precision: f
     full[np.abs(full) <= NEGLIGIBLE * np.abs(full).max()] = 0.0
     points = _points(MAX_DEGREE if degree is None else degree)
     exact = moved(points)
-    size = float(np.abs(exact).max())
+    size, slope = float(np.abs(exact).max()), _largest_slope(points, exact) / reach
 
     def cut(number: int) -> Fit:
         coefficients = full[: number + 1]
-        return Fit(tuple(map(float, coefficients)), _largest_error(points, exact, coefficients), size)
+        error = _largest_error(points, exact, coefficients)
+        return Fit(tuple(map(float, coefficients)), error, size, slope)
 
     if degree is not None:
         return cut(degree)
@@ -216,6 +219,18 @@ def _largest_error(
     largest, seen = float(off.max()), float(off[::2].max())
     rounding = 2.0**-48 * float(np.abs(exact).max())
     return largest * ERROR_MARGIN + 2 * (largest - seen) + rounding
+
+
+def _largest_slope(points: NDArray[np.float64], exact: NDArray[np.float64]) -> float:
+    """Of a function with these values: the largest between two points, with a margin as that of the error."""
+
+    def between(step: int) -> float:
+        apart, change = np.diff(points[::step]), np.diff(exact[::step])
+        seen = apart > LEAST_APART
+        return float(np.abs(change[seen] / apart[seen]).max())
+
+    largest, seen = between(1), between(2)
+    return largest * ERROR_MARGIN + 2 * max(0.0, largest - seen)
 
 
 def _check_argument(x: Any) -> None:

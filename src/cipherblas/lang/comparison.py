@@ -10,6 +10,7 @@ import numpy as np
 from cipherblas.common.errors import DTypeError, RangeError
 from cipherblas.lang.approximation import called, positive
 from cipherblas.lang.batches import entrywise
+from cipherblas.lang.curves import Gated
 from cipherblas.lang.deferred import Deferred, Fitted
 from cipherblas.lang.minimax import composition
 from cipherblas.lang.nodes import Expression, Written
@@ -17,6 +18,8 @@ from cipherblas.lang.polynomials import Polynomial
 from cipherblas.lang.samples import as_bounded
 
 WIDEST = 0.99  # margin of a comparison, of the bound
+# Of the bound of what `relu` is of, by which the interval of its polynomials exceeds it: they are steep at the ends.
+RELU_REACH = 2.0**-5
 
 
 @entrywise
@@ -53,7 +56,8 @@ def _sign(x: Expression, margin: float, precision: float | None, name: str) -> E
         )
 
     def fit(x: Expression, precision: float) -> Fitted:
-        return Fitted(_composed(x, found if found < x.bound else WIDEST * x.bound, precision, 0.0), 1.0)
+        least = found if found < x.bound else WIDEST * x.bound
+        return Fitted(_composed(x, least, precision, x.bound), 1.0)
 
     if precision is None:
         return Deferred(x, name, fit, found, np.sign, found)
@@ -93,30 +97,42 @@ def relu(x: Expression, *, precision: float | None = None) -> Expression:
     """
     _bound(x)
     if precision is None:
-        return Deferred(x, "relu", _relu, (), lambda t: np.maximum(t, 0.0))
+        return Deferred(x, "relu", _relu, (), _positive)
     return called("relu", x, _relu(x, positive(precision, "precision of relu", 0.25)).node)
 
 
 def _relu(x: Expression, precision: float) -> Fitted:
     # |x|·|sign(x) - s|/2 is at most margin/2·(2 + e) within the margin and bound·e/2 outside of it.
-    halves = _composed(x, precision * x.bound * (1 - precision), 2 * precision, 2 * precision)
-    return Fitted(x * (0.5 * halves + 0.5), x.bound)
+    reach = x.bound * (1 + RELU_REACH)
+    halves = _composed(x, precision * x.bound * (1 - precision), 2 * precision, reach, stated=False)
+    node: Expression = Gated(x, 0.5 * halves + 0.5, precision * x.bound, 1.0, "relu")
+    node.written = Written(_positive, x)
+    return Fitted(node, x.bound)
 
 
-def _composed(x: Expression, margin: float, precision: float, error: float) -> Expression:
-    """The composition; its error is stated as at least `error`."""
-    value, reach, low = x, x.bound, margin
+def _composed(
+    x: Expression, margin: float, precision: float, reach: float, stated: bool = True
+) -> Expression:
+    """The composition, on [-reach, reach].
+
+    Args:
+        stated: the error of its last polynomial is; otherwise that of what it is a factor of.
+    """
+    value, low = x, margin
     stages = composition(margin / reach, precision)
     with as_bounded():  # each is near to the sign on the whole range of the one before it
         for stage in stages:
-            last = stage is stages[-1]
-            off = max(stage.error, error) if last else 0.0
-            argument = value
-            value = Polynomial(argument, stage.coefficients, max(reach, argument.bound), off, "sign")
-            if last:  # the others leave signs as they are
-                value.written = Written(np.sign, argument, 0.0 if error else low)
+            last, argument = stage is stages[-1], value
+            error = stage.error if stated and last else 0.0
+            value = Polynomial(argument, stage.coefficients, max(reach, argument.bound), error, "sign")
+            if last and stated:  # the others leave signs as they are
+                value.written = Written(np.sign, argument, low)
             reach, low = value.bound, 1 - stage.error
     return value
+
+
+def _positive(x: Any) -> Any:
+    return np.maximum(x, 0.0)
 
 
 def _bound(x: Any) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 
 from cipherblas.common.arrays import finite_array, is_scalar, real_number, shape_text
 from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError
+from cipherblas.lang.approximation import positive
 from cipherblas.lang.batches import entrywise
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.layers import Assume, AvgPool2d, Conv2d, Flatten
@@ -139,8 +140,9 @@ def square(x: Expression) -> Expression:
 
 
 @entrywise
-def assume(x: Expression, bound: float) -> Expression:
-    """Return x unchanged, with your promise that no entry exceeds `bound`.
+def assume(x: Expression, bound: float, *, error: float | None = None) -> Expression:
+    """Return x unchanged, with your promise that no entry exceeds `bound`, and perhaps that none errs by more than
+    `error`.
 
     Bounds multiply product by product and layer by layer, and squares square them: what every input within its bound
     allows is far above what inputs of one kind give. Precision is relative to the bound of the result, and errors are
@@ -149,9 +151,16 @@ def assume(x: Expression, bound: float) -> Expression:
     The promise is checked nowhere, for the server cannot see a value. Where an entry exceeds it somewhat, errors may
     exceed the prediction; where it exceeds it many times over, the result may be wrong.
 
+    Errors are predicted for the worst input, and multiply from step to step too. Where a program forgets them, as an
+    iteration does that converges, or where you have found by other means what they are, `error` says so: predictions
+    begin anew there, from an error of this size that may be the same in all entries. What the plan then says of the
+    result holds as far as your promise does.
+
     Args:
         x: a node that depends on a secret operand.
         bound: of the absolute value of an entry; a bound above that of x changes nothing.
+        error: of the absolute difference of an entry, as the server has it encrypted, to the one that was written: by
+            encryption, and by approximations. Without it, errors are those that were predicted.
 
     Levels: none.
 
@@ -172,7 +181,9 @@ def assume(x: Expression, bound: float) -> Expression:
             expected="an encrypted node",
             got="one without secrets",
         )
-    return Assume(x, checked_bound(real_number(bound)))
+    if error is None:
+        return Assume(x, checked_bound(real_number(bound)))
+    return Assume(x, checked_bound(real_number(bound)), positive(error, "error that is assumed"))
 
 
 @entrywise

@@ -15,6 +15,7 @@ from cipherblas.common import schema
 from cipherblas.common.errors import CipherblasError, FormatError, brief
 from cipherblas.common.work import ENTRIES_PER_STEP, MACS_PER_STEP, Work, check_nodes
 from cipherblas.lang.arrangements import Arrange
+from cipherblas.lang.curves import Gated  # noqa: F401  (enters it)
 from cipherblas.lang.joins import Joined  # noqa: F401  (enters it)
 from cipherblas.lang.nodes import OPERATIONS, Expression, ordered
 from cipherblas.lang.operands import Operand
@@ -275,5 +276,5 @@ def _kind(row: Mapping[str, Any]) -> type[Expression]:
     kind = OPERATIONS[row["op"]]
     children = schema.listed(schema.whole(), kind.inputs, kind.most_inputs or kind.inputs)
     references = {"of": children} if kind.inputs else {}
-    schema.record({"op": schema.text, **references, **kind.fields})(row, "a node")
+    schema.record({"op": schema.text, **references, **kind.fields}, kind.optional)(row, "a node")
     return kind

@@ -5,6 +5,7 @@ Shapes and conventions are PyTorch's, without the batch: images are (channels, h
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -155,36 +156,62 @@ class Flatten(Expression):
         return parts[0]
 
 
-@operation
-class Assume(Expression):
-    """The same values, with a smaller bound that the user promises."""
+class Same(Expression):
+    """The values of its child."""
 
-    op = "assume"
-    fields: ClassVar = {"bound": schema.number(*BOUND_RANGE)}
+    @functools.cached_property
+    def row_sum(self) -> float:
+        return min(super().row_sum, self.children[0].row_sum)
 
-    def __init__(self, x: Expression, bound: float) -> None:
-        self.x = x
-        super().__init__(x.shape, x.secret, min(bound, x.bound), x)
+    @functools.cached_property
+    def column_sum(self) -> float:
+        return min(super().column_sum, self.children[0].column_sum)
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return {"bound": self.bound}
+    @functools.cached_property
+    def norm(self) -> float:
+        return min(super().norm, self.children[0].norm)
 
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return parts[0]
 
+    def gain(self, position: int) -> float:
+        return 1.0
+
     def log_unit(self, parts: Sequence[float]) -> float:
         return parts[0]
 
+
+@operation
+class Assume(Same):
+    """The same values, with a smaller bound that the user promises, of what is computed, and perhaps an error."""
+
+    op = "assume"
+    fields: ClassVar = {"bound": schema.number(*BOUND_RANGE)}
+    optional: ClassVar = {"error": schema.number(*BOUND_RANGE)}
+
+    def __init__(self, x: Expression, bound: float, error: float | None = None) -> None:
+        self.x = x
+        self.promised_error = None if error is None else checked_bound(error)
+        super().__init__(x.shape, x.secret, min(bound, x.bound), x)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        error = {} if self.promised_error is None else {"error": self.promised_error}
+        return {"bound": self.bound, **error}
+
+    def missed_of(self, parts: Sequence[float]) -> float:
+        """What is promised is that of the encrypted value: errors of encryption begin anew there."""
+        return parts[0] if self.promised_error is None else self.promised_error
+
     def _transpose(self) -> Expression:
-        return Assume(self.x.T, self.bound)
+        return Assume(self.x.T, self.bound, self.promised_error)
 
     def arranged(self, step: Any) -> Expression:
-        return Assume(arranged(self.x, step), self.bound)
+        return Assume(arranged(self.x, step), self.bound, self.promised_error)
 
 
 @operation
-class Truncated(Expression):
+class Truncated(Same):
     """The same values: what is left of a sum whose other terms add up to at most `error`."""
 
     op = "truncated"
@@ -197,12 +224,6 @@ class Truncated(Expression):
     @property
     def parameters(self) -> dict[str, Any]:
         return {"error": self.error}
-
-    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-        return parts[0]
-
-    def log_unit(self, parts: Sequence[float]) -> float:
-        return parts[0]
 
     def _transpose(self) -> Expression:
         return Truncated(self.x.T, self.error)

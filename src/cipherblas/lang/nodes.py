@@ -84,7 +84,7 @@ class Expression(metaclass=_Watched):
         op: name of the operation in files.
         inputs: number of children.
         most_inputs: their largest number, where that is another one.
-        fields: of its parameters in a file.
+        fields, optional: of its parameters in a file; those that may be missing.
         root: of a graph alone; nothing is computed of it.
         layer: it is of networks: not of matrices, or of one at most.
         linear: the client can pack it as it packs its children.
@@ -96,7 +96,7 @@ class Expression(metaclass=_Watched):
         label: of an operand, its name and how it is arranged but for a transpose.
         steps: how an operand is arranged before it is packed.
         arranged_of: the value that it is an arrangement of, and the step, where it was pushed to the operands.
-        error: by which its value is known to be off the exact one.
+        error: by which its value is known to be off the exact one, of exact children.
         window: of a convolution or a mean over windows; None for all other nodes.
         written: what it approximates, where it is known: while the program is written, and not in files.
         place: where the user wrote it, as far as that is known.
@@ -106,6 +106,7 @@ class Expression(metaclass=_Watched):
     inputs: ClassVar[int] = 1
     most_inputs: ClassVar[int | None] = None
     fields: ClassVar[Mapping[str, schema.Check]] = {}
+    optional: ClassVar[Mapping[str, schema.Check]] = {}
     root: ClassVar[bool] = False
     layer: ClassVar[bool] = False
     linear: ClassVar[bool] = False
@@ -132,6 +133,7 @@ class Expression(metaclass=_Watched):
         self.depth: int = 1 + max((child.depth for child in children), default=0)
         self.place = place_of_caller()
         self._transposed: Expression | None = None
+        self._missed: float | None = None
         self.known_arranged: dict[Step, Expression] = {}  # so that shared parts stay shared
         self.arranged_of: tuple[Expression, Step] | None = None
         if self.depth > MAX_DEPTH:
@@ -224,7 +226,7 @@ class Expression(metaclass=_Watched):
     ) -> Expression:
         """The node that a row of a file describes; it has the declared fields."""
         make: Callable[..., Expression] = cls
-        return make(*children, **{name: row[name] for name in cls.fields})
+        return make(*children, **{name: row[name] for name in (*cls.fields, *cls.optional) if name in row})
 
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         """The operation in NumPy, of the values of its children."""
@@ -242,6 +244,26 @@ class Expression(metaclass=_Watched):
         """
         child = self.children[position]
         return max(1.0, self.bound / child.bound) if child.secret else 1.0
+
+    def steepness(self, position: int) -> float:
+        """As `gain`, of what was written: how much more it is off, per change of an entry of one child."""
+        return self.gain(position)
+
+    def missed_of(self, parts: Sequence[float]) -> float:
+        """`missed`, from that of its children."""
+        own = (self.steepness(position) * part for position, part in enumerate(parts) if part)
+        return self.error + math.fsum(own)
+
+    @property
+    def missed(self) -> float:
+        """What its value may be off what was written, where nothing is encrypted: what functions are approximated by,
+        and terms that were left out. For every input within its bound."""
+        if self._missed is None:
+            for node in ordered(self):
+                if node._missed is None:
+                    node._missed = node.missed_of([child.missed for child in node.children])
+        assert self._missed is not None
+        return self._missed
 
     def log_unit(self, parts: Sequence[float]) -> float:
         """log2 of what its scale is relative to, from those of its children: a product's is that of both."""
@@ -264,6 +286,13 @@ class Expression(metaclass=_Watched):
     def row_norm(self) -> float:
         """Largest root of a sum of squares in a row, as `row_sum`."""
         return self.bound * math.sqrt(math.prod(self.shape[1:]))
+
+    @property
+    def norm(self) -> float:
+        """Largest singular value of a matrix, or length of a vector, as far as it is known."""
+        if len(self.shape) == 1:
+            return self.bound * math.sqrt(self.shape[0])
+        return math.sqrt(self.row_sum) * math.sqrt(self.column_sum)
 
     def whole(self, parts: Sequence[bool]) -> bool:
         """Whether entries are known to be whole numbers, from what is known of its children."""

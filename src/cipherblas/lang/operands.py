@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cipherblas.common.arrays import is_scalar, real_number
 from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError
@@ -14,7 +17,39 @@ from cipherblas.common.errors import DTypeError, ParameterError, RangeError, Sha
 Encryption = Literal["secret-key", "public-key"]  # which key encrypts an operand
 
 MAX_LENGTH = 1 << 24  # rows or columns of an operand
+EXACT, KNOWN = "exact", ("row_sum", "column_sum", "norm", "columns")  # what not every operand says
+KNOWN_ROUNDING = 1e-9  # relative, of sums of float64 numbers
 BOUND_RANGE = 2.0**-600, 2.0**600  # products of two bounds stay finite numbers
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Bounds of the entries of each column of an operand; see `columns`."""
+
+    bounds: tuple[float, ...]
+
+
+def columns(bounds: Sequence[float]) -> Columns:
+    """Bounds of the entries of each column of a matrix, one for each, as the `bound` of `secret` or `public`.
+
+    Of columns with very different ranges, sums over a row are bounded by what these add up to.
+
+    Raises:
+        DTypeError: they are no numbers.
+
+    Examples:
+        >>> secret(100, 3, bound=columns([1.0, 0.01, 0.01])).bound
+        1.0
+    """
+    try:
+        found: tuple[Any, ...] = tuple(bounds)
+    except TypeError:
+        found = ()
+    if not found or not all(is_scalar(one) for one in found):
+        raise DTypeError(
+            "The bounds of columns must be numbers.", expected="a sequence of numbers", got=repr(bounds)
+        )
+    return Columns(tuple(float(real_number(one)) for one in found))
 
 
 @dataclass(frozen=True)
@@ -27,6 +62,10 @@ class Operand:
     `whole` promises whole numbers: products by GEMM then need not round them. `encryption` says which key is planned
     for: what is planned for the public key may come from the holder of the secret key too. `exact`, of a secret
     operand of whole numbers, makes the program one of exact integers: see `lang.exact`.
+
+    What else is known of it, or None: `row_sum` and `column_sum` bound the sums of absolute values in a row and in a
+    column of a matrix, `column_sum` that of all entries of a vector, `norm` the largest singular value, or the length
+    of a vector; `columns` are bounds of the entries of each column.
     """
 
     shape: tuple[int, ...]
@@ -35,6 +74,10 @@ class Operand:
     whole: bool = False
     encryption: Encryption = "secret-key"
     exact: bool = False
+    row_sum: float | None = None
+    column_sum: float | None = None
+    norm: float | None = None
+    columns: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", _shape(self.shape, self.secret))
@@ -45,6 +88,7 @@ class Operand:
                 got=type(self.bound).__name__,
             )
         object.__setattr__(self, "bound", checked_bound(real_number(self.bound)))
+        self._check_known()
         allowed = get_args(Encryption) if self.secret else ("secret-key",)
         if self.encryption not in allowed:
             what = "a secret operand" if self.secret else "a clear operand, which is not encrypted"
@@ -68,13 +112,112 @@ class Operand:
 
     @property
     def declared(self) -> dict[str, Any]:
-        """What files hold of it: `exact` where it is, so that others are described as they always were."""
-        return {name: value for name, value in vars(self).items() if name != "exact" or value}
+        """What files hold of it: of `exact` and what is known beside the bound no more than is said, so that others are
+        described as they always were."""
+        said = {name: value for name, value in vars(self).items() if name not in (EXACT, *KNOWN) or value}
+        return said if self.columns is None else {**said, "columns": list(self.columns)}
+
+    def _check_known(self) -> None:
+        """What is known beside the bound fits the shape; no entry exceeds any of it."""
+        dimensions = len(self.shape)
+        for name, allowed in (("row_sum", (2,)), ("column_sum", (1, 2)), ("norm", (1, 2)), ("columns", (2,))):
+            if getattr(self, name) is not None and dimensions not in allowed:
+                raise ShapeError(
+                    f"The {name} of an operand does not fit its shape.",
+                    expected="a matrix" if allowed == (2,) else "a matrix or a vector",
+                    got=f"{dimensions} dimensions",
+                )
+        for name in KNOWN[:-1]:
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if not is_scalar(value):
+                raise DTypeError(
+                    f"The {name} of an operand must be a number.",
+                    expected="a number",
+                    got=type(value).__name__,
+                )
+            number = checked_bound(real_number(value))
+            object.__setattr__(self, name, number)
+            object.__setattr__(self, "bound", min(self.bound, number))
+        if self.columns is not None:
+            found = tuple(checked_bound(real_number(one)) for one in self.columns)
+            if len(found) != self.shape[1]:
+                raise ShapeError(
+                    "Every column of an operand needs its bound.", expected=self.shape[1], got=len(found)
+                )
+            object.__setattr__(self, "columns", found)
+            object.__setattr__(self, "bound", min(self.bound, max(found)))
+
+    def sums(self) -> tuple[float, float, float]:
+        """What bounds the sums of absolute values in rows and columns, and the norm, of a matrix or a vector."""
+        rows, cols = (*self.shape, 1, 1)[:2]
+        row, column, norm = cols * self.bound, rows * self.bound, self.bound * math.sqrt(rows * cols)
+        if self.columns is not None:
+            row = math.fsum(self.columns)
+            norm = math.sqrt(rows) * math.hypot(*self.columns)
+        if self.norm is not None:
+            row, column = min(row, self.norm * math.sqrt(cols)), min(column, self.norm * math.sqrt(rows))
+        row = row if self.row_sum is None else min(row, self.row_sum)
+        column = column if self.column_sum is None else min(column, self.column_sum)
+        return (
+            row,
+            column,
+            min(norm, math.sqrt(row) * math.sqrt(column), math.inf if self.norm is None else self.norm),
+        )
+
+    @property
+    def known(self) -> str:
+        """What is known of it beside its bound, for people; nothing where that is all."""
+        words = {
+            "row_sum": "rows sum up to",
+            "column_sum": "columns sum up to" if len(self.shape) == 2 else "entries sum up to",
+            "norm": "norm up to",
+        }
+        found = [f"{text} {getattr(self, name):.6g}" for name, text in words.items() if getattr(self, name)]
+        if self.columns is not None:
+            found.append(f"columns from {min(self.columns):.6g} to {max(self.columns):.6g}")
+        return ", ".join(found)
+
+    def check_known(self, name: str, matrix: NDArray[Any]) -> None:
+        """Raise RangeError where an array does not keep what is known of it beside its bound; it names no entry."""
+        sums: dict[str, Callable[[], float]] = {
+            "row_sum": lambda: _largest_sum(matrix),
+            "column_sum": lambda: _largest_sum(np.atleast_2d(matrix.T)),
+            "norm": lambda: _largest_norm(matrix),
+        }
+        for what, found in sums.items():
+            most = getattr(self, what)
+            if most is not None and found() > most * (1 + KNOWN_ROUNDING):
+                raise RangeError(
+                    f"Operand {name!r} does not keep its {what}; declare a larger one.",
+                    expected=f"at most {most:g}",
+                )
+        if self.columns is not None:
+            largest = np.maximum(matrix.max(axis=0), -matrix.min(axis=0).astype(np.float64))
+            beyond = np.flatnonzero(largest > np.asarray(self.columns) * (1 + KNOWN_ROUNDING))
+            if len(beyond):
+                raise RangeError(
+                    f"Column {beyond[0]} of operand {name!r} does not keep its bound; declare a larger one.",
+                    expected=f"at most {self.columns[beyond[0]]:g} in absolute value",
+                )
 
     @property
     def public_key(self) -> bool:
         """Whether the public key may encrypt it."""
         return self.encryption == "public-key"
+
+
+def _largest_sum(matrix: NDArray[Any]) -> float:
+    """Of absolute values in a row."""
+    return max(float(np.abs(row, dtype=np.float64).sum()) for row in matrix)
+
+
+def _largest_norm(matrix: NDArray[Any]) -> float:
+    """The largest singular value of a matrix, or the length of a vector."""
+    values = np.atleast_2d(np.asarray(matrix, dtype=np.float64))
+    gram = values @ values.T if values.shape[0] <= values.shape[1] else values.T @ values
+    return math.sqrt(max(0.0, float(np.linalg.eigvalsh(gram)[-1])))
 
 
 def _shape(lengths: Any, secret: bool) -> tuple[int, ...]:
@@ -127,10 +270,13 @@ def checked_bound(bound: float) -> float:
 
 def secret(
     *shape: int,
-    bound: float | None = None,
+    bound: float | Columns | None = None,
     encryption: Encryption = "secret-key",
     dtype: Any = None,
     exact: bool = False,
+    row_sum: float | None = None,
+    column_sum: float | None = None,
+    norm: float | None = None,
 ) -> Operand:
     """An encrypted operand with entries in [-bound, bound].
 
@@ -138,7 +284,7 @@ def secret(
         shape: rows and columns of a matrix, the length of a vector, channels, height and width of an image; nothing for
             a number.
         bound: of the absolute value of an entry; by default 1, for an integer type the largest absolute value of that
-            type, which it must not exceed.
+            type, which it must not exceed. Of a matrix also one for each column (`columns`).
         encryption: "secret-key": the client alone encrypts it, at half the bytes. "public-key": whoever has the public
             key can (`Program.encryptor`); the plan is made for the larger error, both halves of every ciphertext
             travel, and forms that need the secret key are left out.
@@ -147,6 +293,12 @@ def secret(
         exact: the program computes exact integers: its results are whole numbers, rounded to int64 when they are
             decrypted, and wrong with a probability below 2^-40. It needs an integer type; all else in the program must
             be whole numbers too.
+        row_sum, column_sum: of the absolute values in a row, and in a column, of a matrix: what a product with it
+            multiplies bounds and errors by, which the number of its columns, or rows, times the bound are without. Of a
+            matrix whose rows are probabilities the row_sum is 1. The column_sum of a vector is that of all entries.
+        norm: the largest singular value of a matrix, or the length of a vector.
+
+    What is declared is checked where the operand is encrypted.
 
     Raises:
         DTypeError, ShapeError, RangeError: not positive integers, not a positive bound, not a real type of these, or a
@@ -157,7 +309,8 @@ def secret(
     largest = _largest(kind)
     if not isinstance(exact, bool):
         raise DTypeError("`exact` must be True or False.", expected="True or False", got=repr(exact))
-    operand = Operand(shape, True, largest if bound is None else bound, kind.kind != "f", encryption, exact)
+    known = _known(bound, largest, row_sum, column_sum, norm)
+    operand = Operand(shape, True, known.pop("bound"), kind.kind != "f", encryption, exact, **known)
     if operand.whole and operand.bound > largest:
         raise RangeError(
             "The bound of an operand exceeds its type.", expected=f"at most {largest:g} of {kind}", got=bound
@@ -165,7 +318,28 @@ def secret(
     return operand
 
 
-def public(*shape: int, bound: float | None = None, dtype: Any = None) -> Operand:
+def _known(
+    bound: float | Columns | None,
+    usual: float,
+    row_sum: float | None,
+    column_sum: float | None,
+    norm: float | None,
+) -> dict[str, Any]:
+    """What an operand takes by keyword."""
+    found: dict[str, Any] = {"row_sum": row_sum, "column_sum": column_sum, "norm": norm}
+    if isinstance(bound, Columns):
+        return {**found, "bound": max(bound.bounds), "columns": bound.bounds}
+    return {**found, "bound": usual if bound is None else bound}
+
+
+def public(
+    *shape: int,
+    bound: float | Columns | None = None,
+    dtype: Any = None,
+    row_sum: float | None = None,
+    column_sum: float | None = None,
+    norm: float | None = None,
+) -> Operand:
     """A clear operand (a weight) with entries in [-bound, bound].
 
     Args:
@@ -173,12 +347,14 @@ def public(*shape: int, bound: float | None = None, dtype: Any = None) -> Operan
         bound: by default 1, for an integer type the largest absolute value of that type.
         dtype: type of the entries as NumPy names it: floating point (the default), or an integer type of at most
             32 bits, whose values are multiplied as they are.
+        row_sum, column_sum, norm: as `secret`; checked where the server is given the operand.
 
     Raises:
         DTypeError: not a real type of these. Others as `secret`.
     """
     kind = _dtype(dtype)
-    return Operand(shape, False, _largest(kind) if bound is None else bound, kind.kind != "f")
+    known = _known(bound, _largest(kind), row_sum, column_sum, norm)
+    return Operand(shape, False, known.pop("bound"), kind.kind != "f", **known)
 
 
 def _dtype(dtype: Any) -> np.dtype[Any]:

@@ -22,6 +22,7 @@ from cipherblas.lang.nodes import OPERATIONS, Expression, column_shape, operands
 from cipherblas.lang.operands import BOUND_RANGE, Operand
 from cipherblas.lang.steps import Step
 
+NORM_ROUNDING = 2.0**-40  # relative, of a bound by norms
 ZERO_BOUND = 2.0**-20  # stands for the bound of a matrix of zeros
 
 
@@ -65,6 +66,34 @@ class Leaf(Expression):
 
     def whole(self, parts: Sequence[bool]) -> bool:
         return self.operand.whole
+
+    @functools.cached_property
+    def _sums(self) -> tuple[float, float, float]:
+        """Of rows and of columns, and the norm, of an operand or of what is cut out of it; infinite where its entries
+        were moved."""
+        if len(self.operand.shape) > 2 or any(step.kind not in ("slice", "pad") for step in self.steps):
+            return math.inf, math.inf, math.inf
+        row, column, norm = self.operand.sums()
+        return (column, row, norm) if self.transposed else (row, column, norm)
+
+    @property
+    def row_sum(self) -> float:
+        return min(super().row_sum, self._sums[0])
+
+    @property
+    def column_sum(self) -> float:
+        return min(super().column_sum, self._sums[1])
+
+    @property
+    def row_norm(self) -> float:
+        usual = super().row_norm
+        if len(self.shape) != 2 or self.row_sum == super().row_sum:
+            return usual
+        return min(usual, self.norm, math.sqrt(self.bound) * math.sqrt(self.row_sum))
+
+    @property
+    def norm(self) -> float:
+        return min(super().norm, self._sums[2])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Leaf, (self.name, self.operand, self.transposed)
@@ -204,7 +233,7 @@ class MatMul(Expression):
                 got=shape_text(right.shape),
             )
         self.left, self.right = left, right
-        bound = min(self._left_sum * right.bound, left.bound * right.column_sum)
+        bound = min(self._left_sum * right.bound, left.bound * right.column_sum, self._of_norms)
         super().__init__(
             (*left.shape[:-1], *right.shape[1:]), left.secret or right.secret, bound, left, right
         )
@@ -213,6 +242,29 @@ class MatMul(Expression):
     def _left_sum(self) -> float:
         """Largest sum of absolute values in a row of the left factor; a vector is one."""
         return self.left.row_sum if len(self.left.shape) == 2 else self.left.column_sum
+
+    @property
+    def _of_norms(self) -> float:
+        """A bound on entries: that of a row of the left factor times that of a column of the right one."""
+        left = min(self.left.row_norm, self.left.norm) if len(self.left.shape) == 2 else self.left.norm
+        return (
+            left * self.right.norm * (1 + NORM_ROUNDING) or math.inf
+        )  # where that is too small for a double
+
+    @functools.cached_property
+    def row_sum(self) -> float:
+        return max(self.bound, min(super().row_sum, self.left.row_sum * self.right.row_sum))
+
+    @functools.cached_property
+    def column_sum(self) -> float:
+        usual = super().column_sum
+        return (
+            min(usual, self.left.column_sum * self.right.column_sum) if len(self.left.shape) == 2 else usual
+        )
+
+    @functools.cached_property
+    def norm(self) -> float:
+        return max(self.bound, min(super().norm, self.left.norm * self.right.norm))
 
     @classmethod
     def of(cls, *parts: Expression) -> Any:
@@ -284,6 +336,18 @@ class Add(_Elementwise):
 
     def __init__(self, left: Expression, right: Expression) -> None:
         super().__init__(left, right, left.bound + right.bound)
+
+    @functools.cached_property
+    def row_sum(self) -> float:
+        return self.left.row_sum + self.right.row_sum
+
+    @functools.cached_property
+    def column_sum(self) -> float:
+        return self.left.column_sum + self.right.column_sum
+
+    @functools.cached_property
+    def norm(self) -> float:
+        return self.left.norm + self.right.norm
 
     def _transpose(self) -> Expression:
         return Add(self.left.T, self.right.T)
@@ -399,13 +463,21 @@ class Scale(Expression):
     def log_unit(self, parts: Sequence[float]) -> float:
         return parts[0] + math.log2(abs(self.factor))
 
-    @property
+    @functools.cached_property
     def row_sum(self) -> float:
         return abs(self.factor) * self.child.row_sum
 
-    @property
+    @functools.cached_property
     def column_sum(self) -> float:
         return abs(self.factor) * self.child.column_sum
+
+    @property
+    def row_norm(self) -> float:
+        return abs(self.factor) * self.child.row_norm
+
+    @functools.cached_property
+    def norm(self) -> float:
+        return abs(self.factor) * self.child.norm
 
     def text(self, parts: Sequence[str]) -> str:
         (child,) = self.wrapped(parts)

@@ -37,7 +37,8 @@ class Polynomial(Expression):
     Entries of x must stay within [-reach, reach]: beyond, polynomials of high degrees grow without bound. That is
     checked by the bound of x.
 
-    `error` is what the polynomial is known to be off a function by, and `name` says which.
+    `error` is what the polynomial is known to be off a function by, `name` says which, and `slope` is what the function
+    changes by at most, per change of an entry, where that is known.
     """
 
     op = POLYNOMIAL
@@ -47,6 +48,7 @@ class Polynomial(Expression):
         "error": schema.number(0.0, BOUND_RANGE[1]),
         "name": schema.plain_text,
     }
+    optional: ClassVar = {"slope": schema.number(0.0, BOUND_RANGE[1])}
     sheds = True
 
     def __init__(
@@ -56,8 +58,10 @@ class Polynomial(Expression):
         reach: float,
         error: float = 0.0,
         name: str = POLYNOMIAL,
+        slope: float | None = None,
     ) -> None:
         self.x, self.reach, self.error = x, checked_bound(float(reach)), float(error)
+        self.slope = None if slope is None else float(slope)
         self.coefficients = tuple(float(value) for value in coefficients)
         self.function = name
         _check(self)
@@ -82,6 +86,7 @@ class Polynomial(Expression):
             "reach": self.reach,
             "error": self.error,
             "name": self.function,
+            **({} if self.slope is None else {"slope": self.slope}),
         }
 
     @property
@@ -98,7 +103,7 @@ class Polynomial(Expression):
         return None if step.fills else self._of(arranged(self.x, step))
 
     def _of(self, x: Expression) -> Expression:
-        node = Polynomial(x, self.coefficients, self.reach, self.error, self.function)
+        node = Polynomial(x, self.coefficients, self.reach, self.error, self.function, self.slope)
         if self.written is not None:
             node.written = self.written._replace(x=x)
         return node
@@ -109,6 +114,11 @@ class Polynomial(Expression):
     def gain(self, position: int) -> float:
         slopes = chebyshev.chebder(np.asarray(self.coefficients))
         return largest_value(tuple(map(float, slopes)), self._part) / self.reach
+
+    def steepness(self, position: int) -> float:
+        """Of what the argument is off, the polynomial makes no more than its slope, and no more than the function's:
+        with x' for x, |p(x') - f(x)| is at most |p(x') - f(x')| + |f(x') - f(x)|."""
+        return self.gain(position) if self.slope is None else min(self.gain(position), self.slope)
 
     def whole(self, parts: Sequence[bool]) -> bool:
         return False
@@ -127,7 +137,7 @@ class Polynomial(Expression):
             kept[index] = 0.0
         if dropped == 0:
             return self
-        return simplest(self.x, kept, self.reach, self.error + dropped, self.function)
+        return simplest(self.x, kept, self.reach, self.error + dropped, self.function, self.slope)
 
     def text(self, parts: Sequence[str]) -> str:
         return f"{self.function}[{self.degree}]({parts[0]})"
@@ -143,7 +153,8 @@ def _check(node: Polynomial) -> None:
         raise ParameterError(
             "The degree of a polynomial is out of range.", expected=f"1 to {MAX_DEGREE}", got=node.degree
         )
-    if not all(map(math.isfinite, (*node.coefficients, node.error))) or node.error < 0:
+    numbers = (*node.coefficients, node.error, node.slope or 0.0)
+    if not all(map(math.isfinite, numbers)) or node.error < 0:
         raise RangeError(
             "The coefficients and the error of a polynomial must be finite.", expected="finite numbers"
         )
@@ -162,7 +173,12 @@ def _check(node: Polynomial) -> None:
 
 
 def simplest(
-    x: Expression, coefficients: Sequence[float], reach: float, error: float = 0.0, name: str = POLYNOMIAL
+    x: Expression,
+    coefficients: Sequence[float],
+    reach: float,
+    error: float = 0.0,
+    name: str = POLYNOMIAL,
+    slope: float | None = None,
 ) -> Expression:
     """The polynomial as a node, or as one of the same value that takes less: of degree 1, or with one product of x
     beside the linear term."""
@@ -177,7 +193,7 @@ def simplest(
     if not lone or (name != POLYNOMIAL and (c2 or c3)):
         while values[-1] == 0:
             values.pop()
-        return Polynomial(x, values, reach, error, name)
+        return Polynomial(x, values, reach, error, name, slope)
     # T_2 = 2t² - 1, T_3 = 4t³ - 3t
     powers = [c0 - c2, (c1 - 3 * c3) / reach, 2 * c2 / reach / reach, 4 * c3 / reach / reach / reach]
     node = sum_of_powers(x, powers)

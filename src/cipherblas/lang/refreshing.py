@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from cipherblas.common import schema
 from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import DTypeError, ParameterError
 from cipherblas.lang.batches import entrywise
+from cipherblas.lang.layers import Same
 from cipherblas.lang.nodes import Expression, operation, ordered
 from cipherblas.lang.operations import arranged
 
@@ -20,7 +18,7 @@ MOST_ROUNDS = 2
 
 
 @operation
-class Refresh(Expression):
+class Refresh(Same):
     """The same values, with all levels again.
 
     Args:
@@ -49,15 +47,6 @@ class Refresh(Expression):
     @property
     def title(self) -> str:
         return f"{REFRESH} {shape_text(self.shape)}{self._rounds}" + ", placed by the planner" * self.placed
-
-    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-        return parts[0]
-
-    def gain(self, position: int) -> float:
-        return 1.0
-
-    def log_unit(self, parts: Sequence[float]) -> float:
-        return parts[0]
 
     def whole(self, parts: Sequence[bool]) -> bool:
         return False  # it is off by more than rounding takes away

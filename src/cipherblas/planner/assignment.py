@@ -27,7 +27,7 @@ from cipherblas.planner.steps import Seconds, Steps
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import Ring
 from cipherblas.runtime.arranged import seen_from
-from cipherblas.runtime.blocks import BLOCKS, IN_PLACE, in_place, multiply
+from cipherblas.runtime.blocks import BLOCKS, IN_PLACE, gated, in_place, multiply
 from cipherblas.runtime.executor import METHODS
 from cipherblas.runtime.values import Choice
 
@@ -208,7 +208,7 @@ class Assignment:
         if dense is not None:
             yield from self._multiplied(node, dense, None)
         computed = [child for child in node.children if child.secret and not child.packable]
-        if not computed or METHODS.get((BLOCKS, node.op)) is not multiply:
+        if not computed or METHODS.get((BLOCKS, node.op)) not in (multiply, gated):
             return  # methods of others know nothing of it
         for way in self._ways[id(computed[0])]:
             layout = in_place(way.layout)

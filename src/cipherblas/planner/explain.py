@@ -283,6 +283,7 @@ def _included(plan: Plan) -> str:
 def _kind(operand: Operand) -> str:
     kind = "secret" if operand.secret else "public"
     kind += " (by public key)" * operand.public_key
+    kind += f", {operand.known}" if operand.known else ""
     return f"{kind}, whole numbers up to {operand.bound:.10g}" if operand.exact else kind
 
 

@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 DRAFT_SCALE_BITS = 30.0
 REDRAFTED = 2  # times, of a program whose errors are not linear
+HALVED, HALVED_BITS = 6, 1.0  # times at most that an interval of such scales is halved, and down to what
 DRAFT_BASE_LIMBS, DRAFT_SPENT_LIMBS = 4, 10  # of the first draft; see `drafted`
 LEAST_HOISTING = (
     6  # transforms of a hoisting in the smallest ring: two limbs, as many digits, one special prime
@@ -265,18 +266,16 @@ def sizings(
         NoRingError: there is none.
     """
     allowed = budget_bits(n, security, insecure)
-    ring, first = drafted(run, n, DRAFT_SCALE_BITS, allowed)
-    wanted = _wanted_scale(ring, excess(first))
-    if wanted + extra_bits > MAX_SCALE_BITS:  # the error may not be as linear as it seems
-        ring, first = drafted(run, n, MAX_SCALE_BITS, allowed)
-        wanted = _wanted_scale(ring, excess(first))
-    for _ in range(0 if linear else REDRAFTED):
-        bits = min(max(wanted, MIN_SCALE_BITS), MAX_SCALE_BITS)
+
+    def draft(bits: float) -> tuple[RingShape, DryRun]:
         try:
-            ring, first = drafted(run, n, bits, allowed)
+            return drafted(run, n, bits, allowed)
         except MismatchError:
-            ring, first = drafted(run, n, max(bits, MATCHING_SCALE_BITS), allowed)
-        wanted = _wanted_scale(ring, excess(first))
+            if bits >= MATCHING_SCALE_BITS:
+                raise
+            return drafted(run, n, MATCHING_SCALE_BITS, allowed)
+
+    ring, first, wanted = _drafted_scale(draft, excess, extra_bits, linear)
     wanted = max(wanted, MIN_SCALE_BITS, (n.bit_length() + 1) + 3.0) + extra_bits
     most = MAX_SCALE_BITS if first.limbs < len(ring.q) else MAX_UNSPENT_SCALE_BITS
     if wanted > most:
@@ -312,6 +311,48 @@ def sizings(
     if not found:
         raise _too_large(n, min(one.log_qp for one in grouped), allowed)
     return found
+
+
+def _drafted_scale(
+    draft: Callable[[float], tuple[RingShape, DryRun]],
+    excess: Callable[[DryRun], float],
+    extra_bits: float,
+    linear: bool,
+) -> tuple[RingShape, DryRun, float]:
+    """A draft, and log2 of the scale at which the errors meet their targets; see `sizings`.
+
+    Where they do not fall in a line there may be a scale below which all is lost: what follows from larger ones is no
+    guess then, and half way between the two is looked at.
+    """
+    drafts: dict[float, tuple[RingShape, DryRun, float]] = {}  # by log2 of the scale
+
+    def at(bits: float) -> float:
+        if bits not in drafts:
+            ring, found = draft(bits)
+            drafts[bits] = ring, found, _wanted_scale(ring, excess(found))
+        return drafts[bits][2]
+
+    bits = DRAFT_SCALE_BITS
+    wanted = at(bits)
+    if wanted + extra_bits > MAX_SCALE_BITS:  # the error may not be as linear as it seems
+        bits = MAX_SCALE_BITS
+        wanted = at(bits)
+    for _ in range(0 if linear else REDRAFTED):
+        bits = min(max(wanted, MIN_SCALE_BITS), MAX_SCALE_BITS)
+        wanted = at(bits)
+    for _ in range(0 if linear else HALVED):
+        lost = max((one for one, (_, _, more) in drafts.items() if more > one + HALVED_BITS), default=0.0)
+        enough = [one for one, (_, _, more) in drafts.items() if lost < one and more <= one]
+        if wanted > lost or not enough:
+            break
+        bits = min(enough)
+        wanted = bits
+        if bits - lost <= HALVED_BITS:
+            break
+        if at((lost + bits) / 2) <= (lost + bits) / 2:
+            bits = (lost + bits) / 2
+            wanted = drafts[bits][2]
+    return *drafts[bits][:2], wanted
 
 
 def _few_digits(limbs: int) -> list[int]:

@@ -20,7 +20,7 @@ def sensitivities(expression: Expression) -> dict[int, float]:
     for node in reversed(ordered(expression)):
         own = found[id(node)]
         for position, child in enumerate(node.children):
-            found[id(child)] = found.get(id(child), 0.0) + own * node.gain(position)
+            found[id(child)] = found.get(id(child), 0.0) + own * node.steepness(position)
     return found
 
 
@@ -79,17 +79,13 @@ def _arguments(expression: Expression) -> set[int]:
 
 def truncation_error(expression: Expression) -> float:
     """What terms that were left out, and approximations of functions, change an entry of the result by at most."""
-    nodes = [node for node in ordered(expression) if node.error]
-    if not nodes:
-        return 0.0
-    slopes = sensitivities(expression)
-    return sum(node.error * slopes[id(node)] for node in nodes)
+    return expression.missed
 
 
 def check_approximations(expression: Expression, targets: Sequence[float]) -> None:
     """Raise PrecisionError where they alone exceed the error that is allowed of a result."""
     for result, target in zip(results_of(expression), targets, strict=True):
-        known = truncation_error(result)
+        known = result.missed
         if known >= target:
             raise PrecisionError(
                 f"The functions of the program may err by {known:.3g} in its result, and {target:.3g} is asked for.",

@@ -15,7 +15,6 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import results_of
 from cipherblas.planner.plan import Plan
 from cipherblas.planner.promises import BOUNDS
-from cipherblas.planner.truncation import truncation_error
 from cipherblas.rlwe.rings import row_ring
 from cipherblas.runtime.executor import Executor
 from cipherblas.runtime.inputs import SymbolicInputs
@@ -55,5 +54,5 @@ def worst_errors(expression: Expression, plan: Plan, progress: Progress | None =
     for node, value in zip(results_of(expression), results, strict=True):
         evaluator: WorstCase | RowsWorstCase = rows if value.form.name == ROWS else slots
         worst = max(evaluator.decrypted_error(handle) for handle in value.handles)
-        found.append(value.form.error(float(worst * abs(value.unit))) + truncation_error(node))
+        found.append(value.form.error(float(worst * abs(value.unit))) + node.missed)
     return found

@@ -147,6 +147,7 @@ def _checked(program: PlannedProgram, key: Key, name: str, value: Any) -> Matrix
     matrix = finite_array(value, f"operand {name!r}", (len(operand.shape),))
     check_shape(name, matrix.shape, operand.shape)
     check_bound(name, matrix, operand.bound)
+    operand.check_known(name, matrix)
     if operand.whole:
         check_whole(name, matrix)
     return matrix

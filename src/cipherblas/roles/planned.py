@@ -26,7 +26,7 @@ from cipherblas.lang import graph
 from cipherblas.lang.analysis import evaluate_results
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.nodes import Expression, ordered
-from cipherblas.lang.operands import BOUND_RANGE, Operand
+from cipherblas.lang.operands import BOUND_RANGE, MAX_LENGTH, Operand
 from cipherblas.lang.results import Arranged, arranged, labels_of, results_of
 from cipherblas.lang.samples import Samples
 from cipherblas.planner.assembly import executed, peak_bytes_of, replay
@@ -47,7 +47,13 @@ T = TypeVar("T")
 Planned = TypeVar("Planned", bound="PlannedProgram")
 _OPERAND = schema.record(
     {"shape": schema.listed(schema.anything), "secret": schema.flag, "bound": schema.number(*BOUND_RANGE)},
-    {"whole": schema.flag, "encryption": schema.text, "exact": schema.flag},
+    {
+        "whole": schema.flag,
+        "encryption": schema.text,
+        "exact": schema.flag,
+        **dict.fromkeys(("row_sum", "column_sum", "norm"), schema.number(*BOUND_RANGE)),
+        "columns": schema.listed(schema.number(*BOUND_RANGE), 1, MAX_LENGTH),
+    },
 )
 _HEADER = schema.record(
     {

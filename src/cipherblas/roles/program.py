@@ -22,6 +22,7 @@ from cipherblas.lang.samples import Samples
 from cipherblas.planner.asking import planned_as_asked
 from cipherblas.planner.defaults import warn_of_default
 from cipherblas.planner.exact import exact_options
+from cipherblas.planner.losses import warn_of_losses
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.simulation import BySamples
 from cipherblas.roles.calls import operands_in_one_mapping
@@ -132,7 +133,8 @@ def compile(
             what is no result, or results within results.
         MismatchError: a result does not depend on a secret operand.
         PrecisionWarning: (a warning) neither precision nor error is given, and the default one leaves an error of more
-            than ten times the largest encrypted entry, or than some column can add.
+            than ten times the largest encrypted entry, or than some column can add; or what is
+            promised of a result is more than half of its largest value.
         ParameterError, RangeError: an operand is exact, and a node is not known to hold whole numbers, may be too large
             to be decoded exactly, or was asked for with an error of one half or more.
 
@@ -177,4 +179,5 @@ def compile(
     program = Program(expression, operands, plan, run)
     program.written = written
     warn_of_default(operands, expression, plan, options)
+    warn_of_losses(program.executed, plan)
     return program

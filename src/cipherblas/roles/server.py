@@ -321,6 +321,7 @@ class Server:
                 matrix = narrow_array(value, f"operand {name!r}", (len(operand.shape),))
                 check_shape(name, matrix.shape, operand.shape)
                 check_bound(name, matrix, operand.bound)
+                operand.check_known(name, matrix)
                 if operand.whole:
                     check_whole(name, matrix)
                 clear[name] = matrix

@@ -14,6 +14,7 @@ from cipherblas.forms.convert.coefficients import Packing
 from cipherblas.forms.convert.relayout import relayout
 from cipherblas.forms.form import SlotForm
 from cipherblas.forms.layouts import Layout, column_major, real
+from cipherblas.lang.curves import GATED
 from cipherblas.lang.graph import axes_of, products
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.lang.operations import Leaf
@@ -222,7 +223,8 @@ def same(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
 @computes(BLOCKS, "assume")
 def assume(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     """The same value. The bound is one of entries: it serves where no slot holds anything else, here or later."""
-    return run.filled(run.bounded(run.value(node.children[0], wish), node.bound), node.bound)
+    value = run.promised(node, run.value(node.children[0], wish))
+    return run.filled(run.bounded(value, node.bound), node.bound)
 
 
 @computes(BLOCKS, "add")
@@ -264,6 +266,12 @@ def multiply(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     return run.laid(node.shape, x.slots, product.cells, x.unit * y.unit)
 
 
+@computes(BLOCKS, GATED)
+def gated(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
+    """As `multiply`."""
+    return run.gated(node, lambda: multiply(run, node, wish))
+
+
 @computes(BLOCKS, POLYNOMIAL)
 def polynomial(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     """The polynomial of every entry, where its argument lies if slots without entries hold nothing there."""
@@ -292,6 +300,10 @@ def polynomial(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
 @computes(BLOCKS, "matmul")
 def matmul(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     """The algorithm that was chosen, on grids of blocks."""
+    return run.contracted(node, lambda: _multiplied(run, node))
+
+
+def _multiplied(run: BlockRun, node: Expression) -> Value:
     choice = run.run.choice(node)
     if choice.method == IN_PLACE:
         return _product_in_place(run, node)

@@ -10,7 +10,7 @@ import contextlib
 import sys
 import time
 from collections import Counter as Tally
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -46,6 +46,7 @@ class NodeFigures:
         number: of the node in `ordered`.
         choice: the decision; None where there was none to make.
         limbs, scale, ciphertexts: of its value.
+        error: of an entry, by encryption, as predicted.
     """
 
     number: int
@@ -56,6 +57,7 @@ class NodeFigures:
     limbs: int
     scale: float
     ciphertexts: int
+    error: float
 
 
 @dataclass(frozen=True)
@@ -192,6 +194,8 @@ class Executor:
         left: limbs that each result was computed with.
         together: the most full ciphertexts of a value that was refreshed.
         step_errors: by the number of a node, where they are kept one by one.
+        beyond: by the id of a node, by how much its entries may exceed their bound, where errors that do so are no part
+            of its value's; see `exact`.
     """
 
     def __init__(
@@ -230,6 +234,8 @@ class Executor:
         self.seconds: list[NodeSeconds] = []
         self._seconds_of_children = 0.0
         self._runs: dict[str, FormRun] = {}
+        self._messages: dict[tuple[int, str], Value] = {}  # see `exact`
+        self.beyond: dict[int, float] = {}
         self._progress, self._done = progress, 0
         self._total = weights + sum(self.form_run(form).steps() for form in decisions.every_form)
 
@@ -363,15 +369,44 @@ class Executor:
         run = self.form_run(form)
         if not node.secret:
             return run.clear(node, wish)
-        value = self._kept_value(run, node, wish)
+        value = self._messages.get((id(node), form))
+        if value is None:
+            value = self._kept_value(run, node, wish)
         if self._uses[id(node)] > 1 and not run.lasts(node):
             self._left[id(node)] -= 1
             if self._left[id(node)] == 0:
                 del self._kept[id(node)]
         return value
 
+    @contextlib.contextmanager
+    def exact(
+        self, node: Expression, form: str, message: Value, beyond: Mapping[int, float]
+    ) -> Iterator[None]:
+        """Whoever asks for the value of a computed node, in a form that it has one value in, gets it without its
+        errors: what they do to what is computed meanwhile is known as a whole.
+
+        Args:
+            message: the value without errors.
+            beyond: as the attribute.
+        """
+        self._messages[id(node), form], before = message, self.beyond
+        self.beyond = {**before, **beyond}
+        try:
+            yield
+        finally:
+            del self._messages[id(node), form]
+            self.beyond = before
+
+    def reads_alone(self, node: Expression, inner: Container[int]) -> bool:
+        """Whether nothing but nodes of a set, and `node`, reads any of the set, all of which are below it."""
+        counted = Tally(
+            id(child) for one in self.order for child in one.children if id(one) in inner or one is node
+        )
+        return all(counted[id(one)] == self._uses[id(one)] for one in self.order if id(one) in inner)
+
     def unconverted(self, node: Expression, form: str, wish: Any) -> Value:
-        """For a conversion: the value of a node in its own form, which a parent may have asked for as well."""
+        """The value of a node in a form, which a parent may have asked for as well, or will: it does not count as a
+        use."""
         return self._kept_value(self.form_run(form), node, wish)
 
     @contextlib.contextmanager
@@ -437,7 +472,7 @@ class Executor:
             self.figures.append(
                 NodeFigures(
                     *(number, node.title, form, choice, spent - self._of_children),
-                    *(first.limbs, first.scale, len(value.handles)),
+                    *(first.limbs, first.scale, len(value.handles), value.error()),
                 )
             )
             self._of_children = others + spent

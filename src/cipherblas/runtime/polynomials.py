@@ -36,8 +36,9 @@ def evaluated(run: SlotRun, node: Polynomial, x: Value, zeros: bool) -> Value:
         numbers[0] -= node.at_zero / unit
         bound += abs(node.at_zero) / unit
     method, most = PatersonStockmeyer(numbers, bound), min(1.0, node.x.bound / node.reach)
+    most += run.run.beyond.get(id(node.x), 0.0) / node.reach
     value = run.mapped(
         *("polynomial", x),
-        lambda ev, ct: method.run(ev, ev.bounded(ev.absorb(ct, abs(to_unit)), most)),
+        lambda ev, ct: method.run(ev, ev.absorb(ct, abs(to_unit)), most=most),
     )
     return run.laid(node.shape, x.slots, value.cells, unit)

@@ -515,8 +515,9 @@ def scale(run: RowRun, node: Expression, wish: Wish) -> Value:
 @computes(ROWS, "assume")
 def assume(run: RowRun, node: Expression, wish: Wish) -> Value:
     """The same matrix with another bound."""
-    value = run.value(node.children[0], wish)
-    return run.of(value, [run.ev.bounded(piece, node.bound) for piece in value.handles])
+    value, exact = run.value(node.children[0], wish), "error" in node.parameters
+    pieces = [run.ev.as_message(piece) if exact else piece for piece in value.handles]
+    return run.of(value, [run.ev.bounded(piece, node.bound) for piece in pieces])
 
 
 @computes(ROWS, "truncated")

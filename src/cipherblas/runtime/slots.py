@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,11 +13,14 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.scales import MAX_ENCODED_BITS
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.form import SlotForm
+from cipherblas.lang.analysis import is_constant
+from cipherblas.lang.curves import BEYOND, GATED, Gated, curve_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operations import Leaf
 from cipherblas.lang.polynomials import POLYNOMIAL
 from cipherblas.lang.refreshing import REFRESH
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
+from cipherblas.rlwe.noise import TAIL, SlotErrors, worst
 from cipherblas.runtime import schedule
 from cipherblas.runtime.executor import Executor, FormRun
 from cipherblas.runtime.graphs import blockwise_graph
@@ -28,7 +32,8 @@ RANGE_MARGIN = 2.0**12  # ranges that differ by less share a unit, at the cost o
 MOST_FILLED_BITS = 20  # of a factor that multiplies ciphertexts, and keeps their scale
 SCALE_SLACK = 0.2  # of log2 of the usual scale, by which scales are off when nothing is done about it
 # Operations that compute every entry of those at the same place.
-ENTRYWISE = frozenset({"add", "multiply", "scale", "assume", "truncated", POLYNOMIAL, REFRESH})
+ENTRYWISE = frozenset({"add", "multiply", "scale", "assume", "truncated", GATED, POLYNOMIAL, REFRESH})
+KNOWN_BELOW = 0.99  # of the number of terms times a bound, that a sum is known to be below
 UNIT_TOLERANCE = 2.0**-46  # relative difference of two units below which they are the same
 
 
@@ -195,6 +200,92 @@ class SlotRun(FormRun):
         different = {id(ct): ct for ct in value.handles}.values()
         limbs = max(self.ev.least_limbs(ct) for ct in different)
         return self.mapped("drop limbs", value, lambda ev, ct: ev.drop(ct, limbs))
+
+    def promised(self, node: Expression, value: Value) -> Value:
+        """The value of an `Assume`: without errors, where it says what they are."""
+        if "error" not in node.parameters:
+            return value
+        return self._message(value)
+
+    def gated(self, node: Expression, multiplied: Callable[[], Value]) -> Value:
+        """A function of one number, by its factors: errors of the number are multiplied by the slope of the curve as a
+        whole, where nothing else reads what it is made of, and not by those of its steps."""
+        assert isinstance(node, Gated)
+        argument = node.left
+        single = (
+            argument.packable or self.decisions.stepwise
+        )  # whose errors are those of encryption, or of each step
+        curve = None if single else curve_of(node)
+        inner = frozenset() if curve is None else curve.slopes.keys() - {id(argument), id(node)}
+        if curve is None or not (self._of_this_form(inner) and self.run.reads_alone(node, inner)):
+            return multiplied()
+        x = self.run.unconverted(argument, self.name, None)
+        errors, most = self._errors(x)
+        beyond = abs(x.unit) * max(TAIL * errors.deviation, most)
+        if beyond > BEYOND * argument.bound:  # as large as the values: they are followed step by step
+            return multiplied()
+        slopes = {key: slope * beyond for key, slope in curve.slopes.items()}
+        with self.run.exact(argument, self.name, self._message(x), slopes):
+            value = multiplied()
+        factor = curve.slopes[id(node)] * abs(x.unit / value.unit)
+        if errors.own and value.layout.key != x.layout.key:
+            errors = errors.rotated()
+        return self._with_errors(value, errors.times(factor), most * factor)
+
+    def contracted(self, node: Expression, multiplied: Callable[[], Value]) -> Value:
+        """A product of which the program knows how much it magnifies its factors: by that errors of computed factors
+        are multiplied, and not by the number of its terms."""
+        left, right = node.children
+        inner = left.shape[-1]
+        sides = [
+            (one, total, min(norm, total))
+            for one, other, total, norm in (
+                (right, left, left.row_sum, left.row_norm),
+                (left, right, right.column_sum, math.sqrt(right.bound) * math.sqrt(right.column_sum)),
+            )
+            if one.secret and not one.packable and left is not right
+            if total < KNOWN_BELOW * inner * other.bound and not is_constant(other)
+        ]
+        if not sides or self.decisions.stepwise:
+            return multiplied()
+        with contextlib.ExitStack() as stack:
+            found = []
+            for one, total, norm in sides:
+                x = self.run.unconverted(one, self.name, None)
+                found.append((abs(x.unit), *self._errors(x), total, norm))
+                stack.enter_context(self.run.exact(one, self.name, self._message(x), {}))
+            value = multiplied()
+        # Each factor is what it is with its own errors, where the other one's are multiplied by it.
+        both = math.prod(unit * max(TAIL * errors.deviation, most) for unit, errors, most, _, _ in found)
+        for unit, errors, most, total, norm in found:
+            factor = unit / abs(value.unit)
+            value = self._with_errors(value, errors.mapped(total, norm).times(factor), most * total * factor)
+        if len(found) > 1:
+            more = inner * both / abs(value.unit)
+            value = self._with_errors(value, SlotErrors(common=more / TAIL), more)
+        return value
+
+    def _errors(self, x: Value) -> tuple[SlotErrors, float]:
+        """Of the slots of a value, and the worst one."""
+        different = {id(ct): ct for ct in x.handles}.values()
+        errors = worst(ct.errors for ct in different)
+        return errors, max(self.ev.worst_error(ct) / ct.scale for ct in different)
+
+    def _message(self, x: Value) -> Value:
+        return self.mapped("message", x, lambda ev, ct: ev.as_message(ct))
+
+    def _with_errors(self, value: Value, errors: SlotErrors, most: float) -> Value:
+        """The value with further errors of its slots."""
+
+        def more(ev: Evaluator, ct: Any) -> Any:
+            own = ct.errors
+            total = own.plus(errors) if errors.own else own.with_common(errors.dependent)
+            return ev.assume_errors(ct, total, ev.worst_error(ct) + most * ct.scale)
+
+        return self.mapped("errors", value, more)
+
+    def _of_this_form(self, inner: Container[int]) -> bool:
+        return all(self.run.form_of(one) == self.name for one in self.run.order if id(one) in inner)
 
     def sum_of_secrets(self, x: Value, y: Value) -> Value:
         """Both in one unit: by a small integer factor, which keeps the scale, or by a change of the smaller's scale."""

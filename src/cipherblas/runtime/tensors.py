@@ -17,6 +17,7 @@ from cipherblas.forms.convert.relayout import relayout
 from cipherblas.forms.form import SlotForm
 from cipherblas.forms.tensors import TensorLayout, contiguous, grid, tensor_shape
 from cipherblas.lang.analysis import is_constant
+from cipherblas.lang.curves import GATED
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.polynomials import POLYNOMIAL, RANGE_TOLERANCE
 from cipherblas.lang.windows import Window
@@ -70,6 +71,7 @@ class TensorRun(SlotRun):
             return Weights(("weights", number), lambda: known, bound, total, norm)
         seen = math.prod(node.shape[1:])
         sums = node.bound * seen, node.bound * math.sqrt(seen)
+        sums = (node.row_sum, node.row_norm) if len(node.shape) == 2 else sums
         key = ("operand", number, self.inputs.run)
         return Weights(key, lambda: self.inputs.values(node), node.bound, *sums, stored=False)
 
@@ -196,7 +198,7 @@ def same(run: TensorRun, node: Expression, wish: None) -> Value:
 @computes(TENSORS, "assume")
 def assume(run: TensorRun, node: Expression, wish: None) -> Value:
     """Other slots hold sums of parts of entries: in the mean, which the modulus must hold, they are no larger."""
-    value = run.value(node.children[0])
+    value = run.promised(node, run.value(node.children[0]))
     bound = node.bound / abs(value.unit)
     return run.filling(run.mapped("bound", value, lambda ev, ct: ev.bounded(ct, bound)), node.bound)
 
@@ -244,6 +246,12 @@ def multiply(run: TensorRun, node: Expression, wish: None) -> Value:
     cts = [multiplied(run.ev, a, b) for a, b in zip(x.handles, y.handles, strict=True)]
     clean = tensor_of(x).clean or tensor_of(y).clean
     return run.of(node.shape, tensor.with_clean(clean), cts, x.unit * y.unit)
+
+
+@computes(TENSORS, GATED)
+def gated(run: TensorRun, node: Expression, wish: None) -> Value:
+    """As `multiply`."""
+    return run.gated(node, lambda: multiply(run, node, wish))
 
 
 @computes(TENSORS, POLYNOMIAL)

@@ -33,6 +33,7 @@ from cipherblas.rlwe.costs import (
     spread_bytes,
 )
 from cipherblas.rlwe.matrices.transposition import gathered_switches, transpose_plan
+from cipherblas.rlwe.noise import TAIL
 from cipherblas.rlwe.rings import moduli_at, words_at
 
 SCALE_TOLERANCE = 2.0**-40
@@ -494,6 +495,12 @@ class RowsEvaluator(RowsBookkeeper):
         bound = min(x.bound, bound)
         shape, limbs = x.shape, x.limbs
         return self.make(shape, limbs, x.scale, bound, x.noise, x.bias, x.data, x.independent, source=x)
+
+    def as_message(self, x: Rows) -> Rows:
+        """The same matrix, whose errors count as a part of its message: the caller keeps them. Free."""
+        x = self.settled(x)
+        bound = x.bound + (TAIL * x.noise + x.bias) / x.scale
+        return self.make(x.shape, x.limbs, x.scale, bound, 0.0, 0.0, x.data, x.independent, source=x)
 
     def absorb(self, x: Rows, factor: float) -> Rows:
         """The matrix times a positive number: a change of scale alone. Free and exact."""

@@ -86,6 +86,14 @@ class RowsWorstCase(RowsEvaluator):
         rows.data = WorstRows(scale * bound, x.data.error + x.data.product)
         return rows
 
+    def as_message(self, x: Rows) -> Rows:
+        """As `RowsEvaluator.as_message`."""
+        rows = super().as_message(x)
+        whole = x.data.message + x.data.error + x.data.product
+        rows.bound = max(rows.bound, whole / x.scale)
+        rows.data = WorstRows(whole, 0.0)
+        return rows
+
     def add_clear(self, x: Rows, values: Callable[[], NDArray[np.float64]], bound: float) -> Rows:
         """x plus a clear matrix, rounded by less than 1 and to float64."""
         rows, message = super().add_clear(x, values, bound), x.scale * bound

@@ -17,21 +17,26 @@ import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.polynomial.chebyshev import chebder
+from numpy.polynomial.chebyshev import chebder, chebinterpolate, chebval
 
 from cipherblas.common.errors import ParameterError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.scales import enlargement
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.lang.polynomials import largest_value
+from cipherblas.rlwe.noise import TAIL, SlotErrors
 
 # Of log2 of the usual scale, by which the scale of T_n may exceed it: it is off by n times as much as that of t.
 DRIFT_BITS = 4.0
 LEAST_DRIFT_BITS = 0.1  # of t: primes are not nearer to the scale
 SQUARE_DRIFT_BITS = 5.5  # of t where it is squared and no more
-MOST_GROWTH = 2.0  # of powers, by errors of the argument
+MOST_GROWTH = 2.0  # of powers, by errors of the argument, without a wider interval
+WIDEST = 2.0**-2  # by which an interval is made wider
+LOST = 2.0**64  # of values: larger errors are not told apart
+PARTS = 2.0**10  # of an interval, in which the largest argument is rounded up
 LARGEST_ANGLE, LEAST_OVER = 300.0, 2.0**-50
 NEAR_SIZE = 2.0**-36  # by which a scale may differ from the size of the last limb that it is to be
 RELINEARISATION = 8  # products of ciphertexts that take as long, at least
@@ -217,12 +222,19 @@ class PatersonStockmeyer:
         """The usual scale."""
         return float(2.0 ** (ev.params.scale_bits if self._scale_bits is None else self._scale_bits))
 
-    def run(self, ev: Evaluator, t: Ct, scale: float | None = None, rescaled: bool = False) -> Ct:
+    def run(
+        self, ev: Evaluator, t: Ct, scale: float | None = None, rescaled: bool = False, most: float = 1.0
+    ) -> Ct:
         """p(t), every slot of t in [-1, 1]; at the scale of a product, or rescaled.
+
+        Where errors of t take it so far beyond that powers would grow, the same polynomial is computed of powers on a
+        wider interval.
 
         Args:
             scale: of the result once it is rescaled, where its degree is no power of two; by default the usual one.
             rescaled: it is, together with the last relinearisation.
+            most: what no slot of t exceeds, as the caller knows; somewhat more than 1 where that is so by errors which
+                it keeps itself.
 
         Raises:
             LevelError: there are too few limbs.
@@ -230,19 +242,40 @@ class PatersonStockmeyer:
         plan = self.scheme(ev)
         usual = self._usual(ev)
         scale = usual if scale is None else scale
-        given = _near_usual_scale(ev, ev.bounded(ev.absorb(t, 1.0), 1.0), plan, usual)
+        given = _near_usual_scale(ev, ev.bounded(ev.absorb(t, 1.0), most), plan, usual)
         t = ev.as_message(given)  # what is off in it changes the value by p' times as much
-        limits = _Limits(_rounded_up(t.bound - given.bound))
-        if (
-            limits.of(plan.degree * (1 + plan.even)) > MOST_GROWTH
-        ):  # so large errors are followed step by step
-            return ev.bounded(self._evaluated(ev, given, plan, _Limits(0.0), scale, rescaled), self.bound)
-        slope = largest_value(self._slopes, 1 + limits.over)
+        limits = _Limits(_rounded_up(t.bound - 1))
+        if limits.of(plan.degree * (1 + plan.even)) > MOST_GROWTH:
+            if limits.over <= WIDEST:
+                wider = 1 + limits.over
+                return self._on(wider).run(ev, ev.absorb(given, 1 / wider), scale, rescaled)
+            return self._lost(ev, given, plan, limits, scale, rescaled)
+        slope = largest_value(self._slopes, _part(t.bound, limits.over))
         errors, worst = given.errors.times(slope), slope * ev.worst_error(given) / given.scale
         del given  # it would count as memory of its own
         total = self._evaluated(ev, t, plan, limits, scale, rescaled)
         errors, worst = total.errors.plus(errors), ev.worst_error(total) + worst * total.scale
         return ev.bounded(ev.assume_errors(total, errors, worst), self.bound)
+
+    def _lost(
+        self, ev: Evaluator, given: Ct, plan: Scheme, limits: _Limits, scale: float, rescaled: bool
+    ) -> Ct:
+        """Of an argument whose errors are as large as its values: none are left. What stands there is told up to
+        `LOST`, so that another scale can be looked for. It may be the worst errors alone that are so large."""
+        size = sum(abs(value) * min(limits.of(power), LOST) for power, value in enumerate(self.coefficients))
+        size = min(size, LOST * self.bound)
+        over = max(0.0, given.bound + TAIL * given.errors.deviation - 1)
+        slope = largest_value(self._slopes, 1 + _rounded_up(over)) if over <= WIDEST else math.inf
+        errors = given.errors.times(slope) if slope < math.inf else SlotErrors(common=size)
+        t = ev.bounded(ev.as_message(given), 1.0)
+        total = self._evaluated(ev, t, plan, _Limits(0.0), scale, rescaled)
+        errors = total.errors.plus(errors)
+        return ev.bounded(ev.assume_errors(total, errors, size * total.scale), self.bound)
+
+    def _on(self, wider: float) -> PatersonStockmeyer:
+        """The same polynomial, of t / wider."""
+        found = _expanded(self.coefficients, wider)
+        return PatersonStockmeyer(found, self.bound, self._scale_bits, self._near_zero)
 
     def _evaluated(
         self, ev: Evaluator, t: Ct, plan: Scheme, limits: _Limits, wanted: float, rescaled: bool
@@ -296,6 +329,22 @@ class _Limits:
     def twice(self) -> _Limits:
         """Of T_2 as the argument."""
         return _Limits(self.over, 2 * self.step)
+
+
+@functools.lru_cache(maxsize=256)
+def _expanded(coefficients: tuple[float, ...], wider: float) -> tuple[float, ...]:
+    """Of T_i(t / wider), of a polynomial with these ones of T_i(t); what is even or odd stays it."""
+    interpolated: Any = chebinterpolate
+    found = interpolated(lambda u: chebval(wider * u, coefficients), len(coefficients) - 1)
+    for parity in (0, 1):
+        if not any(coefficients[parity::2]):
+            found[parity::2] = 0.0
+    return tuple(map(float, found))
+
+
+def _part(largest: float, over: float) -> float:
+    """Of [-1, 1], that arguments lie in, rounded up so that what is found for it can be kept."""
+    return 1 + over if largest > 1 else math.ceil(largest * PARTS) / PARTS
 
 
 def _rounded_up(value: float) -> float:

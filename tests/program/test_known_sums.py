@@ -1,0 +1,145 @@
+"""What is known of an operand beside its bound: sums of rows and columns, norms, bounds of columns."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cipherblas as cb
+from cipherblas.cli.options import parse_operand
+from cipherblas.common.errors import DTypeError, RangeError, ShapeError
+from cipherblas.lang.analysis import trace
+from tests.support.runs import run, toy
+
+S, P = cb.secret, cb.public
+RNG = np.random.default_rng(15)
+
+
+def stochastic(n: int) -> Any:
+    matrix = RNG.uniform(0, 1, (n, n))
+    return matrix / matrix.sum(axis=1, keepdims=True)
+
+
+def iterated(A: Any, v: Any, times: int = 3) -> Any:
+    for _ in range(times):
+        v = A @ v
+    return v
+
+
+@pytest.mark.parametrize(
+    ("operand", "function", "bound"),
+    [
+        (S(6, 6, row_sum=1.0), lambda a, v: a @ (a @ v), 2.0),
+        (S(6, 6, column_sum=1.0), lambda a, v: a.T @ (a.T @ v), 2.0),
+        (P(6, 6, row_sum=1.0), lambda a, v: 3 * (a @ v), 6.0),
+        (S(6, 6, row_sum=1.5), lambda a, v: (a @ a) @ v, 1.5**2 * 2),
+        (S(6, 6, row_sum=1.5), lambda a, v: (a + a) @ v, 2 * 1.5 * 2),
+        (S(6, 6, row_sum=1.0), lambda a, v: cb.assume(a, 1.0) @ v, 2.0),
+        (S(6, 6, row_sum=1.0), lambda a, v: a[1:4] @ v, 2.0),
+        (S(6, 6, row_sum=1.0), lambda a, v: a.reshape(9, 4) @ v[:4], 8.0),  # rows are others
+        (S(6, 6, norm=1.0), lambda a, v: a @ (a @ (a @ v)), math.sqrt(6) * 2),
+        (S(6, 6, bound=cb.columns([1, 0.1, 0.1, 0.1, 0.1, 0.1])), lambda a, v: a @ v, 1.5 * 2),
+    ],
+)
+def test_bounds_follow(operand: Any, function: Any, bound: float) -> None:
+    node = trace(function, {"a": operand, "v": S(6, bound=2.0)})
+    assert node.bound == pytest.approx(bound)
+
+
+def test_what_is_known_bounds_the_entries() -> None:
+    assert S(3, 3, row_sum=0.5).bound == S(3, 3, norm=0.5).bound == P(3, 3, column_sum=0.5).bound == 0.5
+    assert S(3, column_sum=0.5).sums()[1] == 0.5
+    assert S(3, 2, bound=cb.columns([2, 8])).bound == 8.0
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (lambda: S(3, row_sum=1.0), ShapeError),
+        (lambda: S(2, 3, 4, norm=1.0), ShapeError),
+        (lambda: S(3, 2, bound=cb.columns([1.0])), ShapeError),
+        (lambda: S(3, 3, row_sum=0.0), RangeError),
+        (lambda: S(3, 3, norm="1"), DTypeError),  # type: ignore[arg-type]
+        (lambda: cb.columns(3), DTypeError),  # type: ignore[arg-type]
+        (lambda: cb.columns(["a"]), DTypeError),  # type: ignore[list-item]
+    ],
+)
+def test_what_cannot_be_known(make: Any, kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        make()
+
+
+@pytest.mark.encrypted
+@pytest.mark.parametrize("algorithm", ["fame", None])
+@pytest.mark.parametrize("declare", [S, P])
+def test_stochastic_matrices_contract(algorithm: str | None, declare: Any) -> None:
+    operands = {"A": declare(5, 5, row_sum=1.0), "v": S(5, 1)}
+    program = toy(iterated, precision=1e-3, algorithm=algorithm, **operands)
+    assert program.expression.bound == 1.0
+    for values in (RNG.uniform(-1, 1, (5, 1)), np.ones((5, 1))):
+        for matrix in (stochastic(5), np.eye(5)[::-1], np.eye(5)[[0] * 5]):
+            run(program, {"A": matrix, "v": values}).check()
+
+
+@pytest.mark.encrypted
+def test_errors_contract_as_values_do() -> None:
+    """Of products one after another: without what is known each multiplies errors by the number of its terms."""
+    errors = {}
+    for name, known in (("known", {"row_sum": 1.0}), ("unknown", {})):
+        programs = [
+            toy(
+                lambda A, v, times=times: cb.assume(iterated(A, v, times), 1.0),
+                A=S(8, 8, **known),
+                v=S(8, 1),
+                precision=1e-2,
+                algorithm="fame",
+                block=8,
+            )
+            for times in (1, 3)
+        ]
+        errors[name] = programs[1].plan.parameters.scale_bits - programs[0].plan.parameters.scale_bits
+    assert errors["known"] < errors["unknown"] - 3
+
+
+@pytest.mark.encrypted
+def test_what_is_known_is_checked_kept_and_shown(tmp_path: Path) -> None:
+    operands = {
+        "A": S(3, 3, row_sum=1.0, norm=1.5),
+        "B": S(3, 3, column_sum=1.0, bound=cb.columns([1.0, 0.5, 0.25])),
+        "w": P(3, 3, row_sum=2.0),
+    }
+    program = toy(lambda A, B, w: w @ (A @ B), precision=1e-3, **operands)
+    program.save(tmp_path / "program")
+    loaded = cb.Program.load(tmp_path / "program", insecure=True, security=0)
+    assert loaded.id == program.id and loaded.operands == program.operands
+    assert toy(lambda A, B, w: w @ (A @ B), precision=1e-3, **{**operands, "A": S(3, 3)}).id != program.id
+    assert "rows sum up to 1, norm up to 1.5" in program.explain()
+    assert "columns from 0.25 to 1" in program.explain()
+    client = program.client()
+    good = {"A": np.full((3, 3), 1 / 3), "B": np.full((3, 3), 0.25)}
+    encrypted = client.encrypt(good)
+    secret = 0.61234
+    for name, bad, words in (
+        ("A", [[0.5, secret, 0], [0, 0, 0], [0, 0, 0]], "row_sum"),
+        ("A", [[1.0, 0, 0], [1.0, 0, 0], [1.0, 0, 0]], "norm"),
+        ("B", [[0.5, 0, 0], [secret, 0, 0], [0, 0, 0]], "column_sum"),
+        ("B", [[0, 0, secret], [0, 0, 0], [0, 0, 0]], "Column 2"),
+    ):
+        with pytest.raises(RangeError, match=words) as caught:
+            client.encrypt({**good, name: np.array(bad)})
+        assert "0.6" not in str(caught.value)
+    server = program.server(client.evaluation_keys())
+    with pytest.raises(RangeError, match="row_sum"):
+        server.run({**encrypted, "w": np.ones((3, 3))})
+    result = client.decrypt(server.run({**encrypted, "w": np.full((3, 3), 0.5)}))
+    assert np.abs(result - np.full((3, 3), 0.5) @ good["A"] @ good["B"]).max() <= program.plan.error
+
+
+def test_on_the_command_line() -> None:
+    name, operand = parse_operand("A=15x15:row_sum=1:norm=2")
+    assert (name, operand) == ("A", S(15, 15, row_sum=1.0, norm=2.0))
+    assert parse_operand("w=4x5:public:column_sum=3")[1] == P(4, 5, column_sum=3.0)
