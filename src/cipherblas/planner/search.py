@@ -37,6 +37,7 @@ PRUNE_RATIO = 20  # what takes so many times as long as the best so far is not c
 HOPELESS = 5  # times as long as the best so far, on drafts of rings: no ring is searched for what is so slow
 SMALLER_BLOCKS = 0.8  # of a modulus that is needed: more than other blocks of a larger ring may save
 COUNTED = 6  # candidates that upload too much at one limb already, that are counted nonetheless to tell what they lack
+MOST_BITS = 4.0  # added at one time: errors of steep functions fall faster than scales grow
 MORE_BITS = 0.25  # added to the scale beside what a plan missed its target by
 
 T = TypeVar("T")
@@ -494,7 +495,8 @@ class Search:
             expected = plan.error_target
             missed = PrecisionError("The plan misses the precision.", expected=expected, got=plan.error)
             missed.shortfall = math.log2(plan.error / expected)
-            return self._enlarged(entry, math.log2(plan.error / expected) + MORE_BITS, tries, missed)
+            bits = min(math.log2(plan.error / expected), MOST_BITS) + MORE_BITS
+            return self._enlarged(entry, bits, tries, missed)
         check_promised(plan.results)
         if needed > self.budgets.memory:
             raise self._over_budgets(entry, needed)

@@ -28,6 +28,10 @@ T = TypeVar("T")
 DRAFT_SCALE_BITS = 30.0
 REDRAFTED = 2  # times, of a program whose errors are not linear
 HALVED, HALVED_BITS = 6, 1.0  # times at most that an interval of such scales is halved, and down to what
+LOST_BITS = 20.0  # that a scale seems to lack, where all is lost
+AWAY_BITS = (
+    3.0  # from a scale below which all is lost: keys of other digits have larger errors than a draft's
+)
 DRAFT_BASE_LIMBS, DRAFT_SPENT_LIMBS = 4, 10  # of the first draft; see `drafted`
 LEAST_HOISTING = (
     6  # transforms of a hoisting in the smallest ring: two limbs, as many digits, one special prime
@@ -352,6 +356,9 @@ def _drafted_scale(
         if at((lost + bits) / 2) <= (lost + bits) / 2:
             bits = (lost + bits) / 2
             wanted = drafts[bits][2]
+    lost = max((one for one, (_, _, more) in drafts.items() if more > one + LOST_BITS), default=0.0)
+    if not linear and wanted < lost + AWAY_BITS < MAX_SCALE_BITS:
+        wanted = lost + AWAY_BITS
     return *drafts[bits][:2], wanted
 
 
