@@ -71,7 +71,7 @@ def test_usage(invoke: Any, arguments: list[str], word: str) -> None:
             ["give one of them (got both)"],
         ),
         (["--a", "4x5", "--b", "5x4", "--algorithm", "magic"], ["magic", "expected"]),
-        (["--a", "4x5", "--b", "5x4", "--memory-budget", "1KiB"], ["budget", "expected", "got"]),
+        (["--a", "4x5", "--b", "5x4", "--memory-budget", "1KiB"], ["budget", "needs", "Write: --"]),
         (["--a", "4x5", "--b", "5x4", "--a-public", "--b-public"], ["secret"]),
         (["--a", "4x5", "--b", "5x4", "--bound-a", "-1"], ["bound", "> 0"]),
         (["--a", "4x5", "--b", "5x4", "--c", "1x1", "--program", "a @ b"], ["does not use", "got c"]),

@@ -65,6 +65,7 @@ class Clear(Evaluator):
     def left_open(self, ct: Ct, parts: Callable[[], OpenParts]) -> Ct:
         """As `Evaluator.left_open`: random numbers there, between half of what the bound allows and all of it."""
         real, imaginary = parts()
+        before = ct.data
         kept = np.where(real, 0.0, ct.data.real) + 1j * np.where(imaginary, 0.0, ct.data.imag)
         size = self._garbage.uniform(0.5, 1.0, self.slots)
         size *= np.sqrt(np.maximum(ct.bound**2 - np.abs(kept) ** 2, 0.0))
@@ -73,6 +74,8 @@ class Clear(Evaluator):
         alone = real != imaginary
         ct.data = kept + np.where(real, np.where(alone, sign * size, turned.real), 0.0)
         ct.data += 1j * np.where(imaginary, np.where(alone, sign * size, turned.imag), 0.0)
+        beyond = (real | imaginary) & (np.abs(before) > ct.bound)  # what breaks its bound must be seen to
+        ct.data = np.where(beyond, before, ct.data)
         return ct
 
     def _rotated(self, data: Slots, step: int) -> Slots:
