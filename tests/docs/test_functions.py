@@ -29,7 +29,7 @@ def test_degrees_and_levels() -> None:
         node = settled(eval(row["written"].strip("`"), {"cb": cb, "x": x}), PlanOptions())
         found = [one for one in ordered(node) if isinstance(one, Polynomial)]
         assert row["degree"] == ", ".join(str(one.degree) for one in found)
-        product = any(one.op == "multiply" for one in ordered(node))
+        product = any(one.op in ("multiply", "gated") for one in ordered(node))
         assert int(row["levels"]) == sum(scheme(one.coefficients).levels for one in found) + product
         assert row["on"].endswith(f", {x.bound:g}]")
 

@@ -31,7 +31,7 @@ LAYERS: dict[str, Callable[[Any], Any]] = {
     "cb.polynomial(x, coefficients)": lambda x: cb.polynomial(x, [1.0, 0.5, 0.25, 0.125]),
     "x * array": lambda x: x * VALUES,
     "x + array": lambda x: 0.5 * x + VALUES,
-    "cb.assume(x, bound)": lambda x: cb.assume(x, 0.5),
+    "cb.assume(x, bound, error=None)": lambda x: cb.assume(x, 0.5),
 }
 
 

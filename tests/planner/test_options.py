@@ -77,6 +77,8 @@ TAKEN: dict[str, Callable[[cb.Program], Any]] = {
     "threads": lambda program: program.plan.threads,
     "parameters": lambda program: program.plan.parameters,
     "minimise": lambda program: program.plan.minimise,
+    "promise": lambda program: program.plan.promise.name,
+    "slack": lambda program: 1.5,
     "link": lambda program: program.plan.link,
     "machine": lambda program: program.plan.machine,
     "block": lambda program: None if program.plan.form == "tensors" else 1 << 17,  # it is of matrices
@@ -100,5 +102,6 @@ def test_more_of_it_is_no_worse(planned: tuple[Any, cb.Program], option: str) ->
 
 
 def test_every_option_is_looked_at() -> None:
-    others = {"precision", "security", "insecure", "options"}  # `error` in other words; those of TOY
+    # `error` in other words; those of TOY; what asks for another promise
+    others = {"precision", "security", "insecure", "options", "samples", "agreement"}
     assert others | set(TAKEN) == set(PlanOptions.__dataclass_fields__)
