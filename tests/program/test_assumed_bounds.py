@@ -75,9 +75,9 @@ def test_errors_of_two_factors_may_be_the_same() -> None:
 
 def test_assumed_bounds_lower_the_prediction_and_not_the_result() -> None:
     """On the same ring: bounds of every input, and a promise that these inputs keep."""
-    by_all = ran(network, x=cb.secret(INPUTS), precision=1e-5).check()
-    ring = by_all.program.plan.parameters
-    assumed = ran(lambda x: network(x, TYPICAL), x=cb.secret(INPUTS), parameters=ring).check()
+    assumed = ran(lambda x: network(x, TYPICAL), x=cb.secret(INPUTS), precision=1e-6).check()
+    ring = assumed.program.plan.parameters
+    by_all = ran(network, x=cb.secret(INPUTS), parameters=ring).check()
     values = np.random.default_rng(1).uniform(-1, 1, (INPUTS, 1000))
     assert np.abs(FIRST @ values).max() < TYPICAL < np.abs(FIRST).sum(axis=1).max() / 3
     np.testing.assert_array_equal(assumed.expected, by_all.expected)
