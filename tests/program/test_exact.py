@@ -364,7 +364,9 @@ def test_a_modulus_that_is_too_large_is_named() -> None:
     with pytest.raises(cb.PrecisionError, match=r"(?s)The exact integers .*a modulus of \d+ bits.*at most"):
         cb.compile(lambda b: (((b @ b) @ b) @ b) @ b @ b @ b, {"b": b}, ring_degree=4096)
     b = S(4, 4, dtype="int16", bound=20000)
-    with pytest.raises(cb.PrecisionError, match=r"a modulus of \d+ bits.*needs a scale of 63.* bits allowed"):
+    with pytest.raises(
+        cb.PrecisionError, match=r"(?s)a modulus of \d+ bits.*needs a scale of 63.* bits allowed"
+    ):
         cb.compile(lambda b: b * b * b, {"b": b})
 
 

@@ -364,8 +364,10 @@ def test_results_with_other_ciphertexts(flow: Flow) -> None:
     for ciphertexts, kind in cases:
         with pytest.raises(kind) as caught:
             flow.client.decrypt(replace(result, ciphertexts=ciphertexts))
-        assert caught.value.expected is not None
-        assert caught.value.got is not None
+        assert kind is cb.RangeError or None not in (
+            caught.value.expected,
+            caught.value.got,
+        )  # a residue stays secret
     with pytest.raises(cb.MismatchError):
         flow.client.decrypt(replace(result, program_id="0" * 64))
     with pytest.raises(cb.DTypeError, match="EncryptedResult"):

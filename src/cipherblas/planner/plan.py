@@ -598,4 +598,5 @@ class Plan(Rebuilt):
             "rejected": [asdict(loser) for loser in self.rejected],
             "key_saving": None if self.key_saving is None else asdict(self.key_saving),
             **self.decisions(),
+            "promise": self.promise.to_dict() or {"kind": self.promise.name},
         }

@@ -76,6 +76,7 @@ class Promise(ABC):
         return {"kind": self.name}
 
 
+@dataclass(frozen=True)
 class Bounds(Promise):
     """For every input within the bounds: errors and ranges are worst cases at every step."""
 
@@ -101,6 +102,7 @@ class Bounds(Promise):
         return None
 
 
+@dataclass(frozen=True)
 class Steps(Promise):
     """None for the result: the error of each step, relative to the bound of its value, is as asked for."""
 

@@ -18,6 +18,7 @@ from cipherblas.common.errors import (
     SecurityError,
     ShapeError,
     WorkBudgetError,
+    capitalized,
 )
 from cipherblas.lang.graph import formula
 from cipherblas.lang.nodes import Expression, ordered
@@ -85,9 +86,10 @@ def refused_exact(
     for failure in failures:
         if isinstance(failure, ModulusError):
             lacks = failure.bits / max(failure.allowed, 1.0)
-            known.append((lacks, failure.bits, f"{failure.allowed:.0f} bits at most"))
+            known.append((lacks, failure.bits, f"{failure.allowed:.0f} bits are allowed at most"))
         elif isinstance(failure, NoRingError) and failure.n == largest and failure.modulus:
-            allowed = f"{failure.bits / failure.excess:.0f} bits at most" if failure.bits else failure.message
+            most = f"{failure.bits / failure.excess:.0f} bits are allowed at most"
+            allowed = most if failure.bits else failure.message
             known.append((failure.excess, failure.modulus, allowed.removesuffix(".")))
     if not known:
         return None
@@ -97,7 +99,7 @@ def refused_exact(
         f"The exact integers of the program need a modulus of {bits:.0f} bits, more than {options.security}-bit "
         "security allows.",
         advice=("a smaller bound=… of the operands", "fewer products one after another"),
-        cause=f"Allowed are {allowed}; the widest range of values is that of {_short(node)}, up to {node.bound:.3g}.",
+        cause=f"{capitalized(allowed)}; the widest range of values is that of {_short(node)}, up to {node.bound:.3g}.",
     )
 
 

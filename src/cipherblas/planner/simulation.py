@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.errors import ParameterError, PrecisionError
+from cipherblas.common.progress import Progress, Steps
 from cipherblas.lang.analysis import evaluate_results
 from cipherblas.lang.graph import formula
 from cipherblas.lang.nodes import Expression, ordered
@@ -179,18 +180,25 @@ class BySamples(Promise):
 
 
 def simulated(
-    promise: BySamples, expression: Expression, steps: Mapping[int, StepError]
+    promise: BySamples,
+    expression: Expression,
+    steps: Mapping[int, StepError],
+    progress: Progress | None = None,
 ) -> tuple[SampledErrors, ...]:
     """The errors of all results of a program, whose nodes err so by themselves.
 
     Raises:
         PrecisionError: errors carry a value out of its range, so that nothing is known of the result.
     """
-    return _drawn(promise, expression, steps, LEAST_DRAWS)
+    return _drawn(promise, expression, steps, LEAST_DRAWS, progress)
 
 
 def _drawn(
-    promise: BySamples, expression: Expression, steps: Mapping[int, StepError], draws: int
+    promise: BySamples,
+    expression: Expression,
+    steps: Mapping[int, StepError],
+    draws: int,
+    progress: Progress | None = None,
 ) -> tuple[SampledErrors, ...]:
     """Errors of all results, from so many draws at the least, each sample in turn."""
     count = promise.samples.count
@@ -199,6 +207,7 @@ def _drawn(
     each = len(results_of(expression))
     squares: list[list[Array]] = [[] for _ in range(each)]
     agreed, exact = [0.0] * each, promise.exact(expression)
+    told = Steps(progress, wanted)
     for draw in range(wanted):
         number = draw % count
         with np.errstate(all="ignore"):
@@ -206,6 +215,7 @@ def _drawn(
         for place, (found, known) in enumerate(zip(noisy, exact[number], strict=True)):
             squares[place].append((found - known) ** 2)
             agreed[place] += _agree(found, promise.written(place, number, found.shape))
+        told.tick()
     approximations = promise.approximations(expression)
     return tuple(
         SampledErrors(
@@ -346,7 +356,11 @@ def agreeing(expression: Expression, options: PlanOptions) -> PlanOptions:
 
 
 def simulated_plan(
-    plan: Plan, executed: Expression, written: Expression | None, samples: Samples
+    plan: Plan,
+    executed: Expression,
+    written: Expression | None,
+    samples: Samples,
+    progress: Progress | None = None,
 ) -> list[SampledErrors]:
     """The errors of all results of a planned program on samples, whatever its plan promises.
 
@@ -354,10 +368,11 @@ def simulated_plan(
         executed: what runs.
         written: the program as it was written, whose nodes know the functions that they approximate; None of one from a
             file, whose approximations are then those that its plan states.
+        progress: counted in draws of errors.
     """
     run = dry_run(plan.parameters, executed, plan.decided, mask_budget=plan.mask_budget, promise=STEPS)
     promise = BySamples(samples, executed if written is None else written)
-    found = list(simulated(promise, executed, run.step_errors))
+    found = list(simulated(promise, executed, run.step_errors, progress))
     if written is not None:
         return found
     stated = plan.promise.figures

@@ -47,7 +47,7 @@ def worst_errors(expression: Expression, plan: Plan, progress: Progress | None =
     try:
         results = executor.results()
     except LevelError:
-        if not executor.refreshed and plan.promise is BOUNDS:
+        if not executor.refreshed and plan.promise == BOUNDS:
             raise
         return [math.inf] * len(results_of(expression))
     found = []

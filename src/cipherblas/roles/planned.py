@@ -234,12 +234,15 @@ class PlannedProgram:
         found += ranges_of(self.expression, values)
         return sorted(found, key=lambda one: one.inside)
 
-    def simulate(self, samples: Mapping[str, Any], *, slack: float = 1.5) -> Arranged[SampledErrors]:
+    def simulate(
+        self, samples: Mapping[str, Any], *, slack: float = 1.5, progress: Progress | None = None
+    ) -> Arranged[SampledErrors]:
         """Run the program in the clear on samples, with errors drawn as the noise model has them.
 
         Args:
             samples: by name an array for each operand, whose first axis counts them.
             slack: by which approximations may err more on other inputs.
+            progress: called as progress(done, total), counted in draws of errors.
 
         Returns:
             Of each result, as the program returns them, the noise (the encrypted beside the polynomial program) and the
@@ -257,7 +260,8 @@ class PlannedProgram:
             True
         """
         given = Samples(samples, self.operands, slack)
-        return self.arranged(simulated_plan(self.plan, self.executed, self.written, given))
+        found = simulated_plan(self.plan, self.executed, self.written, given, progress)
+        return self.arranged(found)
 
     @staticmethod
     def rounded(values: NDArray[np.float64]) -> NDArray[np.int64]:
