@@ -40,6 +40,10 @@ case(
 )
 case("vector/function that is too coarse", "cb.sigmoid(x, degree=3)", x=S(100, bound=8))
 case("vector/assumed bounds", "W(10, 64, seed=1) @ cb.square(cb.assume(W(64, 100) @ x, 6.0))", x=S(100))
+SAMPLES = {"x": [[0.5, -0.25], [0.125, 0.75], [-0.5, -0.5]]}
+case("vector/by samples", "W(3, 2) @ cb.square(W(2, 2, seed=1) @ x)", x=S(2), samples=SAMPLES, slack=2.0)
+case("vector/agreement", "W(3, 2) @ cb.square(W(2, 2, seed=1) @ x)", x=S(2), samples=SAMPLES, agreement=0.5)
+case("vector/no promise", "W(3, 2) @ cb.square(W(2, 2, seed=1) @ x)", x=S(2), promise="none")
 case("vector/by public key and bound", "W(10, 64) @ cb.square(x)", x=K(64, bound=255))
 for name in ("metakernel", "helib-bsgs", "fhe-mp-cnn", "fhelipe"):
     case(f"vector/{name}", "W(12, 20, seed=1) @ cb.square(W(20, 30) @ x)", x=S(30), algorithm=name)
