@@ -231,15 +231,19 @@ def stages(times: RankTimes, base: RankTimes) -> Row:
 
 
 def _predicted(plan: RankPlan, base: RankPlan, timing: Timing, processor: float) -> Row:
+    """What was predicted; no seconds where the plan takes what this machine has no rate of."""
     sent = [run.sent for run in plan.runs]
-    return {
+    figures = {
         "predicted_seconds": plan.total,
         "predicted_compute": max(plan.seconds),
         "predicted_communication": max(plan.communication),
         "predicted_speedup": base.total / plan.total,
-        "predicted_peak_bytes": max(plan.peak_bytes),
         "predicted_over_measured": plan.total / timing.seconds,
         "predicted_over_processor": plan.threads * max(plan.seconds) / processor,
+    }
+    return {
+        **{name: value if math.isfinite(value) else None for name, value in figures.items()},
+        "predicted_peak_bytes": max(plan.peak_bytes),
         "sent_bytes": max(one.nbytes for one in sent),
         "sent_messages": max(one.messages for one in sent),
     }
