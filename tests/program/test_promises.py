@@ -226,6 +226,7 @@ def test_exact_integers_are_promised_for_every_input(options: dict[str, Any]) ->
         ({"slack": "wide"}, cb.DTypeError),
         ({"agreement": 2.0, "error": None}, cb.ParameterError),
         ({"agreement": 0.9}, cb.ParameterError),
+        ({"agreement": 0.9, "error": None, "precision": 1e-3}, cb.ParameterError),
         ({"promise": "samples", "samples": None}, cb.ParameterError),
         ({"promise": "every"}, cb.ParameterError),
         ({"agreement": 0.9, "samples": None, "error": None}, cb.ParameterError),

@@ -83,8 +83,10 @@ class Samples:
     def as_bounded(self) -> Iterator[None]:
         """See `as_bounded`."""
         before, self._as_bounded = self._as_bounded, True
-        yield
-        self._as_bounded = before
+        try:
+            yield
+        finally:
+            self._as_bounded = before
 
     def made(self, node: Expression) -> Expression:
         """The node, or the same with the bound that was measured."""

@@ -290,6 +290,12 @@ class PlanOptions:
                 expected="one of them",
                 got="both",
             )
+        if options.get("agreement") is not None and options.get("precision") is not None:
+            raise ParameterError(
+                "The agreement says how precise results must be: give it or a precision.",
+                expected="one of them",
+                got="both",
+            )
         return cls(**options)
 
     def relative_to(self, expression: Expression) -> PlanOptions:
