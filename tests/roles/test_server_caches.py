@@ -6,6 +6,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -317,3 +318,26 @@ def test_memory_that_masks_of_earlier_runs_hold(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(limits, "available_memory", lambda: least - 1)
     with pytest.raises(cb.MemoryBudgetError):
         server.run({"x": x})
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux tells what of files is in memory")
+def test_weights_in_a_file_leave_the_memory_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    part, count = 8 << 20, 12
+    monkeypatch.setattr("cipherblas.engines.encodings.SEGMENT_BYTES", 2 * part)
+    store, before = WeightStore(0), resident_file_bytes()
+    for number in range(count):
+        store.make(number, (part // 8,), lambda block, number=number: block.fill(number))
+    for number in range(count):
+        assert (store.get(number) == number).all()
+        assert resident_file_bytes() - before <= 3 * part
+    assert store.file_bytes == count * part
+    store.clear()
+    store.make("again", (part // 8,), lambda block: block.fill(3))
+    assert (store.get("again") == 3).all()
+
+
+def resident_file_bytes() -> int:
+    """What the process holds in memory of files that it has mapped."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    found = {line.split(":")[0]: line.split()[1] for line in lines if line.startswith("Rss")}
+    return 1024 * (int(found["RssFile"]) + int(found["RssShmem"]))

@@ -6,7 +6,8 @@ import math
 import mmap
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +22,8 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 MOST_BYTES = 1 << 62  # beyond any machine
 
 FEW_BYTES = 1 << 20  # which one thread has hashed or copied before others have started
+
+MOST_LEFT = 64  # parts of mapped files that left memory: more than one call reads
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Item = TypeVar("Item")
@@ -105,6 +108,44 @@ def mapped_file(nbytes: int, what: str, folder: str | Path | None = None) -> mma
             got=str(error),
             errno=error.errno,
         ) from error
+
+
+class ResidentParts:
+    """Which parts of mapped files stay in the memory of the process: those used last, up to a budget.
+
+    The system keeps the others in its cache of files as far as there is room. Not safe in threads by itself.
+
+    Args:
+        budget: bytes of parts that stay; the one used last stays anyway.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+        self.nbytes = 0
+        self._used: OrderedDict[Hashable, tuple[mmap.mmap, int, int]] = OrderedDict()  # longest ago first
+        # Parts that left: a call that took several may have read some of them again since.
+        self._left: deque[tuple[Hashable, tuple[mmap.mmap, int, int]]] = deque(maxlen=MOST_LEFT)
+
+    def use(self, key: Hashable, mapped: mmap.mmap, start: int, nbytes: int) -> None:
+        """A part is read next; others leave memory, used longest ago first, where they would be too many bytes."""
+        if self._used.pop(key, None) is not None:
+            self.nbytes -= nbytes
+        while self._used and self.nbytes + nbytes > self.budget:
+            left = self._used.popitem(last=False)
+            self.nbytes -= left[1][2]
+            self._left.append(left)
+        self._used[key] = mapped, start, nbytes
+        self.nbytes += nbytes
+        if not hasattr(mmap, "MADV_DONTNEED"):
+            return
+        for other, (file, begin, length) in self._left:
+            if other not in self._used:
+                file.madvise(mmap.MADV_DONTNEED, begin, pages(length))  # of a file: what was written stays
+
+
+def pages(nbytes: int) -> int:
+    """Rounded up to pages."""
+    return -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
 def bytes_of(array: Array) -> memoryview:

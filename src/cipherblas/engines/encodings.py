@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common.errors import StorageError
 from cipherblas.common.limits import MASK_BYTES, default_weight_budget
-from cipherblas.common.memory import reserve
+from cipherblas.common.memory import ResidentParts, reserve
 
 SEGMENT_BYTES = 256 << 20  # of the file of a store of weights
 PAGE_BYTES = 4096
@@ -153,12 +153,17 @@ class Encodings:
             self.nbytes = 0
 
 
+_Place = tuple[mmap.mmap, int, int]  # of an array in a file: the mapped segment, the first byte, bytes
+_Room = tuple[NDArray[np.uint64], "_Place | None"]
+
+
 class WeightStore:
     """Encoded weights of a program: in memory up to a budget, the rest in a file that is mapped into memory.
 
     Both grow by segments; those in memory ask for huge pages. The file has no name, so that it cannot be changed and
-    goes with the process; what is read from it again and again streams through the page cache. Equal keys must stand
-    for equal arrays. Safe in threads, of which one encodes what several ask for.
+    goes with the process; what is read from it again and again streams through the page cache, and leaves the memory of
+    the process behind it. Equal keys must stand for equal arrays. Safe in threads, of which one encodes what several
+    ask for.
 
     Args:
         budget: bytes in memory; by default half of what is available when the first weights come.
@@ -173,11 +178,13 @@ class WeightStore:
         self._arrays: dict[Hashable, NDArray[np.uint64]] = {}
         self._making: dict[Hashable, threading.Event] = {}
         # Room of arrays that were not filled, by shape.
-        self._spare: dict[tuple[int, ...], list[NDArray[np.uint64]]] = {}
+        self._spare: dict[tuple[int, ...], list[_Room]] = {}
         self._lock = threading.Lock()
         self._file: Any = None
         self._segments: dict[bool, mmap.mmap] = {}  # the last one in memory (True) and in the file
         self._used = {True: 0, False: 0}
+        self._places: dict[Hashable, _Place] = {}  # of arrays in the file, by key
+        self._resident = ResidentParts(SEGMENT_BYTES)
 
     def __len__(self) -> int:
         return len(self._arrays)
@@ -185,7 +192,12 @@ class WeightStore:
     def get(self, key: Hashable) -> NDArray[np.uint64] | None:
         """The array of a key, or None."""
         with self._lock:
+            self._read(key)
             return self._arrays.get(key)
+
+    def _read(self, key: Hashable) -> None:
+        if key in self._places:
+            self._resident.use(key, *self._places[key])
 
     def make(
         self, key: Hashable, shape: Sequence[int], fill: Callable[[NDArray[np.uint64]], object]
@@ -198,6 +210,7 @@ class WeightStore:
         while True:
             with self._lock:
                 if key in self._arrays:
+                    self._read(key)
                     return self._arrays[key]
                 others = self._making.get(key)
                 if others is None:
@@ -205,24 +218,27 @@ class WeightStore:
                     break
             others.wait()  # then it is there, or the other thread failed
         try:
-            array = self._allocate(tuple(shape))
+            array, place = room = self._allocate(tuple(shape))
             try:
                 fill(array)
             except BaseException:
                 with self._lock:
-                    self._spare.setdefault(array.shape, []).append(array)
+                    self._spare.setdefault(array.shape, []).append(room)
                 raise
             array.flags.writeable = False
             with self._lock:
                 self._arrays[key] = array
+                if place is not None:
+                    self._places[key] = place
+                self._read(key)
             return array
         finally:
             with self._lock:
                 self._making.pop(key, None)
             ready.set()
 
-    def _allocate(self, shape: tuple[int, ...]) -> NDArray[np.uint64]:
-        """Room for an array, aligned to pages."""
+    def _allocate(self, shape: tuple[int, ...]) -> _Room:
+        """Room for an array, aligned to pages, and where in the file it is, if it is there."""
         nbytes = 8 * math.prod(shape)
         room = -(-nbytes // PAGE_BYTES) * PAGE_BYTES
         with self._lock:
@@ -242,7 +258,7 @@ class WeightStore:
             else:
                 self.file_bytes += room
         flat = np.frombuffer(segment, dtype=np.uint64, count=math.prod(shape), offset=start)
-        return flat.reshape(shape)
+        return flat.reshape(shape), None if in_memory else (segment, start, nbytes)
 
     def _next_segment(self, length: int, in_memory: bool) -> mmap.mmap:
         if in_memory:
@@ -268,6 +284,8 @@ class WeightStore:
         """Forget everything."""
         with self._lock:
             self._arrays.clear()
+            self._places.clear()
+            self._resident = ResidentParts(SEGMENT_BYTES)
             self._spare.clear()
             self._segments.clear()
             self._used = {True: 0, False: 0}

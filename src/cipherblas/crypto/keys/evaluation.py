@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from cipherblas.common.errors import DTypeError, MissingKeyError, ParameterError, ShapeError
-from cipherblas.common.memory import Array, aligned_empty, check_memory, in_threads
+from cipherblas.common.memory import Array, aligned_empty, check_memory, in_threads, pages
 from cipherblas.common.progress import Progress
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import storage
 from cipherblas.crypto.keys.numbers import RELINEARISE, ROW_KEYS, describe_galois
 from cipherblas.crypto.keys.request import KeyRequest
-from cipherblas.crypto.keys.streaming import WORD_BYTES, KeyStream, pages
+from cipherblas.crypto.keys.streaming import WORD_BYTES, KeyStream
 from cipherblas.crypto.keys.switching import (
     StoredKey,
     SwitchingKey,

@@ -6,18 +6,15 @@ longest leave the process's memory again; the system keeps them in its cache of 
 
 from __future__ import annotations
 
-import mmap
-from collections import OrderedDict, deque
 from collections.abc import Callable
 from math import prod
 from pathlib import Path
 
 import numpy as np
 
-from cipherblas.common.memory import Array, mapped_file
+from cipherblas.common.memory import Array, ResidentParts, mapped_file, pages
 
 WORD_BYTES = 8
-MOST_LEFT = 64  # more than one call reads
 
 
 class KeyStream:
@@ -33,21 +30,20 @@ class KeyStream:
     """
 
     def __init__(self, memory: int, room: int, folder: str | Path | None = None) -> None:
-        self.memory = memory
         self._next = 0
         self._places: dict[int, tuple[int, int]] = {}  # number of a key → where it is, and its bytes
-        self._used: OrderedDict[int, int] = (
-            OrderedDict()
-        )  # bytes of what is in memory, used longest ago first
-        self._resident = 0
-        # Others that left: a call that took several keys may have read some of them again since.
-        self._left: deque[int] = deque(maxlen=MOST_LEFT)
+        self._resident = ResidentParts(memory)
         self._map = mapped_file(room, "Evaluation keys", folder)
+
+    @property
+    def memory(self) -> int:
+        """Bytes of keys that may stay in the memory of the process."""
+        return self._resident.budget
 
     @property
     def resident_bytes(self) -> int:
         """Of the keys that were used last, and have not left memory."""
-        return self._resident
+        return self._resident.nbytes
 
     def room(self, number: int) -> Callable[[tuple[int, ...]], Array]:
         """What gives a key its place, of a shape, to be written once."""
@@ -63,23 +59,4 @@ class KeyStream:
 
     def use(self, number: int) -> None:
         """A key is read next; others leave memory, used longest ago first, where they would be too many bytes."""
-        nbytes = self._used.pop(number, 0)
-        self._resident -= nbytes
-        nbytes = nbytes or self._places[number][1]
-        while self._used and self._resident + nbytes > self.memory:
-            other, taken = self._used.popitem(last=False)
-            self._resident -= taken
-            self._left.append(other)
-        self._used[number] = nbytes
-        self._resident += nbytes
-        for other in self._left:
-            start, taken = self._places[other]
-            if other not in self._used and hasattr(
-                mmap, "MADV_DONTNEED"
-            ):  # of a file: what was written stays
-                self._map.madvise(mmap.MADV_DONTNEED, start, pages(taken))
-
-
-def pages(nbytes: int) -> int:
-    """Rounded up to pages."""
-    return -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+        self._resident.use(number, self._map, *self._places[number])
