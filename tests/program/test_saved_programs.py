@@ -14,6 +14,7 @@ import cipherblas as cb
 from cipherblas.lang import graph
 from cipherblas.lang.analysis import evaluate_clear, trace
 from cipherblas.lang.nodes import ordered
+from cipherblas.lang.shared_values import computed_once
 from tests.support.runs import comes_back, run, toy, values_of
 
 S = cb.secret
@@ -35,7 +36,23 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"A": S(4, 4)},
     ),
     "a number in three dimensions": (lambda x: (x @ x).reshape(1, 1, 1), {"x": S(4)}),
+    "a sum of a product with a transpose": (
+        lambda x: (cb.square(x) @ cb.square(x).T + 1).sum(axis=(0, 1)),
+        {"x": S(1, 6)},
+    ),
+    "an outer product beside its factor": (
+        lambda x: (cb.outer(_joined(x), _joined(x)), cb.square(_joined(x)), _joined(x)),
+        {"x": S(1, 4)},
+    ),
+    "zeros of an operand beside zeros": (
+        lambda x, y: (y @ cb.concatenate([0 * x, y, np.zeros((4, 4))], axis=1) @ np.ones((12, 4)), y),
+        {"x": S(4, 4), "y": S(4, 4)},
+    ),
 }
+
+
+def _joined(x: Any) -> Any:
+    return cb.square(cb.concatenate([x.mean(axis=-1, keepdims=True), x], axis=1) + 2)
 
 
 @pytest.mark.encrypted
@@ -56,12 +73,14 @@ def test_what_compiles_comes_back(name: str, tmp_path: Path) -> None:
 def test_matrices_that_stand_for_a_program_are_those_of_its_file(name: str) -> None:
     """As many nodes, numbered alike: plans name them by their numbers."""
     function, operands = PROGRAMS[name]
-    expression = graph.deduplicated(trace(function, operands))
-    tensors = {name: constant.values for name, constant in graph.constants(expression).items()}
-    again = graph.from_json(graph.to_json(expression), operands, tensors)
-    here, there = graph.as_matrices(expression), graph.as_matrices(again)
-    assert here is not None and there is not None
-    assert graph.to_json(here) == graph.to_json(there)
+    traced = trace(function, operands)
+    for spelled in (computed_once(traced), traced):
+        expression = graph.deduplicated(spelled)
+        tensors = {name: constant.values for name, constant in graph.constants(expression).items()}
+        again = graph.from_json(graph.to_json(expression), operands, tensors)
+        here, there = graph.as_matrices(expression), graph.as_matrices(again)
+        assert here is not None and there is not None
+        assert graph.to_json(here) == graph.to_json(there)
 
 
 def test_every_computed_node_has_a_matrix_that_stands_for_it() -> None:

@@ -56,9 +56,26 @@ def as_matrices(node: Expression) -> Expression | None:
 def columns(node: Expression) -> dict[int, Expression] | None:
     """By the id of a node, what stands for it, or for its transpose, among matrices; see `as_matrices`.
 
-    Clear vectors that are only multiplied as rows are left out. Equal matrices are one, so that a graph and the same
-    one read from a file are numbered alike, whatever transposes their nodes remember.
+    Clear vectors that are only multiplied as rows are left out. Equal matrices are one, and what transposes nodes
+    remember is forgotten, so that a graph and the same one read from a file become the same matrices.
     """
+    forgetful = _forgetful(node)
+    found = _columns(forgetful[id(node)])
+    return found and {
+        key: found[id(current)] for key, current in forgetful.items() if id(current) in found
+    }
+
+
+def _forgetful(node: Expression) -> dict[int, Expression]:
+    """By the id of a node of a graph, one like it that remembers neither its transpose nor other arrangements."""
+    made: dict[int, Expression] = {}
+    for current in ordered(node):
+        children = [made[id(child)] for child in current.children]
+        made[id(current)] = current.rebuilt(children) if children else current
+    return made
+
+
+def _columns(node: Expression) -> dict[int, Expression] | None:
     found: dict[int, Expression] = {}
     order = ordered(node)
     images = not any(map(_is_no_image, order))

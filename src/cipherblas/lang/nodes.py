@@ -175,7 +175,8 @@ class Expression(metaclass=_Watched):
             )
         if self._transposed is None:
             self._transposed = self._transpose()
-            self._transposed._transposed = self
+            if self._transposed._transposed is None:  # it may be a node that there was before
+                self._transposed._transposed = self
             self._transposed.is_arranged(self, Step("transpose", (1, 0)))
         return self._transposed
 

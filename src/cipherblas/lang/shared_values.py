@@ -7,7 +7,7 @@ one of the computed value then.
 
 from __future__ import annotations
 
-from cipherblas.lang.arrangements import Arrange
+from cipherblas.lang.arrangements import rearranged
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.steps import Step
 
@@ -25,7 +25,7 @@ def computed_once(node: Expression) -> Expression:
             origin = _origin(current, whole, active)
             if origin is not None:
                 value, steps = origin
-                found[id(current)] = Arrange(rebuilt(value), steps)
+                found[id(current)] = rearranged(rebuilt(value), steps)
             else:
                 parts = [rebuilt(child) for child in current.children]
                 changed = any(a is not b for a, b in zip(parts, current.children, strict=True))
