@@ -92,3 +92,33 @@ def test_either_way_is_right(part: str) -> None:
         return {"whole": found, "part": PARTS[part](found)}
 
     run(toy(both, x=S(6, 6), error=0.01), {"x": VALUES}).check()
+
+
+THERE_AND_BACK: dict[str, Callable[[Any], Any]] = {
+    "reshaped": lambda y: y.reshape(36).reshape(6, 6),
+    "reversed": lambda y: y[::-1][::-1],
+    "transposed": lambda y: y.T.T,
+    "an axis more": lambda y: y[None][0],
+    "reshaped, transposed": lambda y: y.T.reshape(36).reshape(6, 6).T,
+}
+
+
+@pytest.mark.parametrize("back", THERE_AND_BACK)
+@pytest.mark.parametrize("value", ["product", "cube"])
+def test_what_is_arranged_back_is_the_value_itself(back: str, value: str) -> None:
+    """Nothing is remembered as an arrangement of an arrangement of itself: that would be followed for ever."""
+
+    def function(x: Any) -> Any:
+        y = x @ x if value == "product" else cube(x)
+        return y + THERE_AND_BACK[back](y), y.reshape(36), y[::-1]
+
+    written = trace(function, {"x": S(6, 6)})
+    for node in ordered(written):
+        seen, current = set(), node
+        while current.arranged_of is not None:
+            assert id(current) not in seen
+            seen.add(id(current))
+            current = current.arranged_of[0]
+    once = deduplicated(computed_once(written))
+    for found, expected in zip(evaluate_results(once, {"x": VALUES}), function(VALUES), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)

@@ -181,8 +181,12 @@ class Expression(metaclass=_Watched):
         return self._transposed
 
     def is_arranged(self, value: Expression, step: Step) -> None:
-        """Remember that it is a value arranged by a step, computed from arranged operands."""
-        if self.arranged_of is None and self is not value:
+        """Remember that it is a value arranged by a step, computed from arranged operands: not what that is itself an
+        arrangement of, to which further steps may lead back."""
+        origin: Expression | None = value
+        while origin is not None and origin is not self:
+            origin = origin.arranged_of and origin.arranged_of[0]
+        if self.arranged_of is None and origin is None:
             self.arranged_of = value, step
 
     # ---- the rules of an operation ----
