@@ -61,9 +61,7 @@ def columns(node: Expression) -> dict[int, Expression] | None:
     """
     forgetful = _forgetful(node)
     found = _columns(forgetful[id(node)])
-    return found and {
-        key: found[id(current)] for key, current in forgetful.items() if id(current) in found
-    }
+    return found and {key: found[id(current)] for key, current in forgetful.items() if id(current) in found}
 
 
 def _forgetful(node: Expression) -> dict[int, Expression]:
