@@ -62,19 +62,19 @@ def test_usage(invoke: Any, arguments: list[str], word: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--a", "4x5", "--b", "4x5"], ["inner dimensions", "expected 5 rows", "got 4x5"]),
+        (["--a", "4x5", "--b", "4x5"], ["inner dimensions", "4x5 and 4x5", "a @ b.T"]),
         (["--a", "0x5", "--b", "5x4"], ["positive number of rows", "got 0"]),
         (["--a", "4x5", "--b", "5x4", "--security", "100"], ["security", "100"]),
         (["--a", "4x5", "--b", "5x4", "--precision", "1e-40"], ["cannot be reached", "got 1e-40"]),
         (
             ["--a", "4x5", "--b", "5x4", "--precision", "1e-4", "--error", "1"],
-            ["give one of them (got both)"],
+            ["Both precision= and error=", "Write: the same without --precision"],
         ),
         (["--a", "4x5", "--b", "5x4", "--algorithm", "magic"], ["magic", "expected"]),
         (["--a", "4x5", "--b", "5x4", "--memory-budget", "1KiB"], ["budget", "needs", "Write: --"]),
         (["--a", "4x5", "--b", "5x4", "--a-public", "--b-public"], ["secret"]),
         (["--a", "4x5", "--b", "5x4", "--bound-a", "-1"], ["bound", "> 0"]),
-        (["--a", "4x5", "--b", "5x4", "--c", "1x1", "--program", "a @ b"], ["does not use", "got c"]),
+        (["--a", "4x5", "--b", "5x4", "--c", "1x1", "--program", "a @ b"], ["does not use the operand 'c'"]),
     ],
 )
 def test_impossible_plans(invoke: Any, tmp_path: Path, arguments: list[str], words: list[str]) -> None:

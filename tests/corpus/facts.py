@@ -73,11 +73,11 @@ def refused(error: cb.CipherblasError) -> list[Fact]:
     )
     return [
         ("refused", type(error).__name__),
-        *((name, _one_line(str(value))) for name, value in fields if value is not None),
+        *((name, without_lines(str(value))) for name, value in fields if value is not None),
     ]
 
 
-def _one_line(text: str) -> str:
+def without_lines(text: str) -> str:
     """Without the numbers of lines: programs of the corpus move in their files."""
     return re.sub(r"\([^()]*line \d+\)", "(a line)", " ".join(text.split()))
 

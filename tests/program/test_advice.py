@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 import cipherblas as cb
 from cipherblas.common.errors import Call, PrecisionWarning
 from cipherblas.lang.nodes import ordered
+from tests.support.advice import advised_options, edited, is_ready
 
 W = np.random.default_rng(1).normal(size=(8, 8)) / 3
 X = {"x": cb.secret(8)}
@@ -30,34 +30,8 @@ REFUSED: dict[str, tuple[str, dict[str, cb.Operand], dict[str, Any]]] = {
 }
 
 
-class _Edit(ast.NodeTransformer):
-    def __init__(self, call: Call) -> None:
-        self.call, self.done = call, 0
-
-    def visit_Call(self, node: ast.Call) -> ast.Call:
-        self.generic_visit(node)
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-        if (name, node.lineno) == (self.call.function, self.call.line):
-            kept = [one for one in node.keywords if one.arg not in self.call.keywords]
-            new = [ast.keyword(name, ast.Constant(value)) for name, value in self.call.keywords.items()]
-            node.keywords, self.done = kept + new, self.done + 1
-        return node
-
-
 def _function(source: str, call: Call | None = None) -> Any:
-    tree = ast.parse(source, mode="eval")
-    if call is not None:
-        edit = _Edit(call)
-        tree = ast.fix_missing_locations(edit.visit(tree))
-        assert edit.done
-    return eval(compile(tree, "net.py", "eval"), {"cb": cb, "W": W})
-
-
-def _options(options: dict[str, Any], advised: Any) -> dict[str, Any]:
-    given = {**options, **advised}
-    return {
-        name: value for name, value in given.items() if name != ("error" if "precision" in advised else "")
-    }
+    return eval(compile(edited(source, call), "net.py", "eval"), {"cb": cb, "W": W})
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -66,10 +40,10 @@ def test_advice_compiles(name: str) -> None:
     with pytest.raises(cb.CipherblasError) as caught:
         cb.compile(_function(source), operands, **options)
     error = caught.value
-    ready = [one for one in error.advice if one.options or one.call]
+    ready = [one for one in error.advice if is_ready(one)]
     assert ready, str(error)
     for advice in ready:
-        cb.compile(_function(source, advice.call), operands, **_options(options, advice.options))
+        cb.compile(_function(source, advice.call), operands, **advised_options(options, advice))
     lines = str(error).splitlines()
     assert len(lines) >= 2 and all(len(line) < 300 for line in lines)
     assert "inf" not in str(error).split() and lines[0].count("(expected") <= 1

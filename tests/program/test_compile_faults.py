@@ -21,7 +21,7 @@ PAIR = {"a": S(4, 4), "b": S(4, 4)}
 
 
 def refused(kind: type[cb.CipherblasError], *words: str) -> Any:
-    return pytest.raises(kind, match=".*".join(words) or None)
+    return pytest.raises(kind, match=("(?s)" + ".*".join(words)) if words else None)
 
 
 @pytest.mark.parametrize("make", [S, P])
@@ -69,7 +69,11 @@ def test_bounds(bound: Any, kind: type[cb.CipherblasError]) -> None:
 
 
 EXPRESSIONS: dict[str, tuple[Callable[[Any, Any], Any], type[cb.CipherblasError], str]] = {
-    "inner dimensions": (lambda a, b: a @ np.ones((3, 4)), cb.ShapeError, "expected 4 rows"),
+    "inner dimensions": (
+        lambda a, b: a @ np.ones((3, 4)),
+        cb.ShapeError,
+        "4x4 and 3x4.*the transpose of the right factor",
+    ),
     "shapes of a sum": (lambda a, b: a + (a @ np.ones((4, 3))), cb.ShapeError, "expected 4x4, got 4x3"),
     "constant of another shape": (lambda a, b: a + np.ones((3, 4)), cb.ShapeError, "expected 4x4, got 3x4"),
     "node that would be broadcast": (
@@ -101,14 +105,14 @@ EXPRESSIONS: dict[str, tuple[Callable[[Any, Any], Any], type[cb.CipherblasError]
     "np.dot": (np.dot, cb.DTypeError, r"cb\.dot"),
     "np.transpose": (lambda a, b: np.transpose(a), cb.DTypeError, r"cb\.transpose"),
     "np.asarray": (lambda a, b: np.asarray(a), cb.DTypeError, "cannot be converted to an array"),
-    "a number returned": (lambda a, b: 3, cb.DTypeError, "got int"),
-    "an array returned": (lambda a, b: np.ones((4, 4)), cb.DTypeError, "got ndarray"),
+    "a number returned": (lambda a, b: 3, cb.DTypeError, "not a value of type int"),
+    "an array returned": (lambda a, b: np.ones((4, 4)), cb.DTypeError, "type ndarray"),
     "a pair with an array": (
         lambda a, b: (a @ b, np.ones((4, 4))),
         cb.DTypeError,
         "result 1 is not one",
     ),
-    "a set returned": (lambda a, b: {a, b}, cb.DTypeError, "got set"),
+    "a set returned": (lambda a, b: {a, b}, cb.DTypeError, "type set"),
     "no result": (lambda a, b: (), cb.ParameterError, "expected 1 to 256, got 0"),
     "no result by name": (lambda a, b: {}, cb.ParameterError, "expected 1 to 256, got 0"),
     "too many results": (lambda a, b: [a @ b] * 257, cb.ParameterError, "expected 1 to 256, got 257"),
@@ -131,8 +135,8 @@ EXPRESSIONS: dict[str, tuple[Callable[[Any, Any], Any], type[cb.CipherblasError]
         cb.MismatchError,
         "Result '1' does not depend on a secret",
     ),
-    "nothing returned": (lambda a, b: None, cb.DTypeError, "got NoneType"),
-    "an operand forgotten": (lambda a, b: a @ a, cb.MismatchError, "expected none, got b"),
+    "nothing returned": (lambda a, b: None, cb.DTypeError, "not None"),
+    "an operand forgotten": (lambda a, b: a @ a, cb.MismatchError, "the operand 'b'"),
     "no secret left": (lambda a, b: 0 * (a @ b), cb.MismatchError, "does not depend on a secret"),
 }
 
@@ -190,10 +194,10 @@ def test_transposing_twice_is_the_same_node() -> None:
 @pytest.mark.parametrize(
     ("function", "word"),
     [
-        (lambda a: a, "unexpected keyword argument 'b'"),
-        (lambda a, b, c: a @ b, "missing a required argument: 'c'"),
-        (lambda x, y: x @ y, "missing a required argument: 'x'"),
-        (operator.matmul, "positional"),
+        (lambda a: a, r"takes .a., and the operands are named a, b"),
+        (lambda a, b, c: a @ b, r"takes .a, b, c., and the operands are named a, b"),
+        (lambda x, y: x @ y, "Write: .*'x': …, 'y': …"),
+        (operator.matmul, "Write: lambda a, b: f"),
     ],
 )
 def test_parameters_of_the_function(function: Any, word: str) -> None:
@@ -260,7 +264,7 @@ def test_operands_by_keyword_are_told_the_line_to_write() -> None:
     for line, call in old.items():
         with refused(cb.DTypeError, f"Operands are given in one dictionary .expected {re.escape(line)}"):
             call()
-    with refused(cb.MismatchError, "no such option.*got speed"):
+    with refused(cb.MismatchError, "no option 'speed'"):
         cb.compile(lambda a, b: a @ b, PAIR, speed=3)
     with refused(cb.DTypeError, r"Operand 'b'.*expected secret\(…\) or public\(…\), got ndarray"):
         cb.compile(lambda a, b: a @ b, {"a": S(4, 4), "b": np.eye(4)})  # type: ignore[dict-item]
@@ -305,8 +309,8 @@ def test_shared_parts_are_visited_once_not_once_for_every_path() -> None:
 
 
 OPTIONS: list[tuple[dict[str, Any], type[cb.CipherblasError], str]] = [
-    ({"speed": 3}, cb.MismatchError, "no such option.*got speed"),
-    ({"c": np.ones((4, 4))}, cb.MismatchError, "no such option.*got c"),
+    ({"speed": 3}, cb.MismatchError, "no option 'speed'"),
+    ({"c": np.ones((4, 4))}, cb.MismatchError, "no option 'c'"),
     ({"precision": 0.0}, cb.PrecisionError, "between 0 and 1"),
     ({"precision": 1.0}, cb.PrecisionError, "between 0 and 1"),
     ({"precision": np.nan}, cb.PrecisionError, "between 0 and 1"),
@@ -316,9 +320,9 @@ OPTIONS: list[tuple[dict[str, Any], type[cb.CipherblasError], str]] = [
     ({"error": np.nan}, cb.PrecisionError, "a positive number"),
     ({"error": np.inf}, cb.PrecisionError, "a positive number"),
     ({"error": 4.0}, cb.PrecisionError, "below the bound 4 of the result"),
-    ({"error": 1e-17}, cb.PrecisionError, "precision=… of 2e-16"),
+    ({"error": 1e-17}, cb.PrecisionError, "expected 2e-16 at the least"),
     ({"error": "0.1"}, cb.DTypeError, "got str"),
-    ({"error": 1e-3, "precision": 1e-4}, cb.ParameterError, "give one of them .got both"),
+    ({"error": 1e-3, "precision": 1e-4}, cb.ParameterError, "Both precision= and error= are given"),
     ({"security": 100}, cb.ParameterError, "128 | 192 | 256"),
     ({"security": 0}, cb.SecurityError, "insecure=True"),
     ({"security": "128"}, cb.DTypeError, "integer"),

@@ -70,12 +70,24 @@ def say(text: str, *more: str) -> None:
 
 def _as_flags(advice: Advice) -> str:
     """Options of `compile` as those of the command line; else as Python writes it."""
-    flags = [f"--{name.replace('_', '-')} {_as_flag(name, value)}" for name, value in advice.options.items()]
-    return " ".join(flags) or advice.write
+    kept = {name: value for name, value in advice.options.items() if value is not None}
+    dropped = [_flag(name) for name in advice.options if name not in kept]
+    flags = [_flag(name) + _as_value(name, value) for name, value in kept.items()]
+    found = " ".join(flags) or ("the same" if dropped else advice.write)
+    return f"{found} without {' and '.join(dropped)}" if dropped else found
 
 
-def _as_flag(name: str, value: Any) -> str:
-    return f"{math.ceil(value / 2**20)}MiB" if name.endswith("_budget") else f"{value:g}"
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _as_value(name: str, value: Any) -> str:
+    """What follows the flag."""
+    if value is True:
+        return ""
+    if name.endswith("_budget"):
+        return f" {math.ceil(value / 2**20)}MiB"
+    return f" {value:g}" if isinstance(value, float) else f" {value}"
 
 
 @contextmanager

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import pickle
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,13 +65,24 @@ class Advice:
 
     Attributes:
         write: a line of code, or a few words where it is no single line.
-        options: of `compile`, with which the same program is planned.
+        options: of `compile`, with which the same program is planned; one that is None is left out.
         call: that is to be changed in the program.
     """
 
     write: str
     options: Mapping[str, Any] = field(default_factory=dict)
     call: Call | None = None
+
+
+def without(*names: str) -> Advice:
+    """Advice to leave out options of `compile`."""
+    return Advice(f"the same without {' and '.join(f'{name}=' for name in names)}", dict.fromkeys(names))
+
+
+def in_place_of(got: Any, known: Iterable[str], write: str = "{}") -> tuple[str, ...]:
+    """Advice to write the known name that is nearest to an unknown one; none where none is near."""
+    near = difflib.get_close_matches(str(got), list(known), 1)
+    return tuple(write.format(name) for name in near)
 
 
 class CipherblasError(Exception):

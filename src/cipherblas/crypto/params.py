@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from typing import TYPE_CHECKING, Any
 
-from cipherblas.common.errors import ParameterError, SecurityError
+from cipherblas.common.errors import Advice, ParameterError, SecurityError
 from cipherblas.crypto import security as security_table
 from cipherblas.crypto.digits import checked_digits, digit_ranges, largest_digit
 
@@ -287,9 +287,10 @@ class Parameters:
                 security_table.warn_insecure(self.n, self.log_qp)
         elif self.security < wanted:
             raise SecurityError(
-                "The parameters are less secure than asked for (insecure=True or --insecure accepts them).",
+                "The parameters are less secure than asked for.",
                 expected=f"{wanted} bits or more",
                 got=f"{self.security} bits" if self.security else "0 bits: not secure at all",
+                advice=Advice("insecure=True, for tests alone", {"insecure": True}),
             )
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import DTypeError, MismatchError
+from cipherblas.common.errors import DTypeError, MismatchError, capitalized
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.operands import Operand
@@ -41,8 +41,15 @@ def trace(function: Callable[..., Any], operands: Mapping[str, Operand]) -> Expr
         try:
             signature.bind(**leaves)
         except TypeError as error:
+            names = ", ".join(operands)
+            by_place = any(one.kind is one.POSITIONAL_ONLY for one in signature.parameters.values())
+            wanted = ", ".join(f"{name!r}: …" for name in signature.parameters)
             raise MismatchError(
-                "The function does not take the operands by name.", expected=str(signature), got=str(error)
+                f"The function takes {signature}, and the operands are named {names}.",
+                advice=f"lambda {names}: f({names}) for the function f"
+                if by_place
+                else f"operands by the names of the parameters: {{{wanted}}}",
+                cause=f"{capitalized(str(error))}.",
             ) from None
     with tracing():
         found = function(**leaves)

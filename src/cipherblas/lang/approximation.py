@@ -140,8 +140,11 @@ def fitted(f: Numeric, low: float, high: float, degree: int | None, precision: f
             return fit
     raise PrecisionError(
         f"No polynomial of degree {MAX_DEGREE} is so near to the function on its interval.",
-        expected="a smaller interval or a coarser precision=…",
         got=f"an error of {cut(MAX_DEGREE).error / size:.3g} of its largest value, {precision:g} wanted",
+        advice=(
+            "a coarser precision=… of the function",
+            "cb.assume(x, bound), a smaller interval of its argument",
+        ),
     )
 
 
@@ -257,8 +260,12 @@ def _interval(x: Expression, interval: Any, promised: bool) -> tuple[float, floa
     if not promised and x.bound > min(high, -low) * (1 + RANGE_TOLERANCE):
         raise RangeError(
             "The entries could leave the interval of the function.",
-            expected=f"a bound of at most {max(0.0, min(high, -low)):g} (cb.assume promises one)",
+            expected=f"a bound of at most {max(0.0, min(high, -low)):g}",
             got=x.bound,
+            advice=(
+                "promised=True, where no entry is outside of the interval",
+                "cb.assume(x, bound), where its entries stay below",
+            ),
         )
     return low, high
 

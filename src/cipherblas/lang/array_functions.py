@@ -196,10 +196,9 @@ def getitem(x: Expression, key: Any) -> Expression:
     x, parts = _node(x), key if isinstance(key, tuple) else (key,)
     if any(isinstance(part, Expression) for part in parts):
         raise DTypeError(
-            "An encrypted index cannot be followed: the server would see which entry is read. Multiply by an encrypted "
-            "vector that is 1 at that place and 0 elsewhere: `one_hot @ A`.",
-            expected="constant indices",
-            got="a node of the program",
+            "An encrypted index cannot be followed.",
+            advice="one_hot @ A, with an encrypted vector one_hot that is 1 at that place and 0 elsewhere",
+            cause="The server would see which entry is read.",
         )
     if _is_basic(parts):
         return _basic(x, parts, _indexed(np.broadcast_to(np.int8(0), x.shape), key).shape)
@@ -463,10 +462,9 @@ def _power(node: Expression, exponent: Any, times: Any) -> Expression:
     whole = _is_int(exponent) or (is_scalar(exponent) and float(exponent).is_integer())
     if not whole or not 1 <= exponent <= 1 << 10:
         raise ParameterError(
-            "Only whole powers from 1 on are computed. `cb.sqrt`, `cb.inverse` and "
-            "`cb.chebyshev` approximate others on an interval.",
-            expected="a whole number from 1 to 1024",
+            "Only whole powers from 1 to 1024 are computed.",
             got=exponent,
+            advice="cb.sqrt(x, lower=…), cb.inverse(x, lower=…), or cb.chebyshev(f, x) of another power f",
         )
     powers = {1: node}
 
@@ -532,10 +530,8 @@ def where(mask: Any, x: Any, y: Any) -> Expression:
     """
     if isinstance(mask, (Expression, Batch)):
         raise DTypeError(
-            "The mask must be clear: an encrypted condition cannot be followed. Multiply by an encrypted mask of zeros "
-            "and ones: `mask * x + (1 - mask) * y`.",
-            expected="an array of booleans",
-            got="a node of the program",
+            "The mask must be clear: an encrypted condition cannot be followed.",
+            advice="mask * x + (1 - mask) * y, with an encrypted mask of zeros and ones",
         )
     if not any(isinstance(side, (Expression, Batch)) for side in (x, y)):
         raise DTypeError(

@@ -16,6 +16,7 @@ from cipherblas.lang.results import labels_of, results_of
 NODE_BITS = 53
 # Of every result: the client decodes by float64 numbers, whose errors must leave room for those of encryption.
 RESULT_BITS = 47
+SMALLER = "a smaller bound=… of the operands"
 
 
 def is_exact(expression: Expression) -> bool:
@@ -36,25 +37,28 @@ def check_exact(expression: Expression) -> None:
         if not whole[id(node)]:
             raise ParameterError(
                 f"A program of exact integers computes with whole numbers alone, and {_text(node)} may have fractions.",
-                expected="dtype=an integer type"
-                if node.operand is not None
-                else "whole constants and factors, no division and no mean",
-                got="real numbers",
+                advice=(
+                    "dtype=np.int32, or another integer type, where the operand is declared"
+                    if node.operand is not None
+                    else "whole constants and factors; divide the decrypted result",
+                    "operands without exact=True",
+                ),
             )
         if node.bound > 2.0**NODE_BITS and not node.root and id(node) not in results:
             raise RangeError(
                 f"A program of exact integers has numbers that are too large: {_text(node)}.",
                 expected=f"bounds up to 2^{NODE_BITS}",
                 got=f"{node.bound:.3g}",
+                advice=SMALLER,
             )
     for label, node in zip(labels_of(expression), results_of(expression), strict=True):
         if node.bound > 2.0**RESULT_BITS:
             of = f" {label!r}" if label else ""
             raise RangeError(
-                f"The exact result{of} may be larger than what is decoded exactly; a smaller bound of operands or "
-                "cb.assume helps.",
+                f"The exact result{of} may be larger than what is decoded exactly.",
                 expected=f"a bound up to 2^{RESULT_BITS}",
                 got=f"{node.bound:.3g}",
+                advice=SMALLER,
             )
 
 

@@ -177,9 +177,8 @@ def assume(x: Expression, bound: float, *, error: float | None = None) -> Expres
         raise DTypeError("An assumed bound must be a number.", expected="a number", got=type(bound).__name__)
     if not x.secret:
         raise ParameterError(
-            "A bound can only be assumed of an encrypted node.",
-            expected="an encrypted node",
-            got="one without secrets",
+            "A bound can only be assumed of an encrypted node, and this one is clear.",
+            advice="bound=… where the clear operand is declared",
         )
     if error is None:
         return Assume(x, checked_bound(real_number(bound)))
@@ -228,6 +227,7 @@ def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
             "The degree of a polynomial is out of range.",
             expected=f"1 to {MAX_DEGREE}",
             got=max(len(values), 1) - 1,
+            advice=f"at most {MAX_DEGREE + 1} coefficients, and two or more",
         )
     exact = all(value.is_integer() for value in values) and is_exact(
         x

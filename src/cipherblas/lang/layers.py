@@ -64,8 +64,8 @@ class Conv2d(Expression):
         if weights.shape != self.window.weight_shape:
             raise ShapeError(
                 f"The filters do not fit {channels} channels in {groups} group{'s' if groups != 1 else ''}.",
-                expected=shape_text(self.window.weight_shape),
                 got=shape_text(weights.shape),
+                advice=f"filters of shape {self.window.weight_shape}",
             )
         self.image, self.weights = image, weights
         total = depth * math.prod(kernel) * weights.bound
@@ -244,7 +244,9 @@ def _image_shape(image: Expression) -> tuple[int, int, int]:
     if len(image.shape) != 3:
         raise ShapeError(
             "An image needs three dimensions.",
-            expected="(channels, height, width)",
             got=shape_text(image.shape),
+            advice=f"cb.secret(1, {image.shape[0]}, {image.shape[1]})"
+            if len(image.shape) == 2
+            else "one image: cb.secret(channels, height, width)",
         )
     return image.shape[0], image.shape[1], image.shape[2]

@@ -111,8 +111,12 @@ def composition(low: float, precision: float) -> tuple[Stage, ...]:
             return min(found, key=lambda stages: sum(len(stage.coefficients) for stage in stages))
     raise PrecisionError(
         f"No composition of {MOST_LEVELS} levels is so near to the sign function.",
-        expected="a larger margin, or a coarser precision",
         got=f"margin {low:.3g} of the bound, precision {precision:.3g}",
+        advice=(
+            "a larger margin=…",
+            "a coarser precision=…",
+            "cb.assume(x, bound), where its entries stay below",
+        ),
     )
 
 

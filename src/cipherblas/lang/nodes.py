@@ -138,9 +138,10 @@ class Expression(metaclass=_Watched):
         self.arranged_of: tuple[Expression, Step] | None = None
         if self.depth > MAX_DEPTH:
             raise ParameterError(
-                "The operations are nested too deeply; a long sum can be added in pairs.",
+                "The operations are nested too deeply.",
                 expected=f"at most {MAX_DEPTH}",
                 got=self.depth,
+                advice="a long sum in pairs, or as the sum over an axis of one array",
             )
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
@@ -402,17 +403,16 @@ class Expression(metaclass=_Watched):
                 "The division of a node is only supported by a number.",
                 expected="a number",
                 got=type(other).__name__,
+                advice="x * (1 / d) for an array d",
             )
         if real_number(other) == 0.0:
-            raise RangeError("The program has a division by zero.", expected="a non-zero number", got=other)
+            raise RangeError("The program has a division by zero.", advice="a number other than 0")
         return self._times(1.0 / real_number(other))
 
     def __rtruediv__(self, other: Any) -> NoReturn:
         raise DTypeError(
-            "The division by an encrypted value is not computed. Multiply by `cb.inverse(x, lower=…)`, "
-            "which approximates the inverse where no entry is below a limit.",
-            expected="a division by a number",
-            got="a division by a node of the program",
+            "The division by an encrypted value is not computed.",
+            advice="y * cb.inverse(x, lower=…) for y / x, no entry of x being below lower",
         )
 
     def __pow__(self, exponent: Any) -> Expression:
@@ -432,16 +432,14 @@ class Expression(metaclass=_Watched):
     def __bool__(self) -> NoReturn:
         raise DTypeError(
             "Whether an encrypted value is true is not known while the program is written.",
-            expected="a program without branches",
-            got="a condition",
+            advice="m * x + (1 - m) * y in place of branches, with m = cb.greater(x, threshold, margin=…)",
         )
 
     def _compared(self, other: Any) -> NoReturn:
         raise DTypeError(
-            "Encrypted values cannot be compared: the server would see the result. Multiply by "
-            "`cb.greater(x, threshold, margin=…)`, which is 1 where x is greater and else 0, encrypted.",
-            expected="@, +, -, *, ** or .T",
-            got="a comparison",
+            "Encrypted values cannot be compared.",
+            advice="cb.greater(x, threshold, margin=…), which is 1 where x is greater and else 0, encrypted",
+            cause="The server would see the result.",
         )
 
     __lt__ = __le__ = __gt__ = __ge__ = _compared
@@ -565,6 +563,8 @@ def as_node(value: Any, dimensions: int, what: str) -> Expression:
             f"The number of dimensions of the {what} is wrong.",
             expected=f"{dimensions} dimensions",
             got=shape_text(value.shape),
+            advice=f"{'clear ' if dimensions == 4 else ''}values of {dimensions} dimensions"
+            + {3: ": channels, height, width", 4: ": outputs, inputs, height, width"}.get(dimensions, ""),
         )
     return value
 
@@ -575,8 +575,8 @@ def _check_array(value: Any) -> None:
     if not isinstance(value, (np.ndarray, list, tuple)):
         raise DTypeError(
             "An operand of a program must be a matrix.",
-            expected="an operand or a 2-D array",
             got=type(value).__name__,
+            advice="an operand of the program, a number or an array of NumPy",
         )
 
 
@@ -593,7 +593,15 @@ def _aligned(node: Expression, other: Any) -> tuple[Expression, Expression]:
     try:
         shape = np.broadcast_shapes(node.shape, other.shape)
     except ValueError:
-        raise ShapeError(what, expected=shape_text(node.shape), got=shape_text(other.shape)) from None
+        turned = other.shape[::-1] == node.shape
+        raise ShapeError(
+            what,
+            expected=shape_text(node.shape),
+            got=shape_text(other.shape),
+            advice=f"{getattr(other, 'label', 'right')}.T"
+            if turned
+            else "equal lengths, or 1 where values are repeated",
+        ) from None
     return _broadcast(node, shape), _broadcast(other, shape)
 
 
@@ -616,7 +624,8 @@ def _as_matrix(value: Any, shape: tuple[int, ...]) -> Expression:
         raise ShapeError(
             "A constant cannot be broadcast to the other operand.",
             expected=shape_text(shape),
-            got="x".join(map(str, array.shape)),
+            got=shape_text(array.shape),
+            advice=f"an array of shape {shape}, with lengths of 1 where it is repeated",
         ) from None
     return OPERATIONS["constant"].of(finite_array(array, "a constant", (len(shape),)))
 

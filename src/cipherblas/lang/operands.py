@@ -252,7 +252,10 @@ def _length(value: Any, what: str) -> int:
         ) from None
     if not 1 <= length <= MAX_LENGTH:
         raise ShapeError(
-            f"An operand needs a positive number of {what}.", expected=f"1 to {MAX_LENGTH}", got=length
+            f"An operand needs a positive number of {what}.",
+            expected=f"1 to {MAX_LENGTH}",
+            got=length,
+            advice="1 or more",
         )
     return length
 
@@ -264,6 +267,7 @@ def checked_bound(bound: float) -> float:
             "The bound on the entries of a matrix is out of range.",
             expected=f"> 0, from {BOUND_RANGE[0]:.1g} to {BOUND_RANGE[1]:.1g}",
             got=bound,
+            advice="bound=… of entries in other units: 1 where the client divides them by the largest one",
         )
     return bound
 
@@ -370,6 +374,7 @@ def _dtype(dtype: Any) -> np.dtype[Any]:
             "The type of an operand is not supported.",
             expected="floating point, or an integer of at most 32 bits",
             got=str(kind),
+            advice="dtype=np.int32, or np.float64 for larger numbers",
         )
     return kind
 

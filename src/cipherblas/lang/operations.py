@@ -211,6 +211,19 @@ class Constant(Expression):
         return self.bound * float(np.sqrt(np.einsum("ij,ij->i", rows, rows).max()))
 
 
+def _fitting(left: Expression, right: Expression) -> list[str]:
+    """Products like this one whose inner lengths are equal: with a transpose where that does."""
+    found = []
+    if len(left.shape) == len(right.shape) == 2:
+        a, b = getattr(left, "label", None), getattr(right, "label", None)
+        named = a is not None and b is not None
+        if left.shape[1] == right.shape[1]:
+            found.append(f"{a} @ {b}.T" if named else "the transpose of the right factor")
+        if left.shape[0] == right.shape[0]:
+            found.append(f"{a}.T @ {b}" if named else "the transpose of the left factor")
+    return found or [f"a right factor of {left.shape[-1]} rows"]
+
+
 @operation
 class MatMul(Expression):
     """The product of an m×k node and a k×n node, or a vector of k entries; or of two vectors, which is a number."""
@@ -228,9 +241,8 @@ class MatMul(Expression):
             )
         if left.shape[-1] != right.shape[0]:
             raise ShapeError(
-                "The inner dimensions of a product differ.",
-                expected=f"{left.shape[-1]} rows in the right factor",
-                got=shape_text(right.shape),
+                f"The inner dimensions of a product differ: {shape_text(left.shape)} and {shape_text(right.shape)}.",
+                advice=_fitting(left, right),
             )
         self.left, self.right = left, right
         bound = min(self._left_sum * right.bound, left.bound * right.column_sum, self._of_norms)
@@ -429,7 +441,7 @@ class Scale(Expression):
         factor: float
         node, factor = parts
         if not math.isfinite(factor):
-            raise RangeError("A factor must be finite.", expected="a finite number", got=factor)
+            raise RangeError("A factor must be finite.", got=factor, advice="a finite number")
         if factor == 0:
             return Constant(np.zeros(node.shape), operands_of(node))
         inner = node

@@ -68,8 +68,9 @@ class Polynomial(Expression):
         if x.bound > self.reach * (1 + RANGE_TOLERANCE):
             raise RangeError(
                 f"The argument of {name} could leave the interval that it is approximated on.",
-                expected=f"a bound of at most {self.reach:g} (cb.assume promises one)",
+                expected=f"a bound of at most {self.reach:g}",
                 got=x.bound,
+                advice=f"cb.assume(x, {self.reach:g}) in place of its argument x, where its entries stay below",
             )
         self._part = min(1.0, x.bound / self.reach)  # of the interval, that values can reach
         bound = largest_value(self.coefficients, self._part)

@@ -152,15 +152,17 @@ def returned(value: Any) -> Expression:
         return Results(*(_one(node, f"result {place}") for place, node in enumerate(value)))
     if isinstance(value, bool):
         raise DTypeError(
-            "The function must return expressions, and encrypted values cannot be compared, so that `a == b` is none.",
-            expected="an expression",
-            got=f"{value}, a bool",
+            f"The function returned {value}: encrypted values cannot be compared by ==.",
+            advice="cb.greater(a, b, margin=…), or a - b",
         )
     raise DTypeError(
-        "The function must return a matrix expression, or a tuple or dictionary of them.",
-        expected="an expression",
-        got=type(value).__name__,
+        f"The function must return an expression of its operands, not {_kind_of(value)}.",
+        advice="return …, or a tuple or dictionary of results",
     )
+
+
+def _kind_of(value: Any) -> str:
+    return "None" if value is None else f"a value of type {type(value).__name__}"
 
 
 def _one(value: Any, what: str) -> Expression:

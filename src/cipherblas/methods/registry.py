@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from cipherblas.common.errors import DTypeError, ParameterError
+from cipherblas.common.errors import DTypeError, ParameterError, in_place_of
 from cipherblas.lang.operands import MAX_LENGTH
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.matmul.baselines.e2dm import E2dm
@@ -143,7 +143,12 @@ class Methods(Mapping[str, Any]):
 
 def unknown(what: str, name: str) -> ParameterError:
     """What is raised where there is no method of a name: it says which there are."""
-    return ParameterError(f"There is no {what} of this name.", expected=" | ".join(names()), got=name)
+    return ParameterError(
+        f"There is no {what} of this name.",
+        expected=" | ".join(names()),
+        got=name,
+        advice=in_place_of(name, names(), 'algorithm="{}"'),
+    )
 
 
 class _PlugIns:

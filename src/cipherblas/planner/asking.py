@@ -9,7 +9,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from cipherblas.common.errors import Advice, PrecisionError, PrecisionWarning
+from cipherblas.common.errors import (
+    Advice,
+    CipherblasError,
+    MemoryBudgetError,
+    PrecisionError,
+    PrecisionWarning,
+    without,
+)
 from cipherblas.common.progress import Tell
 from cipherblas.lang.deferred import Deferred, functions_of
 from cipherblas.lang.exact import is_exact
@@ -17,6 +24,7 @@ from cipherblas.lang.graph import deduplicated
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import arranged, results_of
 from cipherblas.planner.association import Planned
+from cipherblas.planner.leaving_out import left_out
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.planner import check_precision
 from cipherblas.planner.precisions import settled
@@ -26,6 +34,9 @@ from cipherblas.planner.spellings import planned_spelling
 from cipherblas.planner.targets import asked_errors
 from cipherblas.planner.truncation import truncated
 
+# Options that force a part of the plan, in the order in which it is tried whether it does without.
+FORCED = ("block", "options", "algorithm", "form", "parameters", "ring_degree", "key_policy", "security")
+DEFAULTS = {"security": 128}  # of those that are not None
 COARSER = (1e-3, 1e-2)  # than the default, where functions do not reach that
 COARSEST = 1e-1  # precision that is advised
 TRIES = 3  # plans that are looked for to find a precision that can be reached
@@ -47,19 +58,49 @@ def planned_as_asked(
     """
     try:
         return _planned(expression, options, progress)
-    except PrecisionError as error:
-        if options.parameters is not None or options.agreement is not None or is_exact(expression):
-            raise
-        functions = functions_of(expression)
-        if functions and not given and options.error is None:
-            found = _less_precise(expression, functions, options, progress)
-            if found is not None:
-                return found
-        if not _does(error.advice, expression, options, progress):
-            advice = _reachable(expression, options, progress)
-            others = (one for one in error.advice if not one.options.keys() & {"precision", "error"})
-            error.advice = (*(() if advice is None else (advice,)), *others)
+    except INFEASIBLE as error:
+        if isinstance(error, PrecisionError) and not (
+            options.parameters is not None or options.agreement is not None or is_exact(expression)
+        ):
+            functions = functions_of(expression)
+            if functions and not given and options.error is None:
+                found = _less_precise(expression, functions, options, progress)
+                if found is not None:
+                    return found
+            if not _does(error.advice, expression, options, progress):
+                advice = _reachable(expression, options, progress)
+                others = (one for one in error.advice if not one.options.keys() & {"precision", "error"})
+                error.advice = (*(() if advice is None else (advice,)), *others)
+        if not any(one.options or one.call for one in error.advice):
+            _advise_options(error, expression, options, progress)
         raise
+
+
+def _advise_options(
+    error: CipherblasError, expression: Expression, options: PlanOptions, progress: Tell | None
+) -> None:
+    """Advise what to leave out of the options, or say that no option helps."""
+
+    def attempt(names: tuple[str, ...]) -> Advice | None:
+        if progress is not None:
+            progress(f"whether {without(*names).write} does")
+        fewer = replace(options, **{name: DEFAULTS.get(name) for name in names})
+        try:
+            _planned(expression, fewer, progress)
+        except MemoryBudgetError as lacking:
+            if lacking.advice:  # a larger budget
+                return lacking.advice[0]
+            raise
+        return None
+
+    forced = [name for name in FORCED if getattr(options, name) not in (None, DEFAULTS.get(name))]
+    found = left_out(forced, attempt)
+    if found is not None:
+        error.advice = (found,)
+    elif isinstance(error, PrecisionError):
+        error.cause = (
+            f"{(error.cause or 'The program itself is too much').removesuffix('.')}; no option helps."
+        )
 
 
 def _does(

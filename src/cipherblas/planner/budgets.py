@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cipherblas.common.errors import Advice, MemoryBudgetError
+from cipherblas.common.errors import Advice, MemoryBudgetError, without
 from cipherblas.common.limits import MASK_BYTES, MOST_MASK_BYTES, usable
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.planner.explain import size
@@ -134,13 +134,15 @@ def secret_entries(expression: Expression) -> int:
     return sum(math.prod(operand.shape) for operand in found.values() if operand.secret)
 
 
-def check_size(expression: Expression, budgets: Budgets) -> None:
+def check_size(expression: Expression, budgets: Budgets, options: PlanOptions) -> None:
     """Raise MemoryBudgetError where the encrypted matrices of a program alone exceed the memory: 16 bytes per entry."""
     sizes = (math.prod(node.shape) for node in ordered(expression) if node.secret)
     least = 16 * max(secret_entries(expression), *sizes)
     if least > budgets.memory:
         raise MemoryBudgetError(
-            "The encrypted matrices alone need more memory than memory_budget=… allows.",
-            expected=f"at most {size(budgets.memory)}",
-            got=size(least),
+            f"The encrypted matrices alone need {size(least)} of memory, and memory_budget is {size(budgets.memory)}"
+            + (", by default." if options.memory_budget is None else "."),
+            advice="a part of the matrix at a time"
+            if options.memory_budget is None
+            else without("memory_budget"),
         )

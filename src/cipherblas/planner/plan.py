@@ -10,7 +10,17 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from cipherblas.common.arrays import is_scalar
-from cipherblas.common.errors import DTypeError, MismatchError, ParameterError, PrecisionError, SecurityError
+from cipherblas.common.errors import (
+    Advice,
+    CipherblasError,
+    DTypeError,
+    MismatchError,
+    ParameterError,
+    PrecisionError,
+    SecurityError,
+    in_place_of,
+    without,
+)
 from cipherblas.common.limits import MASK_BYTES
 from cipherblas.common.pickles import Rebuilt
 from cipherblas.crypto.keys import KeyRequest
@@ -21,6 +31,7 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import labels_of, results_of
 from cipherblas.methods.matmul.registry import GEMM, RING, find
 from cipherblas.methods.matvec_conv.registry import LAYER_METHODS
+from cipherblas.planner.leaving_out import left_out
 from cipherblas.planner.machine import Machine
 from cipherblas.planner.promises import BOUNDS, STEPS, Promise, PromiseName
 from cipherblas.planner.stages import DEFAULT_LINK, Minimise, Stages, predicted
@@ -152,7 +163,11 @@ class PlanOptions:
             )
         if self.security == 0 and not self.insecure:
             raise SecurityError(
-                "Security 0 needs insecure=True.", expected=" | ".join(map(str, LEVELS)), got=0
+                "Security 0 needs insecure=True.",
+                advice=(
+                    Advice("security=128", {"security": 128}),
+                    Advice("security=0, insecure=True", {"security": 0, "insecure": True}),
+                ),
             )
         if self.ring_degree is not None and self.ring_degree not in RING_DEGREES:
             raise ParameterError(
@@ -277,26 +292,33 @@ class PlanOptions:
             MismatchError: there is no such option.
             ParameterError: precision and error were given. Others as the constructor.
         """
+        names = [name for name, value in options.items() if value is not None]
         unknown = [name for name in options if name not in cls.__dataclass_fields__]
         if unknown:
+            near = in_place_of(unknown[0], cls.__dataclass_fields__, "{}=")
             raise MismatchError(
-                "There is no such option.",
+                f"cb.compile has no option {unknown[0]!r}.",
                 expected=", ".join(cls.__dataclass_fields__),
-                got=", ".join(unknown),
+                advice=(*near, without(*unknown)),
             )
-        if options.get("precision") is not None and options.get("error") is not None:
-            raise ParameterError(
-                "The precision is relative to the bound of the result, the error is absolute: give one of them.",
-                expected="one of them",
-                got="both",
-            )
-        if options.get("agreement") is not None and options.get("precision") is not None:
-            raise ParameterError(
-                "The agreement says how precise results must be: give it or a precision.",
-                expected="one of them",
-                got="both",
-            )
-        return cls(**options)
+        for other, what in (("error", "absolute"), ("agreement", "a share of the samples")):
+            if {"precision", other} <= set(names):
+                raise ParameterError(
+                    f"Both precision= and {other}= are given, and one of them says how precise results must be.",
+                    advice=(without("precision"), without(other)),
+                    cause=f"The precision is relative to the bound of the result, the {other} is {what}.",
+                )
+        try:
+            return cls(**options)
+        except CipherblasError as error:
+            if not error.advice:
+
+                def attempt(dropped: Sequence[str]) -> None:
+                    cls(**{name: value for name, value in options.items() if name not in dropped})
+
+                found = left_out(list(options), attempt)
+                error.advice = () if found is None else (found,)
+            raise
 
     def relative_to(self, expression: Expression) -> PlanOptions:
         """With the precision that the error means for a program; of several results, the finest that is asked of one.

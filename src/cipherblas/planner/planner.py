@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from cipherblas.common.errors import CipherblasError, ParameterError, PrecisionError
+from cipherblas.common.errors import Advice, CipherblasError, ParameterError, PrecisionError
 from cipherblas.common.progress import Tell
 from cipherblas.lang.graph import as_matrices, is_network
 from cipherblas.lang.nodes import Expression, ordered
@@ -43,7 +43,7 @@ def make_plan(
         progress("what the machine takes")  # it is measured where nothing was planned before
     refreshed = is_refreshed(expression)
     budgets = budgets_of(options, secret_entries(expression), refreshed)
-    check_size(expression, budgets)
+    check_size(expression, budgets, options)
     options.promised.check(expression, options.targets(expression))
     matrices, layered = as_matrices(expression), tensors.unsupported(expression) is None
     network = is_layers(expression)
@@ -53,6 +53,7 @@ def make_plan(
             "A program that refreshes is not computed by rows alone.",
             expected="blocks | mixed | tensors",
             got=form,
+            advice=Advice('form="mixed"', {"form": "mixed"}),
         )
     strategies: list[Strategy] = []
     refusals: list[Rejected] = []
@@ -101,7 +102,7 @@ def check_precision(precision: float) -> None:
     if precision < LEAST_PRECISION:
         raise PrecisionError(
             "The precision cannot be reached: operands and results are float64 numbers.",
-            expected=f"precision=… of {LEAST_PRECISION:.1g} at the least",
+            expected=f"{LEAST_PRECISION:.1g} at the least",
             got=f"{precision:g}",
         )
 
@@ -110,16 +111,14 @@ def _form_of_network(options: PlanOptions) -> AskedForm | None:
     """The form that the options leave for vectors, images and layers, or None where they leave both."""
     if options.form == "blocks":
         raise ParameterError(
-            "Vectors and images cannot be computed in this form.",
-            expected="tensors | rows for vectors and images",
+            f"Vectors and images are not computed as {options.form}.",
+            expected="tensors | rows",
             got=options.form,
         )
     for name in BLOCK_OPTIONS:
         if getattr(options, name) is not None:
             raise ParameterError(
-                "A network does not take this option.",
-                expected=f"no {name}, which is of products of matrices",
-                got=name,
+                f"A network does not take {name}=, which is of products of matrices in blocks.",
             )
     if options.algorithm == GEMM:
         return "rows"
@@ -137,27 +136,19 @@ def _form_of_matrices(options: PlanOptions) -> AskedForm | None:
         if algorithm is not None and algorithm in names:
             if forced not in (None, form):
                 raise ParameterError(
-                    "The form does not fit the algorithm.",
-                    expected=f"{form} with the algorithm {algorithm}",
-                    got=forced,
+                    f"The algorithm {algorithm} is of the form {form}, and form={forced} is asked for."
                 )
             if given:
                 raise ParameterError(
-                    f"The algorithm {algorithm} does not take this option.",
-                    expected=f"no {given[0]}, which is of products in slots",
-                    got=given[0],
+                    f"The algorithm {algorithm} does not take {given[0]}=, which is of products in slots."
                 )
             return form
     if algorithm is not None:
         given.insert(0, "algorithm")
     if given and forced not in (None, "blocks"):
-        raise ParameterError(
-            "The form does not fit the options.", expected=f"blocks with the option {given[0]}", got=forced
-        )
+        raise ParameterError(f"The option {given[0]}= is of the form blocks, and form={forced} is asked for.")
     if options.parameters is not None and forced == "rows":
         raise ParameterError(
-            "The form does not fit forced parameters.",
-            expected="blocks with the option parameters",
-            got=forced,
+            f"The option parameters= is of ciphertexts in slots, and form={forced} is asked for."
         )
     return "blocks" if given or (options.parameters is not None and forced is None) else forced

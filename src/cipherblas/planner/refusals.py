@@ -37,6 +37,7 @@ INFEASIBLE = (
     ShapeError,
     WorkBudgetError,
 )
+WIDE = 1.0  # bits of a range, with which a smaller bound helps
 LONGEST_NAME = 80  # of a node in a message
 MOST_ADVICE = 3
 MUCH_FURTHER = 8.0  # bits beyond what the nearest alternative lacks, with which one is no alternative
@@ -44,13 +45,14 @@ SLACK = 1.02  # of a precision that is advised: it is found by a prediction
 
 
 def nearest(errors: Sequence[CipherblasError]) -> CipherblasError:
-    """Why the alternative that came nearest failed; it advises what lifts the others too, the nearest first."""
+    """Why the alternative that came nearest failed; it advises options that lift the others too, nearest first."""
     found, *others = sorted(errors, key=lambda error: error.shortfall)
     advice: dict[Any, Advice] = {}
     for error in (found, *others):
         if error.shortfall <= found.shortfall + MUCH_FURTHER:
             for one in error.advice:
-                advice.setdefault(frozenset(one.options) or one.write, one)
+                if one.options or error is found:
+                    advice.setdefault(frozenset(one.options) or one.write, one)
     found.advice = tuple(advice.values())[:MOST_ADVICE]
     return found
 
@@ -135,19 +137,19 @@ def refused(
         key=lambda failure: failure.excess,
         default=None,
     )
-    node, _ = widest(expression)
+    node, bits = widest(expression)
     name = _short(node)
-    cause = "The options leave no ring degree." if ring is None else ring.message
-    others = (
-        f"cb.assume(…, bound) of {name}, where its entries stay below {node.bound:.3g}",
-        "fewer products" if ring is None or ring.coarser is None else _centred(expression),
-    )
+    cause = "The options leave no ring degree" if ring is None else ring.message.removesuffix(".")
+    others = ["fewer products" if ring is None or ring.coarser is None else _centred(expression)]
+    if bits >= WIDE or options.error is not None:  # a precision is relative to the bounds
+        others.insert(0, f"cb.assume(…, bound) of {name}, where its entries stay below {node.bound:.3g}")
+        cause += f"; the widest range of values is that of {name}"
     coarser = () if ring is None else _advice(expression, options, ring)
     error = PrecisionError(
         f"No parameters of {options.security}-bit security compute the program to a precision of "
         f"{float(options.precision):g}.",
         advice=ring.wanted if ring is not None and ring.wanted else (*coarser, *others),
-        cause=f"{cause.removesuffix('.')}; the widest range of values is that of {name}.",
+        cause=f"{cause}.",
     )
     if ring is not None:
         error.shortfall = ring.shortfall

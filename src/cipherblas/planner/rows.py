@@ -182,9 +182,7 @@ class RowStrategy(Strategy):
             )
         if options.parameters is not None:
             raise ParameterError(
-                "Products by GEMM take no forced parameters.",
-                expected="none for products by GEMM",
-                got="parameters=…",
+                "Products by GEMM do not take parameters=: they choose their moduli one by one.",
             )
 
     @property

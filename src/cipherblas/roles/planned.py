@@ -386,8 +386,7 @@ def check_expression(expression: Expression) -> None:
             what = f"result {label!r}" if label else "the result"
             raise MismatchError(
                 f"{capitalized(what)} does not depend on a secret operand.",
-                expected="a secret result",
-                got="a clear one",
+                advice="a result of secret operands; NumPy computes what is clear",
             )
     check_nodes(len(ordered(expression)))
     graph.check_constants(expression)

@@ -159,7 +159,7 @@ def compile(
             )
     if not any(operand.secret for operand in operands.values()):
         raise MismatchError(
-            "A program needs a secret operand.", expected='{"a": secret(rows, cols)}', got="none"
+            "A program needs a secret operand.", advice="cb.secret(…) for what is to be encrypted"
         )
     if progress is not None:
         progress("what the function computes")
@@ -172,7 +172,10 @@ def compile(
         wanted = replace(wanted, promise=BySamples(samples, written, wanted.agreement))
     idle = sorted(set(operands) - operands_of(written))
     if idle:
-        raise MismatchError("The function does not use all operands.", expected="none", got=", ".join(idle))
+        raise MismatchError(
+            f"The function does not use the operand {', '.join(map(repr, idle))}.",
+            advice="operands without it" if len(idle) == 1 else "operands without these",
+        )
     check_expression(written)
     wanted = exact_options(written, wanted, options.get("precision"))
     expression, plan, run = planned_as_asked(written, wanted, "precision" in options, progress)

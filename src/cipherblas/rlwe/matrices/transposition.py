@@ -48,7 +48,11 @@ def transpose_plan(size: int, policy: TransposePolicy) -> TransposePlan:
         ShapeError: d is larger than what can be transposed. ParameterError: an unknown policy.
     """
     if size > MOST_SIZE:
-        raise ShapeError("The transposition has too many rows.", expected=f"at most {MOST_SIZE}", got=size)
+        raise ShapeError(
+            "Products by GEMM of two secrets need a smaller ring degree.",
+            expected=f"at most {MOST_SIZE}",
+            got=size,
+        )
     if policy not in POLICIES:
         raise ParameterError(
             "There is no such key policy of a transposition.", expected=" | ".join(POLICIES), got=policy

@@ -1,0 +1,74 @@
+"""How advice is followed that says what the program should be: by program of the corpus and what is advised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .case import P, S
+
+UNITS = "bound=… of entries in other units: 1 where the client divides them by the largest one"
+CLEAR = "a result of secret operands; NumPy computes what is clear"
+NEAR = "cb.assume(a - W(8, 8), 0.001)"
+
+FOLLOWED: dict[str, dict[str, dict[str, Any]]] = {
+    "bounds/beyond floats": {UNITS: {"operands": {"a": S(4, 4, bound=1)}}},
+    "bounds/not positive": {UNITS: {"operands": {"a": S(8, 8, bound=1), "b": S(8, 8)}}},
+    "clear/int64": {
+        "dtype=np.int32, or np.float64 for larger numbers": {
+            "operands": {"a": P(4, 10, dtype="int32"), "b": S(10, 3)}
+        }
+    },
+    "assumed/of a clear node": {
+        "bound=… where the clear operand is declared": {
+            "formula": "p @ a",
+            "operands": {"a": S(8, 8), "p": P(8, 8, bound=1.0)},
+        }
+    },
+    "exact/fractions": {
+        "whole constants and factors; divide the decrypted result": {"formula": "a @ b"},
+        "operands without exact=True": {
+            "operands": {"a": S(16, 16, dtype="int8"), "b": S(16, 16, dtype="int8")}
+        },
+    },
+    "exact/too large": {
+        "a smaller bound=… of the operands": {
+            "operands": {name: S(64, 64, dtype="int16", exact=True, bound=100) for name in "abc"}
+        }
+    },
+    "refused/inner lengths differ": {
+        "a @ b.T": {"formula": "a @ b.T"},
+        "a.T @ b": {"formula": "a.T @ b"},
+    },
+    "refused/shapes of a sum": {"b.T": {"formula": "a + b.T"}},
+    "refused/constant that cannot be broadcast": {
+        "equal lengths, or 1 where values are repeated": {"formula": "a * W(8, 1)"}
+    },
+    "refused/empty operand": {"1 or more": {"operands": {"a": S(1, 9), "b": S(9, 8)}}},
+    "refused/filters of another depth": {
+        "filters of shape (4, 1, 3, 3)": {"formula": "cb.conv2d(x, W(4, 1, 3, 3))"}
+    },
+    "refused/a vector as filters": {
+        "clear values of 4 dimensions: outputs, inputs, height, width": {
+            "formula": "cb.conv2d(x, W(4, 1, 3, 3))"
+        }
+    },
+    "refused/polynomial of degree 65": {
+        "at most 65 coefficients, and two or more": {"formula": "cb.polynomial(x, [1.0] * 65)"}
+    },
+    "refused/no secret": {
+        "cb.secret(…) for what is to be encrypted": {"operands": {"a": S(8, 8), "b": P(8, 8)}}
+    },
+    "refused/clear result": {CLEAR: {"formula": "a + p"}},
+    "refused/operand without use": {"operands without it": {"operands": {"a": S(8, 8)}}},
+    "refused/constant that is not finite": {"a finite number": {"formula": "a * 2.0"}},
+    "refused/division by zero": {"a number other than 0": {"formula": "a / 2"}},
+    "refused/text in a formula": {
+        "an operand of the program, a number or an array of NumPy": {"formula": "a @ W(8, 8)"}
+    },
+    "refresh/too precise": {
+        "cb.assume(a - c, spread), where entries of a are within a spread of a clear number c": {
+            "formula": f"W(8, 8) * W(8, 8) + cb.refresh({NEAR} * {NEAR} + 2 * W(8, 8) * {NEAR})"
+        }
+    },
+    "several/one clear": {CLEAR: {"formula": "(a @ b,)"}},
+}
