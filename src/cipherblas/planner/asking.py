@@ -36,7 +36,7 @@ from cipherblas.planner.truncation import truncated
 
 # Options that force a part of the plan, in the order in which it is tried whether it does without.
 FORCED = ("block", "options", "algorithm", "form", "parameters", "ring_degree", "key_policy", "security")
-DEFAULTS = {"security": 128}  # of those that are not None
+DEFAULTS: dict[str, Any] = {"security": 128}  # of those that are not None
 COARSER = (1e-3, 1e-2)  # than the default, where functions do not reach that
 COARSEST = 1e-1  # precision that is advised
 TRIES = 3  # plans that are looked for to find a precision that can be reached
