@@ -84,7 +84,8 @@ def _advise_options(
     def attempt(names: tuple[str, ...]) -> Advice | None:
         if progress is not None:
             progress(f"whether {without(*names).write} does")
-        fewer = replace(options, **{name: DEFAULTS.get(name) for name in names})
+        dropped: dict[str, Any] = {name: DEFAULTS.get(name) for name in names}
+        fewer = replace(options, **dropped)
         try:
             _planned(expression, fewer, progress)
         except MemoryBudgetError as lacking:
