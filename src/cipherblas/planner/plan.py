@@ -297,7 +297,7 @@ class PlanOptions:
         if unknown:
             near = in_place_of(unknown[0], cls.__dataclass_fields__, "{}=")
             raise MismatchError(
-                f"cb.compile has no option {unknown[0]!r}.",
+                f"`compile` has no option {unknown[0]!r}.",
                 expected=", ".join(cls.__dataclass_fields__),
                 advice=(*near, without(*unknown)),
             )
