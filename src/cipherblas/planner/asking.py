@@ -24,12 +24,12 @@ from cipherblas.lang.graph import deduplicated
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import arranged, results_of
 from cipherblas.planner.association import Planned
+from cipherblas.planner.by_samples import BySamples, agreeing
 from cipherblas.planner.leaving_out import left_out
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.planner import check_precision
 from cipherblas.planner.precisions import settled
 from cipherblas.planner.refusals import INFEASIBLE
-from cipherblas.planner.simulation import BySamples, agreeing
 from cipherblas.planner.spellings import planned_spelling
 from cipherblas.planner.targets import asked_errors
 from cipherblas.planner.truncation import truncated

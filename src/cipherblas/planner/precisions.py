@@ -7,8 +7,8 @@ import math
 from cipherblas.lang.deferred import COARSEST, Deferred, functions_of, with_precisions, within
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.results import results_of
+from cipherblas.planner.by_samples import BySamples
 from cipherblas.planner.plan import PlanOptions
-from cipherblas.planner.simulation import BySamples
 from cipherblas.planner.truncation import sensitivities
 
 SHARE = 0.5  # of the errors that are allowed; the rest is left for those of encryption
