@@ -9,6 +9,7 @@ from .case import P, S
 UNITS = "bound=… of entries in other units: 1 where the client divides them by the largest one"
 CLEAR = "a result of secret operands; NumPy computes what is clear"
 NEAR = "cb.assume(a - W(8, 8), 0.001)"
+ROWS = [[((7 * row + 3 * place) % 17 - 8) / 8 for place in range(8)] for row in range(12)]
 
 FOLLOWED: dict[str, dict[str, dict[str, Any]]] = {
     "bounds/beyond floats": {UNITS: {"operands": {"a": S(4, 4, bound=1)}}},
@@ -68,6 +69,11 @@ FOLLOWED: dict[str, dict[str, dict[str, Any]]] = {
     "refresh/too precise": {
         "cb.assume(a - c, spread), where entries of a are within a spread of a clear number c": {
             "formula": f"W(8, 8) * W(8, 8) + cb.refresh({NEAR} * {NEAR} + 2 * W(8, 8) * {NEAR})"
+        }
+    },
+    "vector/two layers of relu, too precise": {
+        "samples={name: array, …}, inputs of the kind that comes: errors are then found on them": {
+            "options": {"precision": 2e-3, "samples": {"x": ROWS}}
         }
     },
     "several/one clear": {CLEAR: {"formula": "(a @ b,)"}},

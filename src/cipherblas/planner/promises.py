@@ -231,11 +231,10 @@ def check_measured(expression: Expression, found: Sequence[SampledErrors], targe
     """Raise PrecisionError where the polynomials of a program are too far from its functions on the samples."""
     for label, one, target in zip(labels_of(expression), found, targets, strict=True):
         if one.approximation >= target:
-            of = f" of {label}" if label else ""
+            of = f"result {label}" if label else "the result"
             raise PrecisionError(
-                f"The functions of the program are approximated less precisely than its result{of} is asked for: they "
-                f"err by {one.approximation:.3g} on the samples.",
-                expected=f"an error below {target:.3g}, by a finer precision=… of the functions, or an error=… above "
-                f"{one.approximation:.3g}",
-                got=f"{one.approximation:.3g}",
+                f"The functions of the program err by {one.approximation:.3g} in {of} on the samples, and {target:.3g} "
+                "is asked for.",
+                advice="a finer precision=… of the functions",
+                cause="Polynomials stand in for the functions.",
             )

@@ -41,6 +41,7 @@ WIDE = 1.0  # bits of a range, with which a smaller bound helps
 LONGEST_NAME = 80  # of a node in a message
 MOST_ADVICE = 3
 MUCH_FURTHER = 8.0  # bits beyond what the nearest alternative lacks, with which one is no alternative
+SAMPLES = "samples={name: array, …}, inputs of the kind that comes: errors are then found on them"
 SLACK = 1.02  # of a precision that is advised: it is found by a prediction
 
 
@@ -144,6 +145,8 @@ def refused(
     if bits >= WIDE or options.error is not None:  # a precision is relative to the bounds
         others.insert(0, f"cb.assume(…, bound) of {name}, where its entries stay below {node.bound:.3g}")
         cause += f"; the widest range of values is that of {name}"
+    if not options.by_samples and any(one.written is not None for one in ordered(expression)):
+        others = [SAMPLES]  # of functions the worst case multiplies, whatever the bounds are
     coarser = () if ring is None else _advice(expression, options, ring)
     error = PrecisionError(
         f"No parameters of {options.security}-bit security compute the program to a precision of "
