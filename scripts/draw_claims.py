@@ -213,7 +213,8 @@ def ratios(found: list[Row]) -> str:
                     *(number(row["times_rotations"], 3), number(theirs / ours, 3)),
                     number(row["published_seconds"] / theirs, 3),
                     number(by["metakernel"]["published_seconds"] / ours, 3),
-                    "confirmed" if row["times_metakernel"] >= claim else "**not confirmed**",
+                    ("**not confirmed**", "confirmed")[row["times_metakernel"] >= claim]
+                    + " by predictions" * bool(row.get("estimated")),
                 ]
             )
     return table(header, body)

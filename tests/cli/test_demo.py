@@ -82,9 +82,9 @@ def test_demo_without_matplotlib(invoke: Any, tmp_path: Path, monkeypatch: pytes
     result = invoke(*SMALL, "-o", tmp_path / "picture.png")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith(
-        "cipherblas: error: A picture needs matplotlib (expected pip install 'cipherblas[plot]'"
+        "cipherblas: error: matplotlib is not installed, which draws pictures.\n  Write: pip install matplotlib\n  Cause: "
     )
-    assert len(result.stderr.splitlines()) == 1 and list(tmp_path.iterdir()) == []
+    assert len(result.stderr.splitlines()) == 3 and list(tmp_path.iterdir()) == []
 
 
 def test_demo_reports_a_failing_server(invoke: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

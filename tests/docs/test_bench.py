@@ -47,6 +47,14 @@ def listed(title: str) -> set[str]:
 REQUIRED, OTHERS = listed("field of every row"), listed("field")
 
 
+def test_no_field_has_two_meanings() -> None:
+    """But for names that rows of different benchmarks use for themselves."""
+    rows = documents.table(PAGE, "field")
+    found = [(field, row["in"]) for row in rows for field in re.findall(r"`(\w+)`", row["field"])]
+    twice = {field for field, _ in found if sum(other == field for other, _ in found) > 1}
+    assert twice == {"compute_seconds", "d", "form"}
+
+
 def test_common_fields_are_listed() -> None:
     assert set(harness.REQUIRED) == REQUIRED
     assert set(harness.FIELDS) - REQUIRED <= OTHERS

@@ -69,7 +69,7 @@ def test_what_was_nearly_taken_for_conversions() -> None:
         (line,) = (line for line in lines if one.form in line)
         taken = plan.decided.crossings[number]["stages"]
         assert f"  {taken} stages  " in line
-        assert line.endswith(f"(before {plan.other_crossings[number]})")
+        assert line.endswith(f"(next best: {plan.other_crossings[number]})")
         assert plan.other_crossings[number].startswith(f"{5 - taken} stages, ")
 
 
@@ -99,7 +99,7 @@ def test_what_was_nearly_taken_for_sums_and_products() -> None:
     assert conversion > 0 and text == f"rows, {duration(more)} more" and of_sum.startswith("rows, ")
     lines = program.explain().splitlines()
     for title, nearly_taken in (("  sum ", of_sum), ("  product 5x40", text)):
-        assert any(line.startswith(title) and line.endswith(f"(before {nearly_taken})") for line in lines)
+        assert any(line.startswith(title) and line.endswith(f"(next best: {nearly_taken})") for line in lines)
 
 
 def test_products_are_in_place_where_that_is_faster() -> None:

@@ -120,7 +120,7 @@ def plan_by_rows(
 def lasting(program: cb.Program) -> list[str]:
     """The lines of `explain()` that a program keeps when it is saved: all but what says which candidates lost."""
     lines = program.explain().split("\nnot taken:")[0].splitlines()
-    return [re.sub(r"  +\(before .*\)$", "", line) for line in lines if not line.startswith("fewer keys")]
+    return [re.sub(r"  +\(next best: .*\)$", "", line) for line in lines if not line.startswith("fewer keys")]
 
 
 def comes_back(program: cb.Program) -> None:

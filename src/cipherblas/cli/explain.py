@@ -41,8 +41,8 @@ def explain(
 ) -> None:
     """Say what a program file holds: every decision, and what it is predicted to take.
 
-    Times are those of the machine that the program was planned for. What was not taken is known only where a program is
-    planned.
+    Times are those of the machine that the program was planned for. Rejected alternatives are shown only by `plan`; the
+    file does not store them.
 
     \b
     Examples:

@@ -36,9 +36,7 @@ def output_option(*names: str, metavar: str = "FILE", **options: Any) -> Any:
 
 Ranks = Annotated[
     int | None,
-    typer.Option(
-        min=1, metavar="P", help="Say too what it takes on so many ranks of MPI.", show_default=False
-    ),
+    typer.Option(min=1, metavar="P", help="Also predict the run on P MPI ranks.", show_default=False),
 ]
 NetworkFile = Annotated[
     Path | None,
@@ -46,7 +44,7 @@ NetworkFile = Annotated[
         "--network",
         metavar="FILE",
         help="Latency and seconds per byte between ranks, of `bench distributed --network-output`.",
-        show_default="messages that take no time",
+        show_default="zero network cost",
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress bars on stderr.")]

@@ -144,8 +144,8 @@ def assume(x: Expression, bound: float, *, error: float | None = None) -> Expres
     """Return x unchanged, with your promise that no entry exceeds `bound`, and perhaps that none errs by more than
     `error`.
 
-    Bounds multiply product by product and layer by layer, and squares square them: what every input within its bound
-    allows is far above what inputs of one kind give. Precision is relative to the bound of the result, and errors are
+    Bounds grow with every product and layer: the worst case is usually far larger than the values that real data
+    produce. Precision is relative to the bound of the result, and errors are
     predicted from the bounds of what is squared, so bounds measured on examples (with a margin) give smaller rings.
 
     The promise is checked nowhere, for the server cannot see a value. Where an entry exceeds it somewhat, errors may

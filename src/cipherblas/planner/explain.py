@@ -204,7 +204,7 @@ def _nodes(plan: Plan) -> list[str]:
     for one in shown:
         text, nearly = _shown(plan, one), _nearly(plan, one)
         cells = (text.title, *([text.form] if mixed else []), text.how, _spent(one))
-        rows.append((*cells, text.limbs, text.time, f"(before {nearly})" if nearly else ""))
+        rows.append((*cells, text.limbs, text.time, f"(next best: {nearly})" if nearly else ""))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
     heading = "nodes:" if mixed else f"nodes, all {plan.form}:"

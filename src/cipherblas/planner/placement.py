@@ -190,7 +190,9 @@ def counted(expression: Expression, options: PlanOptions, n: int) -> Counted:
                 name = name or candidate.name
             best = Counted(steps, most, n * _transformed(run), name)
     if best is None:
-        raise failure or NoRingError("No blocks carry the program.", n, math.inf, modulus=0.0)
+        raise failure or NoRingError(
+            f"At N = {n} no size of blocks holds the matrices of the program.", n, math.inf, modulus=0.0
+        )
     return best
 
 

@@ -493,7 +493,9 @@ class Search:
         # Parameters that the user forces give the precision that they give: `explain` says so.
         if plan.error > plan.error_target and entry.size is not None:
             expected = plan.error_target
-            missed = PrecisionError("The plan misses the precision.", expected=expected, got=plan.error)
+            missed = PrecisionError(
+                f"The nearest plan, by {entry.candidate.name}, may err by {plan.error:.3g}, and {expected:.3g} is asked for."
+            )
             missed.shortfall = math.log2(plan.error / expected)
             bits = min(math.log2(plan.error / expected), MOST_BITS) + MORE_BITS
             return self._enlarged(entry, bits, tries, missed)

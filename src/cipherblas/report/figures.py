@@ -16,7 +16,9 @@ def check_drawing() -> None:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise StorageError(
-            "A picture needs matplotlib.", expected="pip install 'cipherblas[plot]'", got=str(error)
+            "matplotlib is not installed, which draws pictures.",
+            advice="pip install matplotlib",
+            cause=f"{error}.",
         ) from error
 
 
