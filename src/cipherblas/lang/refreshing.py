@@ -72,7 +72,8 @@ def refresh(x: Expression, *, rounds: int = 1) -> Expression:
     Args:
         x: a node that depends on a secret operand.
         rounds: with 2, a second round corrects the error of the first: about 30 bits, for twice the seconds, one
-            more level and larger scales, which leave fewer levels. No keys of its own. Of a product by GEMM it is still one round.
+            more level and larger scales, which leave fewer levels. No keys of its own. Of a product
+            by GEMM it is still one round.
 
     Levels: 3 before, all after. Keys: of some 50 rotations at most levels (some GiB), conjugation, relinearisation, and
     two for a sparse secret. Seconds: some per ciphertext.

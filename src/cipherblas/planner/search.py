@@ -494,8 +494,8 @@ class Search:
         if plan.error > plan.error_target and entry.size is not None:
             expected = plan.error_target
             missed = PrecisionError(
-                f"The nearest plan, by {entry.candidate.name}, may err by {plan.error:.3g}, and {expected:.3g} is asked "
-                "for."
+                f"The nearest plan, by {entry.candidate.name}, may err by {plan.error:.3g}, and {expected:.3g} is "
+                "asked for."
             )
             missed.shortfall = math.log2(plan.error / expected)
             bits = min(math.log2(plan.error / expected), MOST_BITS) + MORE_BITS
