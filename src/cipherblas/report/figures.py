@@ -16,7 +16,7 @@ def check_drawing() -> None:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise StorageError(
-            "matplotlib is not installed, which draws pictures.",
+            "The package matplotlib, which draws pictures, is not installed.",
             advice="pip install matplotlib",
             cause=f"{error}.",
         ) from error
