@@ -137,6 +137,16 @@ def test_programs_with_modraise_first(
     assert cb.Program.load(tmp_path / "plan.cb", insecure=True).explain() == program.explain()
 
 
+def test_modraise_is_first_only_where_that_carries_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fame leaves beside the entries of a product is a bit too large for the single limb below."""
+    monkeypatch.setattr(chains, "raises_first", lambda first, other: True)
+    program = toy(
+        lambda a, b: cb.refresh(a @ b), a=S(6, 6), b=S(6, 6), algorithm="fame", block=3, precision=0.1
+    )
+    assert "slots to coefficients first" in program.explain()
+    check(program)
+
+
 def test_two_rounds() -> None:
     """Far more precise than one, for a level more; found, and as the result says."""
 

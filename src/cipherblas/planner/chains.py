@@ -176,9 +176,9 @@ def chain_sizings(
 
     lacking: list[str] = []
 
-    def carries(working: int) -> bool:
+    def carries(working: int, raised_first: bool = False) -> bool:
         try:
-            run(chains(n, working, allowed, rows, fine)[0].shape())
+            run(chains(n, working, allowed, rows, fine, raised_first)[0].shape())
         except LevelError as error:
             lacking.append(error.sentence.removesuffix("."))
             return False
@@ -210,4 +210,5 @@ def chain_sizings(
             found=(counted, found[0].shape()),
         )
     others = [] if fine or rows is not None else chains(n, high, allowed, raised_first=True)
-    return others if others and raises_first(found[-1], others[-1]) else found
+    taken = others and raises_first(found[-1], others[-1]) and carries(high, raised_first=True)
+    return others if taken else found
