@@ -1,4 +1,5 @@
-"""Programs with `x[:4]` beside x: what is computed anyway is arranged under encryption, or computed once more."""
+"""Programs that can be spelled in another way: with `x[:4]` beside x arranged under encryption or computed once more, with
+sums of products taken apart."""
 
 from __future__ import annotations
 
@@ -6,7 +7,9 @@ from collections.abc import Callable
 
 from cipherblas.common.errors import CipherblasError
 from cipherblas.common.progress import Tell
+from cipherblas.lang.exact import is_exact
 from cipherblas.lang.nodes import Expression
+from cipherblas.lang.separated import separated
 from cipherblas.lang.shared_values import computed_once
 from cipherblas.planner.association import Planned, planned_associated
 from cipherblas.planner.plan import PlanOptions
@@ -19,9 +22,10 @@ Prepared = tuple[Expression, PlanOptions]
 def planned_spelling(
     traced: Expression, prepared: Callable[[Expression], Prepared], progress: Tell | None = None
 ) -> Planned:
-    """The fastest plan of a program that computes `x[:4]` beside x: with x computed once, or as it is written.
+    """The fastest plan of a program, in the ways that it can be spelled.
 
-    What is refreshed is never computed twice where it need not be.
+    What is refreshed is never computed twice where it need not be. What was written is taken where nothing else is
+    clearly faster.
 
     Args:
         traced: the graph of the user's function.
@@ -31,19 +35,20 @@ def planned_spelling(
         CipherblasError: as `planned_associated`.
     """
     once = computed_once(traced)
+    apart = once if is_exact(once) else separated(once)
+    found: list[Planned] = []
     failures: list[CipherblasError] = []
-    found: Planned | None = None
-    if once is not traced:
+    for spelling in {id(one): one for one in (apart, once, traced)}.values():
+        if spelling is traced and any(plan.counts.modulus_raises for _, plan, _ in found):
+            break
         try:
-            found = planned_associated(*prepared(once), progress)
+            found.append(planned_associated(*prepared(spelling), progress))
         except INFEASIBLE as error:
             failures.append(error)
-    if found is not None and found[1].counts.modulus_raises:
-        return found
-    try:
-        written = planned_associated(*prepared(traced), progress)
-    except INFEASIBLE as error:
-        if found is not None:
-            return found
-        raise nearest([error, *failures]) from None
-    return found if found is not None and ABOUT * found[1].minimised < written[1].minimised else written
+    if not found:
+        raise nearest(failures[::-1]) from None
+    best = found[-1]
+    for other in found[-2::-1]:
+        if ABOUT * other[1].minimised < best[1].minimised:
+            best = other
+    return best
