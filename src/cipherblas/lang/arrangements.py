@@ -91,6 +91,20 @@ def viewed(name: str, operand: Operand, transposed: bool, steps: Sequence[Step])
     return view if view.steps else Leaf(name, operand, transposed)
 
 
+def first_of(leaf: Expression, axis: int) -> Expression:
+    """The first row of an operand, a matrix, or its first column; of one that is broadcast, what it was before."""
+    assert isinstance(leaf, Leaf)
+    shape = tuple(1 if number == axis else length for number, length in enumerate(leaf.shape))
+    if leaf.steps and leaf.steps[-1].kind == "broadcast" and leaf.repeated[axis]:
+        found = viewed(leaf.name, leaf.operand, False, leaf.steps[:-1])
+        one = shape[::-1] if leaf.transposed else shape
+        same = math.prod(found.shape) == math.prod(one)
+        found = Arrange.of(found, Step("reshape" if same else "broadcast", one))
+        return found.T if leaf.transposed else found
+    ranges = tuple((0, length, 1) for length in shape)
+    return Arrange.of(leaf, Step("slice", ranges))
+
+
 # ---- what is computed ----
 
 

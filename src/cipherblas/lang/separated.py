@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cipherblas.lang.arrangements import Arrange, viewed
+from cipherblas.lang.analysis import evaluate_clear, is_constant
+from cipherblas.lang.arrangements import Arrange, first_of
 from cipherblas.lang.nodes import Expression, ordered
-from cipherblas.lang.operations import Add, Leaf, MatMul, Multiply, Scale
+from cipherblas.lang.operations import Add, Constant, Leaf, MatMul, Multiply, Scale
 from cipherblas.lang.steps import Step
 
 
@@ -62,14 +63,14 @@ def _separated_sum(node: Expression) -> Expression | None:
 def _sum(left: Terms, right: Terms, weights: Expression, rows: int) -> Expression:
     terms: list[Expression] = []
     if left.clear is not None and right.clear is not None:
-        terms.append((left.clear * right.clear) @ weights)
+        terms.append(_known((left.clear * right.clear) @ weights))
     if left is right:
         if left.clear is not None and left.row is not None:
-            terms.append(2.0 * ((left.clear * weights) @ left.row))
+            terms.append(_known(2.0 * left.clear * weights) @ left.row)
     else:
         for clear, row in ((left.clear, right.row), (right.clear, left.row)):
             if clear is not None and row is not None:
-                terms.append((clear * weights) @ row)
+                terms.append(_known(clear * weights) @ row)
     if left.row is not None and right.row is not None:
         weighed = left.row if _are_ones(weights) else left.row * weights
         terms.append(Arrange.of(weighed @ right.row, Step("broadcast", (rows,))))
@@ -77,6 +78,11 @@ def _sum(left: Terms, right: Terms, weights: Expression, rows: int) -> Expressio
     for term in others:
         total = total + term
     return total
+
+
+def _known(clear: Expression) -> Expression:
+    """A part without secrets; without operands as a constant, of which more is known than the bound of its entries."""
+    return Constant(evaluate_clear(clear, {})) if is_constant(clear) else clear
 
 
 def _are_ones(weights: Expression) -> bool:
@@ -110,11 +116,4 @@ def _row(node: Expression) -> Expression | None:
     """The row that all rows of an operand are; None where they differ."""
     if not isinstance(node, Leaf) or not node.repeated[0]:
         return None
-    length = node.shape[1]
-    if node.steps and node.steps[-1].kind == "broadcast":  # what was broadcast, as it was before
-        found = viewed(node.name, node.operand, False, node.steps[:-1])
-        reshaped = found.shape if len(found.shape) < 2 else (max(found.shape),)
-        found = Arrange.of(found, Step("reshape", reshaped))
-        return Arrange.of(found, Step("broadcast", (length,)))
-    found = Arrange.of(node, Step("slice", ((0, 1, 1), (0, length, 1))))
-    return Arrange.of(found, Step("reshape", (length,)))
+    return Arrange.of(first_of(node, 0), Step("reshape", node.shape[1:]))

@@ -142,7 +142,10 @@ class BlockStrategy(Strategy):
             if fits_all(algorithm, self.expression, self.axes, blocks, slots)
             and all(considered(self.options, algorithm, self._block(node, blocks)) for node in self.nodes)
         )
-        for blocks in itertools.islice(fitting, PROGRAM_TILINGS * (1 + self.expression.root)):
+        tilings = list(itertools.islice(fitting, PROGRAM_TILINGS * (1 + self.expression.root)))
+        longer = [one for blocks in tilings for one in stretched(self.expression, self.axes, blocks, slots)]
+        tilings += [one for one in longer if fits_all(algorithm, self.expression, self.axes, one, slots)]
+        for blocks in sorted(tilings, key=self._blocks_sent) if longer else tilings:
             choices = {
                 self.numbers[id(node)]: self._first_choice(algorithm, node, blocks, slots)
                 for node in self.nodes

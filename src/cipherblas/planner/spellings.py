@@ -1,5 +1,5 @@
-"""Programs that can be spelled in another way: with `x[:4]` beside x arranged under encryption or computed once more, with
-sums of products taken apart."""
+"""Programs that can be spelled in another way: with `x[:4]` beside x arranged under encryption or computed once more,
+with sums of products taken apart."""
 
 from __future__ import annotations
 

@@ -25,9 +25,11 @@ from cipherblas.evaluators.rows.values import EXACT_BITS, ClearFactor, Rows
 from cipherblas.forms import byte_rows
 from cipherblas.forms.form import Placing, RowForm
 from cipherblas.lang.analysis import has_public_key, is_constant, whole_nodes
+from cipherblas.lang.arrangements import first_of
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.graph import products, same
 from cipherblas.lang.nodes import Expression, matrix_shape, operands_of
+from cipherblas.lang.operations import Leaf
 from cipherblas.methods.matmul.gemm import secret_product
 from cipherblas.methods.matmul.registry import GEMM, RING
 from cipherblas.methods.matmul.ring_elements import Elements, placed_elements
@@ -174,12 +176,15 @@ class RowRun(FormRun):
     def _found_orientation(self, node: Expression) -> bool | None:
         if node.op in LAID:
             return lies_by_columns(node)
+        if node.operand is not None:  # what is repeated is sent once in one way
+            copies = [self._copies(node, by_columns) for by_columns in (False, True)]
+            return None if copies[0] == copies[1] else copies[1] > copies[0]
         secret = [child for child in node.children if child.secret]
         if node.product and len(secret) > 1 and self._is_inner(node):
             return not placeable(node.children[0])
         if node.product:
             return None if len(secret) > 1 else node.children[0].secret
-        found = (self.orientation(child) for child in secret)
+        found = map(self.orientation, sorted(secret, key=lambda child: child.packable))
         return next((one for one in found if one is not None), None)
 
     def _is_inner(self, product: Expression) -> bool:
@@ -225,6 +230,11 @@ class RowRun(FormRun):
         assert node.operand is not None
         if wish.placing is not None:
             return self._placed_operand(node, wish, wish.placing)
+        copies = self._copies(node, wish.by_columns)
+        if copies > 1 and not shared and not wish.in_digits:
+            value = self.operand(first_of(node, 1 if wish.by_columns else 0), wish)
+            pieces = [self.ev.stack([piece] * copies) for piece in value.handles]
+            return self.result(node.shape, wish.by_columns, pieces, value.unit)
         cols = node.shape[0 if wish.by_columns else 1]
         if wish.in_digits:
             cols *= 2
@@ -237,6 +247,11 @@ class RowRun(FormRun):
         if wish.in_digits:
             form = replace(form, shape=(form.shape[0], cols), columns_by_bytes=True)
         return self._sent(node, wish, form)
+
+    def _copies(self, node: Expression, by_columns: bool) -> int:
+        """How many rows of an operand, or columns, are one and the same, which is sent once."""
+        axis = 1 if by_columns else 0
+        return node.shape[axis] if isinstance(node, Leaf) and node.repeated[axis] else 1
 
     def _placed_operand(
         self, node: Expression, wish: Wish, placing: Placing, turned: bool | None = None
