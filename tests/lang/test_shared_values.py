@@ -10,8 +10,8 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.lang.analysis import evaluate_results, trace
-from cipherblas.lang.graph import deduplicated
-from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.graph import as_matrices, deduplicated
+from cipherblas.lang.nodes import Expression, column_shape, ordered
 from cipherblas.lang.shared_values import computed_once
 from tests.support.runs import run, toy
 
@@ -58,6 +58,69 @@ def test_a_part_beside_the_whole_is_not_computed_again(part: str) -> None:
     assert products(once) == 2 + (part == "its own factor") < products(written)
     for found, expected in zip(evaluate_results(once, {"x": VALUES}), both(VALUES), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+
+
+VECTORS: dict[str, Callable[[Any], Any]] = {
+    "alone": lambda x: x * 1.0,
+    "sum": lambda x: x.sum(),
+    "mean": lambda x: x.mean(),
+    "a half": lambda x: x[:3],
+    "an entry": lambda x: x[0],
+    "a column": lambda x: x[:, None],
+    "a row": lambda x: x[None, :],
+    "weighed": lambda x: x @ VALUES[0],
+    "weights first": lambda x: VALUES[0] @ x,
+    "a product with a matrix": lambda x: VALUES @ x,
+    "repeated": lambda x: cb.broadcast_to(x, (3, 6)) if isinstance(x, Expression) else np.tile(x, (3, 1)),
+}
+SQUARES: dict[str, Callable[[Any], Any]] = {
+    "norm": lambda x: x @ x,
+    "inner product": lambda x: x @ (x * x),
+}
+
+
+@pytest.mark.parametrize("part", [*PARTS, *VECTORS, *SQUARES])
+def test_as_matrices_nothing_is_computed_twice(part: str) -> None:
+    """Inner products of computed columns are sums of an entrywise product: of a transposed one all is computed anew."""
+    shape = (6, 6) if part in PARTS else (6,)
+    of = {**VECTORS, **SQUARES, **PARTS}[part]
+
+    def both(x: Any) -> Any:
+        found = cube(x)
+        return found, of(found)
+
+    more = {"its own factor": 1, "norm": 1, "inner product": 2}.get(part, 0)
+    once = as_matrices(deduplicated(computed_once(trace(both, {"x": S(*shape)}))))
+    assert once is not None and products(once) == 2 + more
+    given = VALUES if len(shape) == 2 else VALUES[1]
+    values = {"x": given.reshape(column_shape(given.shape))}
+    for found, expected in zip(evaluate_results(once, values), both(given), strict=True):
+        np.testing.assert_allclose(found.ravel(), np.ravel(expected), rtol=1e-12, atol=1e-14)
+
+
+WHOLES: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
+    "halves": (lambda x: (x[:3], x[3:]), (6,)),
+    "rows": (lambda x: (x[:2], x[2:4], x[1:5]), (6, 6)),
+    "a row and a column": (lambda x: (x[:, 0], x[0]), (6, 6)),
+    "sums": (lambda x: (x.sum(axis=0), x.sum(axis=1)), (6, 6)),
+    "a product": (lambda x: (x[:3] @ x[3:].T,), (6, 6)),
+}
+
+
+@pytest.mark.parametrize("name", WHOLES)
+def test_wholes_are_computed_for_several_parts(name: str) -> None:
+    of, shape = WHOLES[name]
+    written = trace(lambda x: of(cube(x)), {"x": S(*shape)})
+    once = deduplicated(computed_once(written, wholes=True))
+    assert products(once) == 2
+    given = VALUES if len(shape) == 2 else VALUES[1]
+    for found, expected in zip(evaluate_results(once, {"x": given}), of(cube(given)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_one_part_is_computed_from_parts() -> None:
+    written = trace(lambda x: cube(x)[:4], {"x": S(6)})
+    assert computed_once(written, wholes=True) is written
 
 
 def test_what_is_computed_of_the_whole_shares_it_too() -> None:

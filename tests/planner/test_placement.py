@@ -209,3 +209,32 @@ def test_a_part_of_a_deep_result_is_not_computed_again(shallow: None, part: Any)
     alone = toy(squares, x=S(8, 8), error=0.3)
     assert program.plan.counts.modulus_raises <= alone.plan.counts.modulus_raises + 1
     run(program, {"x": np.random.default_rng(0).uniform(0.9, 1, (8, 8))}).check()
+
+
+BESIDE: dict[str, tuple[tuple[int, ...], Any]] = {
+    "a vector and its sum": ((8,), lambda x: {"x": x, "sum": x.sum()}),
+    "a vector and a part": ((8,), lambda x: {"x": x, "part": x[:4]}),
+    "a vector and its norm": ((8,), lambda x: {"x": x, "norm": x @ x}),
+    "two parts of a vector": ((8,), lambda x: {"first": x[:4], "second": x[4:]}),
+    "a matrix and its trace": ((8, 8), lambda x: {"x": x, "trace": cb.trace(x)}),
+    "a matrix and its means": ((8, 8), lambda x: {"x": x, "means": x.mean(axis=0)}),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_deep_value_is_computed_once_whatever_stands_beside_it(shallow: None, name: str) -> None:
+    """Key switches are those of the fourteen squares, of the refreshes, and one more for a norm."""
+    shape, beside = BESIDE[name]
+    alone = toy(squares, x=S(*shape), error=0.6).plan.counts
+    counts = toy(lambda x: beside(squares(x)), x=S(*shape), error=0.6).plan.counts
+    assert counts.modulus_raises <= alone.modulus_raises + 2
+    each = (alone.relinearisations - 14) / alone.modulus_raises
+    assert counts.relinearisations <= 14 + counts.modulus_raises * each + 1
+
+
+@pytest.mark.encrypted
+@pytest.mark.parametrize("name", ["a vector and its sum", "two parts of a vector"])
+def test_what_stands_beside_a_deep_value_is_right(shallow: None, name: str) -> None:
+    shape, beside = BESIDE[name]
+    program = toy(lambda x: beside(squares(x)), x=S(*shape), error=0.6)
+    run(program, {"x": np.random.default_rng(0).uniform(0.9, 1, shape)}).check()

@@ -18,7 +18,7 @@ from cipherblas.common.arrays import finite_array, is_whole, shape_text
 from cipherblas.common.errors import FormatError, RangeError, ShapeError
 from cipherblas.lang.arranged_products import arranged_product
 from cipherblas.lang.batches import batched_product
-from cipherblas.lang.nodes import OPERATIONS, Expression, column_shape, operands_of, operation
+from cipherblas.lang.nodes import OPERATIONS, Expression, column_shape, operands_of, operation, ordered
 from cipherblas.lang.operands import BOUND_RANGE, Operand
 from cipherblas.lang.steps import Step
 
@@ -294,7 +294,14 @@ class MatMul(Expression):
 
     def as_column(self, parts: Sequence[Expression]) -> Expression:
         left, right = parts
-        return MatMul(left if len(self.left.shape) == 2 else left.T, right)
+        if len(self.left.shape) == 2:
+            return MatMul(left, right)
+        # Of two columns one is transposed, and so is all that it is computed from: not what is long to compute.
+        if left.packable or not _is_entrywise(left):
+            return MatMul(left.T, right)
+        if right.packable or not _is_entrywise(right):
+            return MatMul(right.T, left)
+        return MatMul(Constant(np.ones((1, left.shape[0]))), Multiply(left, right))
 
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return np.asarray(parts[0] @ parts[1])
@@ -313,6 +320,12 @@ class MatMul(Expression):
     def title(self) -> str:
         left, right = (shape_text(child.shape) for child in self.children)
         return f"W @ x {left}" if len(self.shape) == 1 else f"product {left} · {right}"
+
+
+def _is_entrywise(node: Expression) -> bool:
+    """Whether encrypted values are multiplied entrywise, or functions of them taken, to compute a node."""
+    computed = (one for one in ordered(node) if one.secret and not one.packable)
+    return any(not (one.product or one.linear) for one in computed)
 
 
 def arranged(node: Expression, step: Step) -> Expression:

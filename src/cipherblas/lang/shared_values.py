@@ -12,10 +12,16 @@ from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.steps import Step
 
 
-def computed_once(node: Expression) -> Expression:
+def computed_once(node: Expression, wholes: bool = False) -> Expression:
     """The graph with arrangements of computed values in the place of values that are computed from arranged operands,
-    wherever what they are arrangements of is computed as well; itself where there are none."""
+    wherever what they are arrangements of is computed as well; itself where there are none.
+
+    Args:
+        wholes: also where several of them are arrangements of one value, which is computed for them.
+    """
     whole = {id(current) for current in ordered(node)}
+    if wholes:
+        whole |= _in_parts(node)
     found: dict[int, Expression] = {}
     active: set[int] = set()  # nodes that are being rebuilt: nothing may become a part of itself
 
@@ -34,6 +40,16 @@ def computed_once(node: Expression) -> Expression:
         return found[id(current)]
 
     return rebuilt(node)
+
+
+def _in_parts(node: Expression) -> set[int]:
+    """The values, by their identities, of which a graph has several parts."""
+    parts: dict[int, int] = {}
+    for current in ordered(node):
+        while current.arranged_of is not None:
+            current, _ = current.arranged_of
+            parts[id(current)] = parts.get(id(current), 0) + 1
+    return {value for value, number in parts.items() if number > 1}
 
 
 def _origin(

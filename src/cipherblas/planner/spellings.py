@@ -1,5 +1,6 @@
 """Programs that can be spelled in another way: with `x[:4]` beside x arranged under encryption or computed once more,
-with sums of products taken apart."""
+with sums of products taken apart. Parts of a value that is refreshed may be taken from the whole.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +39,20 @@ def planned_spelling(
     apart = once if is_exact(once) else separated(once)
     found: list[Planned] = []
     failures: list[CipherblasError] = []
-    for spelling in {id(one): one for one in (apart, once, traced)}.values():
-        if spelling is traced and any(plan.counts.modulus_raises for _, plan, _ in found):
-            break
+
+    def plan(spelling: Expression) -> None:
         try:
             found.append(planned_associated(*prepared(spelling), progress))
         except INFEASIBLE as error:
             failures.append(error)
+
+    for spelling in {id(one): one for one in (apart, once, traced)}.values():
+        if spelling is not traced or not found or not found[-1][1].counts.modulus_raises:
+            plan(spelling)
+    if not found or found[-1][1].counts.modulus_raises:
+        wholes = computed_once(once, wholes=True)
+        if wholes is not once:
+            plan(wholes)
     if not found:
         raise nearest(failures[::-1]) from None
     best = found[-1]
