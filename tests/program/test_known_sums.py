@@ -13,7 +13,8 @@ import cipherblas as cb
 from cipherblas.cli.options import parse_operand
 from cipherblas.common.errors import DTypeError, RangeError, ShapeError
 from cipherblas.lang.analysis import trace
-from tests.support.runs import run, toy
+from cipherblas.planner.worst_case import worst_errors
+from tests.support.runs import run, toy, toy_rows
 
 S, P = cb.secret, cb.public
 RNG = np.random.default_rng(15)
@@ -103,6 +104,42 @@ def test_errors_contract_as_values_do() -> None:
         ]
         errors[name] = programs[1].plan.parameters.scale_bits - programs[0].plan.parameters.scale_bits
     assert errors["known"] < errors["unknown"] - 3
+
+
+@pytest.mark.encrypted
+@pytest.mark.parametrize(
+    ("known", "function"),
+    [
+        ({"row_sum": 1.0}, lambda A, v: A @ (A @ (A @ v))),
+        ({"column_sum": 1.0}, lambda A, v: (((v.T @ A) @ A) @ A).T),
+        ({"column_sum": 1.0}, lambda A, v: A.T @ (A.T @ (A.T @ v))),
+    ],
+)
+def test_errors_contract_by_rows_as_well(known: dict[str, float], function: Any) -> None:
+    """Of 16 terms each product by GEMM would add four bits of range, and as many of errors."""
+    vector = S(16, 1)
+    assumed = lambda A, v: cb.assume(function(A, v), 1.0)  # noqa: E731
+    usual = toy_rows(assumed, A=S(16, 16), v=vector, error=1e-3)
+    program = toy_rows(assumed, A=S(16, 16, **known), v=vector, error=1e-3)
+    bits = [math.fsum(map(math.log2, one.plan.parameters.q)) for one in (usual, program)]
+    assert bits[1] <= bits[0] - 24  # twelve of each, and rounding to whole bits
+    assert program.expression.bound == 1.0
+    matrices = (stochastic(16), np.eye(16)[::-1], np.eye(16)[[0] * 16])
+    for values in (np.ones((16, 1)), RNG.uniform(-1, 1, (16, 1))):
+        for matrix in matrices[: 1 if "column_sum" in known else 3]:
+            run(program, {"A": matrix.T if "column_sum" in known else matrix, "v": values}).check()
+
+
+def test_worst_errors_by_rows_use_what_is_known() -> None:
+    """Those of shared results: errors of the vector are multiplied by 1, and not by 64 terms."""
+
+    def program(**known: float) -> cb.Program:
+        return toy_rows(lambda A, v: cb.assume(A @ v, 1.0), A=S(64, 64, **known), v=S(64, 1), error=1e-3)
+
+    usual, known = program(), program(row_sum=1.0)
+    plan = usual.plan
+    (with_sums,), (without,) = (worst_errors(one.expression, plan) for one in (known, usual))
+    assert with_sums < without
 
 
 @pytest.mark.encrypted

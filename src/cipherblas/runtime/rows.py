@@ -159,7 +159,10 @@ class RowRun(FormRun):
         if made:
             return max(made, key=lambda wish: wish.scale)
         room = min(self.ev.log_modulus(self.limbs) - 1 - self._headroom(node), MOST_SCALE_BITS)
-        return Wish(bool(self.orientation(node)), 2.0**room / node.bound)
+        assumed = node
+        while assumed.op == "assume":  # what it is a promise about must fit as well
+            (assumed,) = assumed.children
+        return Wish(bool(self.orientation(node)), 2.0**room / max(node.bound, assumed.bound))
 
     def _headroom(self, node: Expression) -> float:
         """Bits of the modulus for the error of a result; of exact integers it is below 1, however rare one is asked."""
@@ -377,9 +380,12 @@ class RowRun(FormRun):
 
     def pieces_product(self, node: Expression, wish: Wish, x: Value, y: Value) -> Value:
         """The products of the pieces of both factors."""
-        ev = self.ev
+        ev, (left, right) = self.ev, node.children
+        if x is not y and not any(value.rows.columns_by_bytes for value in (x, y)):
+            self._know_sums(x, left.row_sum, left.bound)
+            self._know_sums(y, right.column_sum, right.bound)
         first, second = (y, x) if wish.by_columns else (x, y)
-        apart = not operands_of(node.children[0]) & operands_of(node.children[1])
+        apart = not operands_of(left) & operands_of(right)
         ev.spend(ev.product_steps * len(first.handles) * len(second.handles), "products of pieces")
         pieces = [
             ev.rows_of(
@@ -390,6 +396,13 @@ class RowRun(FormRun):
         ]
         cut = first.rows.columns_by_bytes, second.rows.columns_by_bytes
         return self.result(node.shape, wish.by_columns, pieces, x.unit * y.unit, cut)
+
+    def _know_sums(self, value: Value, known: float, bound: float) -> None:
+        """What the program knows of the sums over the inner dimension of a factor, where errors are no part of it."""
+        unit = abs(value.unit)
+        for piece in value.handles:
+            if piece.bound <= bound / unit:
+                piece.column_sum = known / unit
 
     def clear_factor(self, product: Expression, transposed: bool) -> ClearFactor:
         """The clear factor of a product in integers: as it is where that is exact, else rounded as was chosen."""

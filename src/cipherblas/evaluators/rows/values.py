@@ -129,10 +129,6 @@ class Encryption:
     def __del__(self) -> None:
         self._ledger.release(self._booked)
 
-    def noise_of_sums(self, count: int) -> float:
-        """Noise of a sum of so many entries of a column, whatever they are."""
-        return self.noise * (math.sqrt(count) if self.independent else count)
-
     def settled(self) -> tuple[float, float]:
         """Standard deviation and bias of the entries' errors, which are not counted from here on."""
         rounding = FLOAT_ERROR * self.bound if math.isfinite(self.bound) else 0.0
@@ -170,12 +166,14 @@ class Rows(Encryption):
         first: rows of others that the first of these elements begins with.
         others: bound on the messages of those, and of others after the last row.
         apart: rows that are ring elements one by one, or None.
+        column_sum: bound on the sum of absolute entries in a column, where less is known than rows times `bound`.
         strays: of rows of N coefficients deviation and largest of the errors of those that should be zero, where that
             is known to be less.
     """
 
-    __slots__ = ("apart", "first", "others", "packed", "strays")
+    __slots__ = ("apart", "column_sum", "first", "others", "packed", "strays")
     apart: Apart | None
+    column_sum: float
     packed: Sequence[Any] | None
     first: int
     others: float
@@ -189,7 +187,19 @@ class Rows(Encryption):
         self.first = source.first if same else 0  # type: ignore[union-attr]
         self.others = source.others if same else 0.0  # type: ignore[union-attr]
         self.strays = source.strays if isinstance(source, Rows) else None
+        self.column_sum = math.inf
         self.apart = source.apart if same else None  # type: ignore[union-attr]
+
+    @property
+    def total(self) -> float:
+        """Bound on the sum of absolute entries in a column."""
+        return min(self.column_sum, self.shape[0] * self.bound)
+
+    def weighed_by(self, other: Rows) -> float:
+        """Noise of the sums of entries of a column that those of another matrix weigh; Σw² is at most max|w|·Σ|w|."""
+        if self.independent:
+            return self.noise * math.sqrt(other.bound) * math.sqrt(other.total)
+        return self.noise * other.total
 
     def keep_packed(self, datas: Sequence[Any], nbytes: int) -> None:
         """Keep the elements that the rows came from, of so many bytes."""

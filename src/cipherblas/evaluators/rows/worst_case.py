@@ -32,11 +32,13 @@ class WorstRows:
         message: of scale · entry.
         error: of what decryption finds beside it.
         product: of a product of secrets whose halves are still apart: the error that the factors bring to it.
+        total: of a half of an encryption, of the sum of absolute messages in a column.
     """
 
     message: float
     error: float
     product: float = 0.0
+    total: float = math.inf
 
 
 class RowsWorstCase(RowsEvaluator):
@@ -154,12 +156,15 @@ class RowsWorstCase(RowsEvaluator):
         return WorstRows(factor.gain / factor.unit * x.message, error)
 
     def _parts_data(self, x: Rows) -> tuple[WorstRows, WorstRows]:
-        return x.data, x.data
+        half = replace(x.data, total=x.scale * x.column_sum)
+        return half, half
 
     def _part_product_data(self, part: Part, x: Rows) -> WorstRows:
         left, right, k = part.data, x.data, part.shape[1]
-        product = left.message * right.error + right.message * left.error + left.error * right.error
-        return WorstRows(math.inf, 0.0, k * product)
+        of_left = min(left.total, k * left.message)
+        of_right = min(x.scale * x.column_sum, k * right.message)
+        product = of_left * right.error + of_right * left.error + k * left.error * right.error
+        return WorstRows(math.inf, 0.0, product)
 
     def _gram_data(self, x: Rows) -> tuple[WorstRows, WorstRows]:
         found = self._part_product_data(self.parts(x)[0], x)

@@ -48,17 +48,17 @@ def secret_product(ev: RowsEvaluator, left: Rows, right: Rows, apart: bool = Fal
         rest = ev.part_product(ev.parts(left)[1], right)
     total = ev.add(first, ev.at_key_limbs(rest))
     dropped = ev.dropped(limbs, total.limbs)
-    # (Δ1 M1 + E1)(Δ2 M2 + E2), entries as large as their bounds.
-    of_right = left.scale * left.bound * right.noise_of_sums(k)
-    of_left = right.scale * right.bound * left.noise_of_sums(k)
+    # (Δ1 M1 + E1)(Δ2 M2 + E2), entries as large as their bounds, and sums of them as far as they are known.
+    of_right = left.scale * right.weighed_by(left)
+    of_left = right.scale * left.weighed_by(right)
     apart = apart and left.independent and right.independent
     noise = math.hypot(of_right, of_left) if apart else of_right + of_left
     noise += TAIL * left.noise * right.noise * k
-    bias = k * (left.scale * left.bound * right.bias + (right.scale * right.bound + right.bias) * left.bias)
+    bias = left.scale * left.total * right.bias + (right.scale * right.total + k * right.bias) * left.bias
     return ev.read_as(
         total,
         scale=left.scale * right.scale / dropped,
-        bound=k * left.bound * right.bound,
+        bound=min(left.total * right.bound, left.bound * right.total),
         noise=noise / dropped,
         bias=bias / dropped,
     )
