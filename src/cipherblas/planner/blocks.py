@@ -142,10 +142,10 @@ class BlockStrategy(Strategy):
             if fits_all(algorithm, self.expression, self.axes, blocks, slots)
             and all(considered(self.options, algorithm, self._block(node, blocks)) for node in self.nodes)
         )
-        tilings = list(itertools.islice(fitting, PROGRAM_TILINGS * (1 + self.expression.root)))
-        longer = [one for blocks in tilings for one in stretched(self.expression, self.axes, blocks, slots)]
-        tilings += [one for one in longer if fits_all(algorithm, self.expression, self.axes, one, slots)]
-        for blocks in sorted(tilings, key=self._blocks_sent) if longer else tilings:
+        cut = list(itertools.islice(fitting, PROGRAM_TILINGS * (1 + self.expression.root)))
+        longer = [one for blocks in cut for one in stretched(self.expression, self.axes, blocks, slots)]
+        cut += [one for one in longer if fits_all(algorithm, self.expression, self.axes, one, slots)]
+        for blocks in sorted(cut, key=self._blocks_sent) if longer else cut:
             choices = {
                 self.numbers[id(node)]: self._first_choice(algorithm, node, blocks, slots)
                 for node in self.nodes
