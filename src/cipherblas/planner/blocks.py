@@ -143,7 +143,9 @@ class BlockStrategy(Strategy):
             and all(considered(self.options, algorithm, self._block(node, blocks)) for node in self.nodes)
         )
         cut = list(itertools.islice(fitting, PROGRAM_TILINGS * (1 + self.expression.root)))
-        longer = [one for blocks in cut for one in stretched(self.expression, self.axes, blocks, slots)]
+        longer: list[dict[str, int]] = []
+        if self.options.largest_block is None:
+            longer = [one for blocks in cut for one in stretched(self.expression, self.axes, blocks, slots)]
         cut += [one for one in longer if fits_all(algorithm, self.expression, self.axes, one, slots)]
         for blocks in sorted(cut, key=self._blocks_sent) if longer else cut:
             choices = {
