@@ -23,6 +23,7 @@ from cipherblas.lang.operands import BOUND_RANGE, Operand
 from cipherblas.lang.steps import Step
 
 NORM_ROUNDING = 2.0**-40  # relative, of a bound by norms
+ENTRYWISE = ("multiply", "polynomial", "gated", "refresh")  # that no product takes the place of
 ZERO_BOUND = 2.0**-20  # stands for the bound of a matrix of zeros
 
 
@@ -323,9 +324,9 @@ class MatMul(Expression):
 
 
 def _is_entrywise(node: Expression) -> bool:
-    """Whether encrypted values are multiplied entrywise, or functions of them taken, to compute a node."""
-    computed = (one for one in ordered(node) if one.secret and not one.packable)
-    return any(not (one.product or one.linear) for one in computed)
+    """Whether encrypted values are multiplied entrywise, functions of them taken, or they are refreshed, to compute a
+    node."""
+    return any(one.op in ENTRYWISE and not one.packable for one in ordered(node))
 
 
 def arranged(node: Expression, step: Step) -> Expression:
