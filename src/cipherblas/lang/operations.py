@@ -23,7 +23,7 @@ from cipherblas.lang.operands import BOUND_RANGE, Operand
 from cipherblas.lang.steps import Step
 
 NORM_ROUNDING = 2.0**-40  # relative, of a bound by norms
-ENTRYWISE = ("multiply", "polynomial", "gated", "refresh")  # that no product takes the place of
+BY_ENTRIES = ("multiply", "polynomial", "gated", "refresh")  # that no product takes the place of
 ZERO_BOUND = 2.0**-20  # stands for the bound of a matrix of zeros
 
 
@@ -326,7 +326,7 @@ class MatMul(Expression):
 def _is_entrywise(node: Expression) -> bool:
     """Whether encrypted values are multiplied entrywise, functions of them taken, or they are refreshed, to compute a
     node."""
-    return any(one.op in ENTRYWISE and not one.packable for one in ordered(node))
+    return any(one.op in BY_ENTRIES and not one.packable for one in ordered(node))
 
 
 def arranged(node: Expression, step: Step) -> Expression:
