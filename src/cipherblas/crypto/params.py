@@ -26,6 +26,7 @@ OPERAND_MODULI = (255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 19
 MODULI_OF_WORD, OPERAND_PRIME_BITS, OPERAND_LIMBS = 8, 10, 2
 MOST_OPERAND_MESSAGE = (1 << 61) - 1  # with its error it is one word
 LEAST_SCALE_BITS, MOST_SCALE_BITS = 1, 200
+WIDE_LEVEL = 2  # limbs of a level, where it has more than one: plaintexts of two are 64-bit integers yet
 MAX_ALPHA, MAX_SPECIAL_LIMBS = 64, 63  # of the kernels, which add up so many terms before they reduce
 
 # Bits by which P should exceed the largest digit: the key term of a key switch, about
@@ -39,8 +40,9 @@ PRIME_TOLERANCE_BITS = 0.5
 
 _FIELDS = ("n", "q", "p", "alpha", "scale_bits", "security")
 # Fields of sets whose keys serve fewer limbs than there are, of those whose rows have a ring of their own, of those
-# whose digits have unlike numbers of limbs, and of those whose rows are multiplied modulo other numbers.
-_OPTIONAL = ("key_limbs", "row_degree", "digit_limbs", "operand_moduli")
+# whose digits have unlike numbers of limbs, of those whose rows are multiplied modulo other numbers, and of those whose
+# scale is the product of two primes.
+_OPTIONAL = ("key_limbs", "row_degree", "digit_limbs", "operand_moduli", "level_limbs")
 
 
 class TooFewPrimesError(ParameterError):
@@ -91,7 +93,7 @@ class Parameters:
 
     Attributes:
         n: ring degree N, a power of two.
-        q: primes q_0 … q_L; a rescale drops the last limb.
+        q: primes q_0 … q_L; a rescale drops the last limb, or as many as a level has.
         p: special primes of key switching; may be empty when nothing is ever switched.
         alpha: limbs per digit, at most.
         scale_bits: log2 of the scale of fresh plaintexts.
@@ -104,6 +106,8 @@ class Parameters:
         operand_moduli: what operands of products by rows are encrypted modulo instead of Q, where they are, of two
             limbs at most: the product of these, coprime odd numbers of a byte. The product is switched to Q before any
             key is used. None: there are none.
+        level_limbs: limbs of a level, which a rescale drops together, where that is not one: 2. The scale is about the
+            product of their primes then, beyond what one prime can be.
 
     A set of security 0 is made with the argument insecure=True alone; the attribute `insecure` tells such sets.
 
@@ -123,6 +127,7 @@ class Parameters:
     row_degree: int | None = None
     digit_limbs: tuple[int, ...] | None = None
     operand_moduli: tuple[int, ...] | None = None
+    level_limbs: int | None = None
 
     def __post_init__(self, insecure: bool) -> None:
         object.__setattr__(self, "q", tuple(self.q))
@@ -132,6 +137,7 @@ class Parameters:
         self._check_row_degree()
         self._check_digit_limbs()
         self._check_operand_moduli()
+        self._check_level_limbs()
         security_table.check_wanted(self.security, insecure)
         if self.security and self.log_qp > security_table.max_log_qp(self.n, self.security):
             raise SecurityError(
@@ -245,6 +251,23 @@ class Parameters:
                 got=largest,
             )
         object.__setattr__(self, "operand_moduli", moduli)
+
+    def _check_level_limbs(self) -> None:
+        value: Any = self.level_limbs
+        if value is None:
+            return
+        if type(value) is not int or value != WIDE_LEVEL:
+            raise ParameterError(
+                "The limbs of a level are out of their range.",
+                expected=f"{WIDE_LEVEL}, or none for one",
+                got=value,
+            )
+        if self.row_degree is not None:
+            raise ParameterError(
+                "Levels of several limbs have no ring of rows beside them.",
+                expected="one of them",
+                got="both",
+            )
 
     def _check_primes(self) -> None:
         primes: tuple[Any, ...] = self.q + self.p
@@ -445,6 +468,7 @@ def make_parameters(
     row_degree: int | None = None,
     digit_limbs: Sequence[int] | None = None,
     operand_moduli: Sequence[int] | None = None,
+    level_limbs: int | None = None,
 ) -> Parameters:
     """Choose distinct primes nearest to the wanted sizes and check the security table.
 
@@ -463,6 +487,7 @@ def make_parameters(
         row_degree: degree of a ring of their own for rows; by default they have none.
         digit_limbs: limbs of each digit from q_0 on; by default `alpha` each, which is not looked at otherwise.
         operand_moduli: of operands of products by rows; by default they have none of their own.
+        level_limbs: limbs that a rescale drops, where it is two; by default one.
 
     Raises:
         ParameterError: no such primes, or P would be smaller than the largest digit.
@@ -507,7 +532,7 @@ def make_parameters(
     most = max(_log2(q), log_q + _log2(p), _log2(operand_moduli or ()))
     reached = security_table.check(n, most, security, insecure)
     optional: Any = {"key_limbs": key_limbs, "row_degree": row_degree, "digit_limbs": unlike}
-    optional["operand_moduli"] = operand_moduli
+    optional |= {"operand_moduli": operand_moduli, "level_limbs": level_limbs}
     return Parameters(n, q, p, alpha, float(scale_bits), reached, insecure=insecure, **optional)
 
 

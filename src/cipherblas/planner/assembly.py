@@ -23,7 +23,14 @@ from cipherblas.planner.schema import check_decisions, check_planned_for
 from cipherblas.planner.stages import Minimise, Stages, key_bytes_at, predicted
 from cipherblas.planner.targets import ResultFigures, check_promised, targets
 from cipherblas.rlwe.counts import Counts
-from cipherblas.rlwe.rings import Ring, descending_ring, encapsulating_shape, low_limbs, row_ring
+from cipherblas.rlwe.rings import (
+    Ring,
+    descending_ring,
+    encapsulating_shape,
+    limbs_of_level,
+    low_limbs,
+    row_ring,
+)
 from cipherblas.rlwe.traffic import Traffic
 from cipherblas.runtime.blocks import BLOCKS
 from cipherblas.runtime.rows import ROWS
@@ -102,7 +109,7 @@ def assemble(
         upload_ciphertexts=sum(one.form.ciphertexts for one in run.inputs),
         result_ciphertexts=sum(one.form.ciphertexts for one in outputs),
         result_bytes=traffic.result_bytes,
-        levels=max(one.limbs for one in run.inputs) - run.limbs,
+        levels=-(-(max(one.limbs for one in run.inputs) - run.limbs) // limbs_of_level(parameters)),
         peak_bytes=peak_bytes_of(run, key_bytes, parameters) + weights,
         results=tuple(
             ResultFigures(

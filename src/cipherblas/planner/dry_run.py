@@ -25,7 +25,7 @@ from cipherblas.planner.promises import BOUNDS, Promise, Promised
 from cipherblas.rlwe.costs import WORD_BYTES
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy
-from cipherblas.rlwe.rings import Ring, operand_level, row_ring, words_at
+from cipherblas.rlwe.rings import Ring, limbs_of_level, operand_level, row_ring, words_at
 from cipherblas.rlwe.traffic import Traffic
 from cipherblas.runtime.executor import Choose, Executor, NodeFigures
 from cipherblas.runtime.inputs import SymbolicInputs
@@ -54,7 +54,7 @@ class DryRun:
         placed, crossed: numbers of the nodes whose form was asked for, and of those that were converted.
         nodes: what each took, where that was asked for.
         fixed_factors: the clear factors that have keys of their own.
-        scale_bits: of the ring.
+        scale_bits, level_limbs: of the ring.
         expression: what ran.
         promise: whom the errors are for.
         step_errors: of the nodes, by number, where the promise is found from them.
@@ -77,6 +77,7 @@ class DryRun:
     crossed: frozenset[int] = frozenset()
     together: int = 0
     lent_bytes: int = 0
+    level_limbs: int = 1
 
     @functools.cached_property
     def promised(self) -> tuple[Promised, ...]:
@@ -97,7 +98,8 @@ class DryRun:
     def magnitude_bits(self) -> float:
         """log2(scale · bound) of the result; of one with more limbs than another, what these do not hold."""
         return max(
-            math.log2(value.first().scale * value.first().bound) - (limbs - self.limbs) * self.scale_bits
+            math.log2(value.first().scale * value.first().bound)
+            - (limbs - self.limbs) / self.level_limbs * self.scale_bits
             for value, limbs in zip(self.results, self.left, strict=True)
         )
 
@@ -283,4 +285,5 @@ def dry_run(
         crossed=frozenset(executor.crossed),
         together=executor.together,
         lent_bytes=lent_bytes,
+        level_limbs=limbs_of_level(ring),
     )

@@ -60,7 +60,7 @@ def explain(
         *_operand_moduli(plan),
         ("dnum", f"{params.dnum}"),
         ("security", security),
-        *([] if alone else [("scale", f"2^{params.scale_bits:.1f}")]),
+        *([] if alone else [("scale", f"2^{params.scale_bits:.1f}" + _level(params))]),
         *(_refreshes(plan) or [("levels spent", f"{plan.levels}")]),
         (
             what,
@@ -95,6 +95,15 @@ def explain(
             time = f" ({duration(other.seconds)}{what})" if other.seconds is not None else ""
             lines.append(printable(f"  {other.algorithm}{time}: {other.reason.removesuffix('.')}"))
     return "\n".join(lines)
+
+
+def _level(params: Parameters) -> str:
+    """How a scale is made of several primes."""
+    return (
+        f", of {params.level_limbs} primes: a level takes {params.level_limbs} limbs"
+        if params.level_limbs
+        else ""
+    )
 
 
 def _fast_memory(plan: Plan) -> list[tuple[str, str]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from cipherblas.common.errors import LevelError, MismatchError, PrecisionError
+from cipherblas.common.errors import LevelError, MismatchError, ParameterError, PrecisionError
 from cipherblas.crypto.digits import digit_ranges, largest_digit
 from cipherblas.crypto.params import (
     MAX_ALPHA,
@@ -15,6 +16,7 @@ from cipherblas.crypto.params import (
     MAX_PRIME_BITS,
     MAX_SPECIAL_LIMBS,
     SPECIAL_MARGIN_BITS,
+    WIDE_LEVEL,
     Parameters,
     TooFewPrimesError,
     make_parameters,
@@ -40,6 +42,9 @@ DEEPEST = (
     160  # limbs that a program may spend where security sets no limit: as many as at N = 2^17 with 128 bits
 )
 MIN_SCALE_BITS, MAX_SCALE_BITS = 22.0, MAX_PRIME_BITS - 1.0
+# Of scales that are the product of two primes, which are taken where one is too small: from there on the rounding of
+# double precision is what errors are.
+MAX_WIDE_SCALE_BITS = 70.0
 # Of programs that spend no limb, whose scale need not be a prime's: encoded numbers stay below 2^63, and the rounding
 # of their embedding, in double precision, far below the errors of encryption.
 MAX_UNSPENT_SCALE_BITS = 57.0
@@ -56,6 +61,7 @@ SQUEEZED_TRIES = 3  # scales per squeeze
 SQUEEZED_SLACK = 0.02  # bits: errors fall a little more slowly than scales grow
 LINEAR_BITS = 2 * MAX_PRIME_BITS - 1.0  # a result that seems larger is measured at its own scale
 UNEVEN_BITS, FEW_LIMBS = 1e-4, 20  # of more limbs the sizes are nearer: the last one stays within 0.04 bits
+SLACK_BITS = 0.25  # of a scale, beyond what the errors call for
 SLOPE_SLACK = 0.05  # a slope is a whole number but where the terms of a sum have very different ranges
 # Added to the base limbs for intermediate values, as little as is enough.
 SPARE_BITS = (8.0, 16.0, 32.0, 48.0, 64.0, 96.0, 128.0, 192.0, 256.0, 384.0, 512.0)
@@ -77,6 +83,7 @@ class Sizing:
     alpha: int
     row_degree: int | None = None
     digit_limbs: tuple[int, ...] | None = None
+    level_limbs: int | None = None
 
     @property
     def digit_bits(self) -> float:
@@ -100,6 +107,7 @@ class Sizing:
         """For the `Symbolic`, before primes are searched."""
         q_bits = _uneven(self.q_bits)
         optional: Any = {"row_degree": self.row_degree, "digit_limbs": self.digit_limbs}
+        optional["level_limbs"] = self.level_limbs
         return RingShape.from_bits(self.n, q_bits, self.special_bits, self.alpha, self.scale_bits, **optional)
 
     def parameters(self, security: int, insecure: bool) -> Parameters:
@@ -113,6 +121,7 @@ class Sizing:
             insecure=insecure,
             row_degree=self.row_degree,
             digit_limbs=self.digit_limbs,
+            level_limbs=self.level_limbs,
         )
 
 
@@ -137,6 +146,7 @@ class NoRingError(PrecisionError):
         found: a run on the ring that is not precise enough, and the ring, where that is what it lacks.
         needs: options with which it would do with that precision.
         wanted: what would do instead, where that is neither smaller bounds nor a coarser precision.
+        unspent: no limb is spent, so that the scale need not be that of limbs.
     """
 
     def __init__(
@@ -150,17 +160,23 @@ class NoRingError(PrecisionError):
         shortfall: float = math.inf,  # bits of scale, of modulus or of precision
         coarser: float | None = None,
         found: tuple[DryRun, RingShape] | None = None,
+        unspent: bool = False,
     ) -> None:
         super().__init__(reason)
         self.n, self.excess, self.bits, self.wanted = n, excess, bits, wanted
         self.shortfall, self.coarser, self.found = shortfall, coarser, found
         self.needs: dict[str, int] = {}
+        self.unspent = unspent
         self.modulus = bits if modulus is None else modulus
 
     @property
     def of_refreshes(self) -> bool:
         """Whether refreshed values are not precise enough."""
         return not self.modulus and self.coarser is not None
+
+
+class ScaleError(NoRingError):
+    """The scale that a program needs is larger than a prime is, or two of them."""
 
 
 class ModulusError(PrecisionError):
@@ -176,10 +192,13 @@ class ModulusError(PrecisionError):
         self.bits, self.allowed, self.shortfall = bits, allowed, bits - allowed
 
 
-def draft(n: int, scale_bits: float, size: int = 1) -> RingShape:
+def draft(n: int, scale_bits: float, size: int = 1, level_limbs: int | None = None) -> RingShape:
     """A ring with limbs to spare, for a look at a program's depth and noise; of `size` times the usual limbs."""
-    q_bits = [float(MAX_PRIME_BITS)] * (DRAFT_BASE_LIMBS * size) + [scale_bits] * (DRAFT_SPENT_LIMBS * size)
-    return RingShape.from_bits(n, _uneven(q_bits), [MAX_PRIME_BITS + SPECIAL_MARGIN_BITS], 1, scale_bits)
+    each = level_limbs or 1
+    q_bits = [float(MAX_PRIME_BITS)] * (DRAFT_BASE_LIMBS * size)
+    q_bits += [scale_bits / each] * (DRAFT_SPENT_LIMBS * size * each)
+    special = [MAX_PRIME_BITS + SPECIAL_MARGIN_BITS]
+    return RingShape.from_bits(n, _uneven(q_bits), special, 1, scale_bits, level_limbs=level_limbs)
 
 
 def draft_excess(ring: Ring) -> float:
@@ -190,7 +209,11 @@ def draft_excess(ring: Ring) -> float:
 
 
 def drafted(
-    run: Callable[[RingShape], T], n: int, scale_bits: float, allowed_bits: float
+    run: Callable[[RingShape], T],
+    n: int,
+    scale_bits: float,
+    allowed_bits: float,
+    level_limbs: int | None = None,
 ) -> tuple[RingShape, T]:
     """The smallest draft that carries a program, and what `run` finds there.
 
@@ -204,7 +227,7 @@ def drafted(
     most = min(DEEPEST, allowed_bits / MIN_SCALE_BITS)
     size = 1
     while True:
-        ring = draft(n, scale_bits, size)
+        ring = draft(n, scale_bits, size, level_limbs)
         try:
             return ring, run(ring)
         except LevelError as error:
@@ -256,7 +279,8 @@ def sizings(
     alphas: Sequence[int] = (1, 2, 3),
     linear: bool = True,
 ) -> list[Sizing]:
-    """Rings of degree n that carry a program, with few and with many limbs per digit.
+    """Rings of degree n that carry a program, with few and with many limbs per digit; where the scale that it needs is
+    larger than a prime, those whose levels have two.
 
     Args:
         run: counts the program on a ring.
@@ -270,20 +294,49 @@ def sizings(
         NoRingError: there is none.
     """
     allowed = budget_bits(n, security, insecure)
+    found = functools.partial(
+        _sizings, run, n, excess, allowed, extra_bits, slope, alphas=alphas, linear=linear
+    )
+    try:
+        return found(level_limbs=None)
+    except ScaleError as error:
+        if error.unspent:
+            raise
+        try:
+            return found(level_limbs=WIDE_LEVEL)
+        except ParameterError:  # something in it takes a level for one limb
+            raise error from None
+
+
+def _sizings(
+    run: Callable[[RingShape], DryRun],
+    n: int,
+    excess: Callable[[DryRun], float],
+    allowed: float,
+    extra_bits: float,
+    slope: float,
+    *,
+    alphas: Sequence[int],
+    linear: bool,
+    level_limbs: int | None,
+) -> list[Sizing]:
+    """`sizings` with so many limbs in a level."""
 
     def draft(bits: float) -> tuple[RingShape, DryRun]:
         try:
-            return drafted(run, n, bits, allowed)
+            return drafted(run, n, bits, allowed, level_limbs)
         except MismatchError:
             if bits >= MATCHING_SCALE_BITS:
                 raise
-            return drafted(run, n, MATCHING_SCALE_BITS, allowed)
+            return drafted(run, n, MATCHING_SCALE_BITS, allowed, level_limbs)
 
-    ring, first, wanted = _drafted_scale(draft, excess, extra_bits, linear)
+    largest = MAX_SCALE_BITS if level_limbs is None else MAX_WIDE_SCALE_BITS
+    ring, first, wanted = _drafted_scale(draft, excess, extra_bits, linear, largest)
     wanted = max(wanted, MIN_SCALE_BITS, (n.bit_length() + 1) + 3.0) + extra_bits
-    most = MAX_SCALE_BITS if first.limbs < len(ring.q) else MAX_UNSPENT_SCALE_BITS
+    unspent = first.limbs == len(ring.q)
+    most = MAX_UNSPENT_SCALE_BITS if unspent else largest
     if wanted > most:
-        raise NoRingError(
+        raise ScaleError(
             f"At N = {n} the program needs a scale of {wanted:.1f} bits, with {most:g} bits allowed.",
             n,
             wanted / most,
@@ -292,11 +345,12 @@ def sizings(
             + (len(ring.q) - first.limbs) * wanted,
             shortfall=wanted - most,
             coarser=2 ** (wanted - most),
+            unspent=unspent,
         )
     sizing = None
     for bits in sorted({wanted, max(wanted, MATCHING_SCALE_BITS)}):
         try:
-            sizing = _sized(run, n, (ring, first), bits, slope, min(alphas), allowed)
+            sizing = _sized(run, n, (ring, first), bits, slope, min(alphas), allowed, level_limbs)
             break
         except MismatchError:  # terms of a sum cannot be matched by a limb of that size
             if bits >= MATCHING_SCALE_BITS:
@@ -305,7 +359,7 @@ def sizings(
     limbs = len(sizing.q_bits)
     sizes = (
         replace(sizing, alpha=alpha)
-        for alpha in sorted({*alphas, *_few_digits(limbs), limbs})
+        for alpha in sorted({*(alpha * (level_limbs or 1) for alpha in alphas), *_few_digits(limbs), limbs})
         if alpha <= limbs
     )
     grouped = [one for one in sizes if one.alpha <= MAX_ALPHA and len(one.special_bits) <= MAX_SPECIAL_LIMBS]
@@ -322,6 +376,7 @@ def _drafted_scale(
     excess: Callable[[DryRun], float],
     extra_bits: float,
     linear: bool,
+    most: float,
 ) -> tuple[RingShape, DryRun, float]:
     """A draft, and log2 of the scale at which the errors meet their targets; see `sizings`.
 
@@ -336,13 +391,15 @@ def _drafted_scale(
             drafts[bits] = ring, found, _wanted_scale(ring, excess(found))
         return drafts[bits][2]
 
+    if most > MAX_SCALE_BITS:
+        return _wide_scale(at, drafts, most)
     bits = DRAFT_SCALE_BITS
     wanted = at(bits)
-    if wanted + extra_bits > MAX_SCALE_BITS:  # the error may not be as linear as it seems
-        bits = MAX_SCALE_BITS
+    if wanted + extra_bits > most:  # the error may not be as linear as it seems
+        bits = most
         wanted = at(bits)
     for _ in range(0 if linear else REDRAFTED):
-        bits = min(max(wanted, MIN_SCALE_BITS), MAX_SCALE_BITS)
+        bits = min(max(wanted, MIN_SCALE_BITS), most)
         wanted = at(bits)
     for _ in range(0 if linear else HALVED):
         lost = max((one for one, (_, _, more) in drafts.items() if more > one + HALVED_BITS), default=0.0)
@@ -357,9 +414,22 @@ def _drafted_scale(
             bits = (lost + bits) / 2
             wanted = drafts[bits][2]
     lost = max((one for one, (_, _, more) in drafts.items() if more > one + LOST_BITS), default=0.0)
-    if not linear and wanted < lost + AWAY_BITS < MAX_SCALE_BITS:
+    if not linear and wanted < lost + AWAY_BITS < most:
         wanted = lost + AWAY_BITS
     return *drafts[bits][:2], wanted
+
+
+def _wide_scale(
+    at: Callable[[float], float], drafts: Mapping[float, tuple[RingShape, DryRun, float]], most: float
+) -> tuple[RingShape, DryRun, float]:
+    """The same of scales beyond one prime, from the largest on: errors of double precision do not fall as they grow."""
+    low, high, slack = MAX_SCALE_BITS, most, SLACK_BITS - SQUEEZED_SLACK
+    if at(most) > most + slack:
+        return drafts[most]
+    while high - low > HALVED_BITS:
+        middle = (low + high) / 2
+        low, high = (low, middle) if at(middle) <= middle + slack else (middle, high)
+    return *drafts[high][:2], min(max(at(high), low), most)
 
 
 def _few_digits(limbs: int) -> list[int]:
@@ -381,6 +451,8 @@ def _squeezed(
     than the scale.
     """
     if sizing.log_qp > allowed + SQUEEZED_BITS:
+        return None
+    if sizing.level_limbs is not None:
         return None
     base = next((i for i, bits in enumerate(sizing.q_bits) if bits == sizing.scale_bits), len(sizing.q_bits))
     spent = len(sizing.q_bits) - base
@@ -410,7 +482,7 @@ def _squeezed(
 
 def _wanted_scale(ring: RingShape, excess: float) -> float:
     """log2 of the scale at which the errors meet their targets, as far as errors fall as scales grow."""
-    return ring.scale_bits + math.log2(excess) + 0.25
+    return ring.scale_bits + math.log2(excess) + SLACK_BITS
 
 
 def _too_large(n: int, bits: float, allowed: float) -> NoRingError:
@@ -441,16 +513,18 @@ def _sized(
     slope: float,
     alpha: int,
     allowed: float,
+    level_limbs: int | None,
 ) -> Sizing:
     """A ring at this scale that the program runs on; NoRingError where squeezing would not make it small enough."""
     ring, found = drawn
     base_bits = _magnitude_bits(found, ring, slope, scale_bits)
     if base_bits + HEADROOM_BITS > LINEAR_BITS or abs(slope - round(slope)) > SLOPE_SLACK:
-        ring, found = drafted(run, n, scale_bits, allowed)  # not as linear as it seems
+        ring, found = drafted(run, n, scale_bits, allowed, level_limbs)  # not as linear as it seems
         base_bits = found.magnitude_bits
     base_bits += HEADROOM_BITS
     spent = len(ring.q) - found.limbs
-    least = scale_bits if scale_bits <= MAX_SCALE_BITS else 0.0  # of base limbs
+    limb_bits = scale_bits / (level_limbs or 1)
+    least = limb_bits if limb_bits <= MAX_SCALE_BITS else 0.0  # of base limbs
     spares: tuple[float, ...] = (0.0, *SPARE_BITS)
     fewest = _base_limbs(base_bits - HEADROOM_BITS + LEAST_HEADROOM_BITS)
     if fewest < _base_limbs(base_bits):
@@ -458,8 +532,8 @@ def _sized(
     for spare in spares:
         bits = base_bits + spare
         base = _base_limbs(bits)
-        q_bits = (max(bits / base, least),) * base + (scale_bits,) * spent
-        sizing = Sizing(n, scale_bits, q_bits, min(alpha, len(q_bits)))
+        q_bits = (max(bits / base, least),) * base + (limb_bits,) * spent
+        sizing = Sizing(n, scale_bits, q_bits, min(alpha, len(q_bits)), level_limbs=level_limbs)
         if sizing.log_qp > allowed + SQUEEZED_BITS or len(q_bits) > MAX_LIMBS:
             raise _too_large(n, sizing.log_qp, allowed)
         try:

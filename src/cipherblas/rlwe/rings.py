@@ -39,6 +39,8 @@ class Ring(Protocol):
     def digit_limbs(self) -> tuple[int, ...] | None: ...
     @property
     def operand_moduli(self) -> Sequence[float] | None: ...
+    @property
+    def level_limbs(self) -> int | None: ...
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class RingShape:
         row_degree: of a ring of their own for rows; None: they have none.
         digit_limbs: limbs of each digit from q_0 on; None: `alpha` each.
         operand_moduli: of operands of products by rows, instead of Q; None: they have none.
+        level_limbs: limbs that a rescale drops, where that is not one.
     """
 
     n: int
@@ -66,6 +69,7 @@ class RingShape:
     row_degree: int | None = None
     digit_limbs: tuple[int, ...] | None = None
     operand_moduli: tuple[float, ...] | None = None
+    level_limbs: int | None = None
 
     @classmethod
     def from_bits(
@@ -79,15 +83,23 @@ class RingShape:
         row_degree: int | None = None,
         digit_limbs: tuple[int, ...] | None = None,
         operand_moduli: tuple[float, ...] | None = None,
+        level_limbs: int | None = None,
     ) -> RingShape:
         """The shape whose moduli are 2^bits."""
         q, p = (tuple(2.0**size for size in bits) for bits in (q_bits, special_bits))
-        return cls(n, q, p, alpha, scale_bits, key_limbs, row_degree, digit_limbs, operand_moduli)
+        return cls(
+            n, q, p, alpha, scale_bits, key_limbs, row_degree, digit_limbs, operand_moduli, level_limbs
+        )
 
     @classmethod
     def for_depth(cls, slots: int, depth: int, scale_bits: float = 40.0) -> RingShape:
         """A shape with `depth` rescales above two base limbs, one limb per digit."""
         return cls.from_bits(2 * slots, [scale_bits + 8] * 2 + [scale_bits] * depth, [50.0], 1, scale_bits)
+
+
+def limbs_of_level(ring: Ring) -> int:
+    """Limbs that a rescale drops."""
+    return ring.level_limbs or 1
 
 
 def operand_level(ring: Ring) -> int:

@@ -170,7 +170,9 @@ class SlotRun(FormRun):
     def _shed(self, value: Value, scale: float) -> Value:
         """The value rescaled as often as it keeps at least `scale`: more would crowd out the larger term of a sum."""
         ev = self.ev
-        while value.first().limbs > 1 and value.first().scale >= scale * ev.params.q[value.first().limbs - 1]:
+        while ev.below(value.first().limbs) > 0 and value.first().scale >= scale * ev.level_size(
+            value.first().limbs
+        ):
             value = self.mapped("rescale", value, lambda ev, ct: ev.rescale(ct))
         return value
 

@@ -22,10 +22,11 @@ from cipherblas.rlwe.costs import Costs
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy
 from cipherblas.rlwe.noise import TAIL, NoiseModel, SlotErrors
-from cipherblas.rlwe.rings import Ring, descending_ring
+from cipherblas.rlwe.rings import Ring, descending_ring, limbs_of_level
 
 CONJUGATE = -1  # stands for complex conjugation where a rotation step is expected
 DEFAULT_WORKING_BYTES = 1 << 30
+MAX_MASK_BITS = 61  # of the scale of clear vectors, where a level is larger: they are encoded as int64
 MOST_BITS = 1000.0  # of numbers that are compared as float64, not by their logarithms
 
 Kind = TypeVar("Kind", bound="Bookkeeper")
@@ -68,6 +69,8 @@ class Bookkeeper:
         self.ledger = Ledger()
         self.noise_model = NoiseModel(params)
         self.top_limbs = len(params.q)
+        self.level_limbs = limbs_of_level(params)
+        self.mask_bits = max(0, math.ceil(params.scale_bits - MAX_MASK_BITS)) if self.level_limbs > 1 else 0
         self._ready_scale = 2.0 ** (1.5 * params.scale_bits)
         self._special = len(params.p)
         self._room = list(itertools.accumulate((math.log2(q) for q in params.q), initial=0.0))
@@ -295,6 +298,19 @@ class Bookkeeper:
     def limb_bytes(self) -> int:
         """Bytes of one limb."""
         return self.n * 8
+
+    def below(self, limbs: int, levels: int = 1) -> int:
+        """Limbs after so many rescales of a ciphertext that has `limbs` limbs."""
+        return limbs - levels * self.level_limbs
+
+    def level_size(self, limbs: int) -> float:
+        """What a rescale of so many limbs divides by."""
+        return math.prod(map(float, self.params.q[max(0, self.below(limbs)) : limbs]))
+
+    def mask_scale(self, limbs: int) -> float:
+        """The scale of clear vectors after whose product with `for_masks(x)` a rescale of so many limbs leaves the
+        scale of x: the size of the level, but for `mask_bits`, by which it exceeds what is a 64-bit integer."""
+        return self.level_size(limbs) / 2.0**self.mask_bits
 
     def log_modulus(self, limbs: int) -> float:
         """log2 of q_0 … q_{limbs - 1}."""

@@ -20,6 +20,8 @@ from cipherblas.rlwe.key_policies import Step, total_step
 from cipherblas.rlwe.noise import TAIL, CoefficientNoise, SlotErrors
 from cipherblas.rlwe.rings import descending_ring
 
+BETWEEN = "a change between rows and slots"
+
 
 class Evaluator(Products):
     """Homomorphic operations on slot vectors.
@@ -77,11 +79,13 @@ class Evaluator(Products):
         Args:
             transformed: both parts were transformed before.
         """
+        self.check_one_limb(BETWEEN)
         self.counts.encode_ntt_limbs += 0 if transformed else 2 * limbs
         return self.make(limbs, scale, bound, SlotErrors(), 2, data)
 
     def element_of(self, ct: Ct) -> Any:
         """The data of a ciphertext for `RowsEvaluator.of_elements`, for which both parts are transformed."""
+        self.check_one_limb(BETWEEN)
         self.counts.encode_ntt_limbs += 2 * ct.limbs
         return ct.data
 
@@ -125,6 +129,7 @@ class Evaluator(Products):
             parts: k, of equal limbs and scales, not all None, which stands for 0.
             inner: the evaluator of the ring of rows.
         """
+        self.check_one_limb(BETWEEN)
         there = [part for part in parts if part is not None]
         first, bound = there[0], max(part.bound for part in there)
         self._use_crossing_keys()
@@ -147,6 +152,7 @@ class Evaluator(Products):
         Raises:
             LevelError: the ring of rows has fewer limbs.
         """
+        self.check_one_limb(BETWEEN)
         if x.limbs > inner.top_limbs:
             raise LevelError(
                 "The ring of rows has fewer limbs.", expected=f"at most {inner.top_limbs}", got=x.limbs
@@ -191,6 +197,7 @@ class Evaluator(Products):
             bound: of the slots of the result, multiples of q_0 included, as the caller knows.
         """
         rotations.check_switchable(x)
+        self.check_one_limb("a refresh")
         if not 1 < limbs <= self.top_limbs:
             raise LevelError(
                 "A modulus cannot be raised to so many limbs.", expected=f"2 to {self.top_limbs}", got=limbs

@@ -210,7 +210,7 @@ class Native(Evaluator):
         steps = list(dict.fromkeys(term.step for term in terms if term.step))
         keys = [self._rotation_key(step, limbs) for step in steps]
         position = {step: index for index, step in enumerate(steps)}
-        mask_scale = float(self.params.q[limbs - 1])
+        mask_scale = self.mask_scale(limbs)
         plains = [term.plain for term in terms if term.plain is not None]
         made: dict[Hashable, Message] = {}
         absent = {plain.key: plain for plain in plains if (plain.key, mask_scale) not in self._kept(plain)}

@@ -65,7 +65,8 @@ class Noisy(Clear):
     ) -> Ct:
         """As `Evaluator.multiply_rescaled`."""
         result = super().multiply_rescaled(x, y, value, scale, added, constant)
-        switched = abs(value) * self.noise_model.key_switch(result.limbs + 1, x.scale * y.scale)
+        limbs = result.limbs + self.level_limbs
+        switched = abs(value) * self.noise_model.key_switch(limbs, x.scale * y.scale)
         return self._with_error(result, math.hypot(switched, self.noise_model.rounding(result.scale)))
 
     def relinearise_rescaled(self, ct: Ct) -> Ct:

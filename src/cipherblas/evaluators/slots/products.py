@@ -159,6 +159,7 @@ class Products(Levels):
             lefts = self._dropped(lefts, min(levels))
         if plain:
             self.counts.operand_encodings += sum(not right.constant for right in rights)
+            lefts = [self.for_masks(ct) for ct in lefts]
             return self.weighted_sum(
                 lefts, rights, self._plain_scale(lefts[0], rights, accumulator), accumulator
             )
@@ -237,7 +238,7 @@ class Products(Levels):
         data = self._product_rescale_data(
             x.data, y.data, [ct.data for ct in others], values, numbers, scale, limbs
         )
-        return self._rescaled(scale, numbers.bound, numbers.errors, limbs, data)
+        return self._rescaled(scale, numbers.bound, numbers.errors, limbs, self._level_done(data, limbs))
 
     def relinearise_rescaled(self, ct: Ct) -> Ct:
         """`rescale` of `relinearise`, with one ModDown. Levels: 1. Key: relinearisation, for three components."""
@@ -246,12 +247,13 @@ class Products(Levels):
         self.require_levels(ct, 1, "a product")
         found = self._relinearised(ct, rescale=True)
         data = self._relinearise_rescale_data(ct.data, ct.limbs)
-        return self._rescaled(ct.scale, ct.bound, found.errors, ct.limbs, data)
+        return self._rescaled(ct.scale, ct.bound, found.errors, ct.limbs, self._level_done(data, ct.limbs))
 
     def _rescaled(self, scale: float, bound: float, errors: SlotErrors, limbs: int, data: Any) -> Ct:
-        """The handle of what was divided by the last of `limbs` limbs together with P."""
-        scale /= self.params.q[limbs - 1]
-        return self.make(limbs - 1, scale, bound, errors.with_own(self.noise_model.rounding(scale)), 2, data)
+        """The handle of what was divided by the last of `limbs` limbs, or those of a level, together with P."""
+        scale /= self.level_size(limbs)
+        errors = errors.with_own(self.noise_model.rounding(scale))
+        return self.make(self.below(limbs), scale, bound, errors, 2, data)
 
     def _products(
         self,
@@ -273,7 +275,7 @@ class Products(Levels):
 
     def _plain_scale(self, ct: Ct, plains: Sequence[Plain], accumulator: Ct | None) -> float:
         bound = max(plain.bound for plain in plains)
-        usual = float(2.0**self.params.scale_bits / (bound if bound > 0 else 1.0))
+        usual = float(2.0 ** (self.params.scale_bits - self.mask_bits) / (bound if bound > 0 else 1.0))
         if (
             accumulator is None or accumulator.scale == ct.scale * usual
         ):  # the same whichever term comes first
@@ -299,6 +301,7 @@ class Products(Levels):
         # Rotations of one vector, of which there may be many, are alike: one of them is looked at.
         kinds = {(id(ct.errors), ct.bound, ct.scale, ct.limbs): ct for ct in cts}.values()
         limbs = min(ct.limbs for ct in kinds)
+        self.check_encoded(plains, plain_scale)
         rounding = self.noise_model.encoding(plain_scale)
         scale = cts[0].scale * plain_scale
         for ct in kinds:
@@ -309,8 +312,9 @@ class Products(Levels):
         else:
             bound = max(ct.bound for ct in kinds) * rows[0]
             errors = worst(ct.errors for ct in kinds).mapped(*rows)
+        rounding *= rounding_norm([ct.bound for ct in cts], plains)
+        errors = errors.with_common(rounding + self.noise_model.embedding(bound))
         bound = min(bound, most)
-        errors = errors.with_common(rounding * rounding_norm([ct.bound for ct in cts], plains))
         self.counts.sums += 1
         self.costs.plains(self.counts, len(cts), limbs)
         result = self._accumulator(accumulator, 2, limbs, scale, bound, errors)
@@ -361,7 +365,11 @@ class Products(Levels):
         return [
             self.make(
                 *(limbs, scale, bound * rows[0]),
-                *(errors.with_common(self.encoding_error(plain_scale, bound, len(group.sources))), 2, found),
+                *(
+                    errors.with_common(self.encoding_error(plain_scale, bound, len(group.sources), rows[0])),
+                    2,
+                    found,
+                ),
             )
             for group, found in zip(groups, data, strict=True)
         ]
@@ -388,9 +396,11 @@ class Products(Levels):
         scale = first.scale / polynomials.unit
         return [self.make(first.limbs, scale, bound, SlotErrors(), 2, one) for one in data]
 
-    def encoding_error(self, plain_scale: float, bound: float, terms: int) -> float:
-        """What rounding clear vectors of different keys adds to a sum of so many products with slots up to `bound`."""
-        return self.noise_model.encoding(plain_scale) * bound * math.sqrt(terms)
+    def encoding_error(self, plain_scale: float, bound: float, terms: int, row_sum: float) -> float:
+        """What the encoding of clear vectors of different keys, of absolute values that add up to `row_sum` in a slot,
+        adds to a sum of so many products with slots up to `bound`."""
+        rounding = self.noise_model.encoding(plain_scale) * bound * math.sqrt(terms)
+        return rounding + self.noise_model.embedding(bound * row_sum)
 
     def _product_terms(self, lefts: Sequence[Ct], rights: Sequence[Ct]) -> Found:
         """Scale, bound and errors of a sum of products. Most blocks of a grid are alike: what was found is kept."""

@@ -79,6 +79,7 @@ def transform_many(ev: Products, x: Ct, transforms: Sequence[Transform], order: 
     check_switchable(x)
     if any(transform.masked for transform in transforms):
         ev.require_levels(x, 1, "a linear transform")
+        x = ev.for_masks(x)
     paths = [[expand(step, ev.key_policy, ev.slots) for step in t.terms] for t in transforms]
     prefixes = {path[:-1] for row in paths for path in row}
     sources = rotate_paths(ev, x, sorted(prefixes))
@@ -132,15 +133,14 @@ def _transform_group(
             got="a mixture",
         )
     data = _execute(ev, used, terms, len(transforms), x.limbs, masked, order)
-    limbs = x.limbs - masked
+    limbs, scale = (ev.below(x.limbs), x.scale / 2**ev.mask_bits) if masked else (x.limbs, x.scale)
     results = []
     for transform, output in zip(transforms, data, strict=True):
         errors = switched.mapped(transform.row_sum, transform.row_norm)
         if masked:
-            encoding = ev.noise_model.encoding(ev.params.q[limbs])
-            errors = errors.with_common(encoding * x.bound * transform.rounding_norm)
-        errors = errors.with_own(ev.noise_model.rounding(x.scale))
-        results.append(ev.make(limbs, x.scale, x.bound * transform.row_sum, errors, 2, output))
+            errors = errors.with_common(_encoding(ev, x, transform))
+        errors = errors.with_own(ev.noise_model.rounding(scale))
+        results.append(ev.make(limbs, scale, x.bound * transform.row_sum, errors, 2, output))
     return results
 
 
@@ -169,10 +169,12 @@ def _execute(
     if plains:
         unrotated = sum(not term.step for term in terms)
         costs.masks(counts, len(plains), limbs, unrotated=unrotated, extended=bool(steps))
-        passing = ev._book_encodings(plains, float(ev.params.q[limbs - 1]))
+        ev.check_encoded(plains, ev.mask_scale(limbs))
+        passing = ev._book_encodings(plains, ev.mask_scale(limbs))
     costs.mod_down(counts, outputs, limbs, rescale=rescale, extended=bool(steps))
     ev.ledger.touch(_transform_bytes(ev, len(sources), outputs, 0, limbs) + passing)
-    return ev._transform_data([ct.data for ct in sources], terms, outputs, limbs, rescale, order)
+    data = ev._transform_data([ct.data for ct in sources], terms, outputs, limbs, rescale, order)
+    return [ev._level_done(one, limbs) for one in data] if rescale else data
 
 
 def transform_giant_steps(
@@ -206,6 +208,7 @@ def transform_giant_steps(
         ev.require_levels(x, 1, "a linear transform")
         if x.limbs != limbs:
             raise MismatchError("Ciphertexts of one transform differ in limbs.", expected=limbs, got=x.limbs)
+    xs = [ev.for_masks(x) for x in xs]
     if baby_steps not in transform.grouped:
         transform.grouped[baby_steps] = _giant_steps(transform, baby_steps)
     groups = transform.grouped[baby_steps]
@@ -235,7 +238,7 @@ def _of_rotations(
     most: float,
 ) -> Ct:
     """`transform_giant_steps` of one x, whose baby rotations are written out."""
-    mask_scale = float(ev.params.q[x.limbs - 1])
+    mask_scale = ev.mask_scale(x.limbs)
     rotated = dict(zip(babies, rotate_many(ev, x, babies), strict=True))
     sums = [
         ev.weighted_sum(
@@ -265,7 +268,7 @@ def _double_hoisted(
 ) -> list[Ct]:
     """`transform_giant_steps` by one call of the engine."""
     counts, costs, limbs = ev.counts, ev.costs, xs[0].limbs
-    scale, extended = float(ev.params.q[limbs - 1]), limbs + ev._special
+    scale, extended = ev.mask_scale(limbs), limbs + ev._special
     giants = [group.step % ev.slots for group in groups if group.step % ev.slots]
     rotated = [baby % ev.slots for baby in babies if baby % ev.slots]
     for step in dict.fromkeys((*rotated, *giants)):
@@ -280,10 +283,13 @@ def _double_hoisted(
             unrotated = sum(baby % ev.slots == 0 for baby in group.babies)
             costs.baby_sum(counts, len(group.babies), limbs, unrotated)
         costs.giant_steps(counts, len(groups), len(giants), limbs)
+    for group in groups:
+        ev.check_encoded(group.plains, scale)
     # Bytes of encoded diagonals that are not kept.
     passing = sum(ev._book_encodings(group.plains, scale, extended) for group in groups)
     ev.ledger.touch(len(xs) * (_sums_bytes(ev, len(groups), limbs) + 2 * limbs * ev.limb_bytes()) + passing)
     datas = ev._giant_steps_data([x.data for x in xs], babies, groups, scale, limbs)
+    datas = [ev._level_done(data, limbs) for data in datas]
     errors = [x.errors.rotated().with_own(ev.noise_model.key_switch(limbs, x.scale)) for x in xs]
     return [
         _of_giant_steps(ev, x, own, transform, len(groups), most, data)
@@ -294,19 +300,25 @@ def _double_hoisted(
 def _of_giant_steps(
     ev: Products, x: Ct, errors: SlotErrors, transform: Transform, giants: int, most: float, data: Any
 ) -> Ct:
-    """The handle of x transformed.
+    """The handle of x transformed, x being what `for_masks` made of it.
 
     Args:
         errors: of a baby rotation.
         giants: number of giant steps.
     """
-    mask_scale, model = float(ev.params.q[x.limbs - 1]), ev.noise_model
+    mask_scale, scale, model = ev.mask_scale(x.limbs), x.scale / 2**ev.mask_bits, ev.noise_model
     errors = errors.mapped(transform.row_sum, transform.row_norm)
-    errors = errors.with_common(model.encoding(mask_scale) * x.bound * transform.rounding_norm).with_own(
-        math.sqrt(giants) * model.key_switch(x.limbs, x.scale * mask_scale), model.rounding(x.scale)
+    errors = errors.with_common(_encoding(ev, x, transform)).with_own(
+        math.sqrt(giants) * model.key_switch(x.limbs, x.scale * mask_scale), model.rounding(scale)
     )
     bound = min(x.bound * transform.row_sum, most)
-    return ev.make(x.limbs - 1, x.scale, bound, errors, 2, data)
+    return ev.make(ev.below(x.limbs), scale, bound, errors, 2, data)
+
+
+def _encoding(ev: Products, x: Ct, transform: Transform) -> float:
+    """What the encoding of the diagonals adds to x transformed."""
+    rounding = ev.noise_model.encoding(ev.mask_scale(x.limbs)) * x.bound * transform.rounding_norm
+    return rounding + ev.noise_model.embedding(x.bound * transform.row_sum)
 
 
 def _giant_steps(transform: Transform, baby_steps: int) -> tuple[GiantStep, ...]:
@@ -352,7 +364,7 @@ def rotate_sum(
     sources, data = _rotated_sum(ev, cts, steps, rescale, None)
     errors = errors.rotated().with_own(math.sqrt(len(sources)) * model.key_switch(limbs, scale))
     if rescale:
-        limbs, scale = limbs - 1, scale / ev.params.q[limbs - 1]
+        limbs, scale = ev.below(limbs), scale / ev.level_size(limbs)
     return ev.make(limbs, scale, bound, errors.with_own(model.rounding(scale)), 2, data)
 
 

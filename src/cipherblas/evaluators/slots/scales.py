@@ -15,13 +15,21 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from cipherblas.common.errors import LevelError, MismatchError, RangeError, ShapeError, capitalized
+from cipherblas.common.errors import (
+    LevelError,
+    MismatchError,
+    ParameterError,
+    RangeError,
+    ShapeError,
+    capitalized,
+)
 from cipherblas.evaluators.slots.bookkeeping import Bookkeeper
 from cipherblas.evaluators.slots.values import Ct, Plain
 from cipherblas.rlwe.noise import SlotErrors
 
-# Relative difference of two scales below which they count as equal: the error of an addition is as small.
-SCALE_TOLERANCE = 2.0**-40
+# Relative difference of two scales below which they count as equal: the error of an addition is as small. Where a level
+# has several limbs, no more than what a few operations in double precision make of one scale.
+SCALE_TOLERANCE, FINE_SCALE_TOLERANCE = 2.0**-40, 2.0**-50
 # An integer factor of at least this size matches two scales to a relative error of half its inverse.
 MIN_MATCH_FACTOR = 2.0**24
 # Scales whose ratio is smaller were meant to be equal.
@@ -29,6 +37,7 @@ MAX_DEVIATION = 2.0
 MAX_SMALL_INTEGER = 1 << 20
 FLOAT_ERROR = 2.0**-50  # relative, of a few operations
 MAX_ENCODED_BITS = 60  # coefficients are encoded as int64
+LARGEST_ENCODED = 0.9 * 2.0**62
 
 
 def encoding_factor(scale: float, bound: float) -> int:
@@ -115,18 +124,31 @@ class Levels(Bookkeeper, ABC):
     # ---- levels and scales ----
 
     def rescale(self, ct: Ct) -> Ct:
-        """Divide by the last limb. Levels: 1.
+        """Divide by the last limb, or by the limbs of a level. Levels: 1.
 
         Raises:
-            LevelError: only one limb is left.
+            LevelError: only one limb is left, or one level.
         """
-        if ct.limbs < 2:
-            raise LevelError("No limb is left to rescale by.", expected="at least 2 limbs", got=ct.limbs)
-        limbs = ct.limbs - 1
-        scale = ct.scale / self.params.q[limbs]
-        self.costs.rescale(self.counts, ct.components, ct.limbs)
+        limbs = self.below(ct.limbs)
+        if limbs < 1:
+            expected = f"at least {self.level_limbs + 1} limbs"
+            raise LevelError("No limb is left to rescale by.", expected=expected, got=ct.limbs)
+        scale = ct.scale / self.level_size(ct.limbs)
         errors = ct.errors.with_own(self.noise_model.rounding(scale, ct.components))
-        return self.make(limbs, scale, ct.bound, errors, ct.components, self._rescale_data(ct.data))
+        data = self._divided_data(ct.data, ct.components, ct.limbs, limbs)
+        return self.make(limbs, scale, ct.bound, errors, ct.components, data)
+
+    def _divided_data(self, data: Any, components: int, limbs: int, left: int) -> Any:
+        """Divided by its last limbs, one after the other, until `left` are left. What is rounded before the last of
+        them is divided by that, and far below what that rounds."""
+        for number in range(limbs, left, -1):
+            self.costs.rescale(self.counts, components, number)
+            data = self._rescale_data(data)
+        return data
+
+    def _level_done(self, data: Any, limbs: int) -> Any:
+        """The rest of a rescale whose first limb, of `limbs` limbs, was divided by together with something else."""
+        return self._divided_data(data, 2, limbs - 1, self.below(limbs))
 
     def ready(self, ct: Any) -> Any:
         """Rescale while the scale exceeds 2^(1.5·scale_bits): what a product or a transform expects."""
@@ -140,10 +162,10 @@ class Levels(Bookkeeper, ABC):
 
     def require_levels(self, ct: Any, levels: int, what: str) -> None:
         """Raise LevelError, before any work, unless `levels` rescales are possible."""
-        if isinstance(ct, Ct) and ct.limbs <= levels:
+        if isinstance(ct, Ct) and self.below(ct.limbs, levels) < 1:
             raise LevelError(
                 f"{capitalized(what)} spends {levels} level{'s' if levels > 1 else ''}.",
-                expected=f"at least {levels + 1} limbs",
+                expected=f"at least {levels * self.level_limbs + 1} limbs",
                 got=ct.limbs,
             )
 
@@ -172,24 +194,55 @@ class Levels(Bookkeeper, ABC):
                 "A ciphertext cannot gain limbs.", expected=f"at least {limbs} limbs", got=ct.limbs
             )
         ratio = scale / ct.scale
-        if abs(ratio - 1) <= SCALE_TOLERANCE:
+        if abs(ratio - 1) <= self._scale_tolerance:
             return self.drop(ct, limbs)
         if ratio >= MIN_MATCH_FACTOR:
             return self._times_integer(self.drop(ct, limbs), round(ratio), 1.0, scale)
-        if ct.limbs == limbs:
+        above = limbs + self.level_limbs
+        if ct.limbs < above:
             raise LevelError(
                 f"Changing the scale by a factor of {ratio:.9g} costs a level.",
-                expected=f"at least {limbs + 1} limbs",
+                expected=f"at least {above} limbs",
                 got=ct.limbs,
             )
-        ct = self.drop(ct, limbs + 1)
-        last = self.params.q[limbs]
+        ct = self.drop(ct, above)
+        last = self.level_size(above)
         factor = round(ratio * last)
         if factor < MIN_MATCH_FACTOR:
             raise MismatchError(
                 "The scales are too far apart to match.", expected=f"ratio above {1 / last:.3g}", got=ratio
             )
         return self.rescale(self._times_integer(ct, factor, 1.0, scale * last))
+
+    def check_encoded(self, plains: Sequence[Plain], scale: float) -> None:
+        """Raise MismatchError where clear vectors are no 62-bit integers at their scale. Those at the scale of one limb
+        are."""
+        if self.level_limbs == 1:
+            return
+        bound = max(plain.bound for plain in plains)
+        if scale * bound > LARGEST_ENCODED:
+            raise MismatchError(
+                "Clear vectors are too large for the scale of a level of several limbs.",
+                expected=f"2^{math.log2(LARGEST_ENCODED):.1f} at most",
+                got=f"2^{math.log2(scale * bound):.1f}",
+            )
+
+    def for_masks(self, ct: Ct) -> Ct:
+        """The same slots at a scale 2^mask_bits larger: see `mask_scale`."""
+        return self.enlarged(ct, self.mask_bits)
+
+    def check_one_limb(self, what: str) -> None:
+        """Raise ParameterError unless a level is one limb.
+
+        Args:
+            what: takes it for that.
+        """
+        if self.level_limbs > 1:
+            raise ParameterError(
+                f"{capitalized(what)} needs levels of one limb each.",
+                expected="one limb",
+                got=self.level_limbs,
+            )
 
     def _dropped(self, cts: Sequence[Ct], limbs: int) -> list[Ct]:
         """All at `limbs` limbs; an object that occurs twice is dropped once."""
@@ -201,9 +254,12 @@ class Levels(Bookkeeper, ABC):
                 done[id(ct)] = self.drop(ct, limbs)
         return [done[id(ct)] for ct in cts]
 
-    @staticmethod
-    def _check_scales(got: float, expected: float) -> None:
-        if abs(got / expected - 1) > SCALE_TOLERANCE:
+    @property
+    def _scale_tolerance(self) -> float:
+        return SCALE_TOLERANCE if self.level_limbs == 1 else FINE_SCALE_TOLERANCE
+
+    def _check_scales(self, got: float, expected: float) -> None:
+        if abs(got / expected - 1) > self._scale_tolerance:
             raise MismatchError(
                 "The terms of a sum differ in scale.",
                 expected=f"2^{math.log2(expected):.6f}",
@@ -216,8 +272,8 @@ class Levels(Bookkeeper, ABC):
         self.costs.scaling(self.counts, ct.components, ct.limbs)
         size = abs(value)
         errors = ct.errors.times(size)
-        if scale != ct.scale:  # the integer misses the exact factor by at most 1/2
-            errors = errors.with_common(ct.bound * size * 0.5 / max(abs(factor), 1))
+        if scale != ct.scale:  # the integer misses the exact factor by at most 1/2, or as float64 does
+            errors = errors.with_common(ct.bound * size * max(0.5 / max(abs(factor), 1), FLOAT_ERROR))
         return self.make(
             ct.limbs, scale, ct.bound * size, errors, ct.components, self._scale_data(ct.data, factor, value)
         )
@@ -254,11 +310,12 @@ class Levels(Bookkeeper, ABC):
         limbs = min(x.limbs, y.limbs)
         low, high = (x, y) if x.scale < y.scale else (y, x)
         scale, ratio = high.scale, high.scale / low.scale
-        if SCALE_TOLERANCE < ratio - 1 < MIN_MATCH_FACTOR - 1 and low.limbs == limbs:
-            if ratio < MAX_DEVIATION and high.limbs > limbs:
+        apart = self._scale_tolerance < ratio - 1 < MIN_MATCH_FACTOR - 1
+        if apart and self.below(low.limbs) < limbs:
+            if ratio < MAX_DEVIATION and self.below(high.limbs) >= limbs:
                 scale = low.scale
             else:
-                limbs -= 1
+                limbs = self.below(limbs)
         return self.match(x, limbs, scale), self.match(y, limbs, scale)
 
     def add_all(self, cts: Iterable[Ct]) -> Ct:
@@ -284,7 +341,8 @@ class Levels(Bookkeeper, ABC):
         if factor > 1:
             self.costs.scaling(self.counts, 2, x.limbs)
         self.ledger.touch(self._book_encodings([plain], x.scale / factor))
-        errors = x.errors.with_common(self.noise_model.encoding(x.scale / factor))
+        model = self.noise_model
+        errors = x.errors.with_common(model.encoding(x.scale / factor) + model.embedding(plain.bound))
         data = self._add_plain_data(x.data, plain, x.scale, factor, x.limbs)
         return self.make(x.limbs, x.scale, x.bound + plain.bound, errors, x.components, data)
 
@@ -354,7 +412,8 @@ class Levels(Bookkeeper, ABC):
         for ct, value in zip(cts, values, strict=True):
             exact = value * scale / ct.scale
             factors.append(round(exact))
-            misses.append(min(0.5, abs(exact - factors[-1]) + abs(exact) * FLOAT_ERROR))
+            floating = abs(exact) * FLOAT_ERROR
+            misses.append(max(min(0.5, abs(exact - factors[-1]) + floating), floating))
             missed += misses[-1] * ct.bound * ct.scale / scale
             bound += ct.bound * abs(value)
             total = (

@@ -15,7 +15,7 @@ from typing import Any
 
 from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.scales import Numbers
+from cipherblas.evaluators.slots.scales import FLOAT_ERROR, Numbers
 from cipherblas.evaluators.slots.values import Ct, Plain, Polynomials, Transform, WeightGroup
 from cipherblas.rlwe.key_policies import Step
 from cipherblas.rlwe.noise import SlotErrors, WorstCoefficients, WorstSlots
@@ -217,8 +217,9 @@ class WorstCase(Evaluator):
         rescale: bool,
         order: str | None,
     ) -> list[Any]:
-        """Diagonals are encoded at the scale of the limb that is dropped; sums of plain rotations may drop one too."""
-        last = float(self.params.q[limbs - 1]) if rescale else 1.0
+        """Diagonals are encoded at the scale of the level that is dropped, the last limb here and the others by what
+        follows; sums of plain rotations may drop one too."""
+        last, mask = float(self.params.q[limbs - 1]) if rescale else 1.0, self.mask_scale(limbs)
         switch, rounding = self.worst.key_switch(limbs), self.worst.rounding()
         results = []
         for output in range(outputs):
@@ -232,11 +233,11 @@ class WorstCase(Evaluator):
                 message, error = message + gain * source.message, error + gain * switched
                 amplified = max(amplified, switched)
                 if term.plain is not None:
-                    added += self.worst.plain(last * gain) / last * (source.message + switched)
-            if rescale and not masked:  # the message itself is divided
-                message, error, amplified = message / last, error / last, amplified / last
+                    added += self.worst.plain(mask * gain) / last * (source.message + switched)
+            divided = last / mask if masked else last  # what is left of it for the message itself
+            message, error, amplified = message / divided, error / divided, amplified / divided
             added += rounding
-            scale = sources[0].scale / (1.0 if masked else last)
+            scale = sources[0].scale / divided
             results.append(Worst(limbs - rescale, 2, scale, message, error + added, amplified, added))
         return results
 
@@ -286,9 +287,15 @@ class WorstCase(Evaluator):
 
     def _rescale_data(self, data: Any) -> Any:
         last = float(self.params.q[data.limbs - 1])
-        error = data.error / last + self.worst.rounding(data.components)
+        rounding = self.worst.rounding(data.components)
         return replace(
-            data, limbs=data.limbs - 1, scale=data.scale / last, message=data.message / last, error=error
+            data,
+            limbs=data.limbs - 1,
+            scale=data.scale / last,
+            message=data.message / last,
+            error=data.error / last + rounding,
+            amplified=data.amplified / last,
+            added=data.added / last + rounding,
         )
 
     def _drop_data(self, data: Any, limbs: int) -> Any:
@@ -313,7 +320,8 @@ class WorstCase(Evaluator):
 
     def _scale_data(self, x: Any, factor: int, value: float) -> Any:
         size = abs(factor)
-        missed = 0.0 if size in (1, abs(value)) else 0.5  # an integer in the place of a ratio of scales
+        # An integer in the place of a ratio of scales.
+        missed = 0.0 if size in (1, abs(value)) else max(0.5, size * FLOAT_ERROR)
         return replace(x, message=x.message * size, error=x.error * size + missed * x.message)
 
     def _number_sum_data(

@@ -296,7 +296,7 @@ class Fame(Algorithm):
         if self.widened is not None:
             return self._rotated(ev, skewed, self.epsilon, "columns", self.left_stride)
         if self.rotates_columns and isinstance(skewed, Ct):
-            skewed = ev.drop(skewed, skewed.limbs - 1)  # ω spends a level on the other side
+            skewed = ev.drop(skewed, ev.below(skewed.limbs))  # ω spends a level on the other side
         return ev.linear_transforms(skewed, [self.epsilon(i) for i in range(self.terms)])
 
     def _shifted_right(self, ev: Evaluator, cts: Operand) -> Iterator[Any]:

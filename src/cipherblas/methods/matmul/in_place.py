@@ -124,7 +124,7 @@ class InPlace(Algorithm):
     def _rotated(self, ev: Evaluator, cts: Operand) -> list[Any]:
         ct = ev.ready(cts[0])
         ev.require_levels(ct, 1, "a product in place")
-        return ev.rotate_many(ct, self._babies)
+        return ev.rotate_many(ev.for_masks(ct), self._babies)
 
     def multiply(
         self, ev: Evaluator, left: Sequence[Any], right: Sequence[Any], accumulator: Accumulator | None
@@ -132,7 +132,7 @@ class InPlace(Algorithm):
         """One sum of products per giant step, with diagonals at the scale of the limb that `finish` drops."""
         rotated, diagonals = (right, left) if self.clear_left else (left, right)
         by_step = dict(zip(self._babies, rotated, strict=True))
-        scale = float(ev.params.q[rotated[0].limbs - 1])
+        scale = ev.mask_scale(rotated[0].limbs)
         largest = max(
             1.0, *(plain.bound for plain in diagonals)
         )  # at least 1: `finish` reads the bound of X from it
@@ -153,8 +153,8 @@ class InPlace(Algorithm):
         those of the worst are enough for all; what rounding the diagonals adds is that of all of them.
         """
         limbs, bound = accumulator[0].limbs, accumulator[0].bound
-        scale = float(ev.params.q[limbs - 1])
-        rounding = ev.encoding_error(scale, bound / self.inner, len(self._diagonals))
+        scale = ev.mask_scale(limbs)
+        rounding = ev.encoding_error(scale, bound / self.inner, len(self._diagonals), self.inner)
         errors = worst(ct.errors for ct in accumulator).with_common(rounding)
         steps = list(self._groups)
         return [ev.rotate_sum(accumulator, steps, rescale=True, bound=bound, errors=errors)]

@@ -222,7 +222,6 @@ def masked(ev: Evaluator, cts: Sequence[Ct], layout: TensorLayout) -> list[Ct]:
         ones = entries_plain(
             layout, index, "ones", lambda: np.broadcast_to(1.0, math.prod(layout.shape)), 1.0, constant=True
         )
-        scale = float(ev.params.q[ct.limbs - 1])
-        product = ev.weighted_sum([ct], [ones], scale)
+        product = ev.weighted_sum([ev.for_masks(ct)], [ones], ev.mask_scale(ct.limbs))
         results.append(ev.rescale(product))
     return results

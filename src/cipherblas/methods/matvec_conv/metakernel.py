@@ -113,14 +113,16 @@ class _MetaKernel(LayerMethod):
         ev.require_levels(cts[0], self.levels, self.title)
         self.check_input()
         pattern = self.pattern
-        sources = [repeated(ev, ct, pattern.replications, pattern.k * pattern.unit) for ct in cts]
+        sources = [
+            repeated(ev, ev.for_masks(ct), pattern.replications, pattern.k * pattern.unit) for ct in cts
+        ]
         rotated = [
             ct
             for source, steps in zip(sources, self._steps, strict=True)
             for ct in ev.rotate_many(source, steps)
         ]
         limbs = min(ct.limbs for ct in rotated)
-        scale = float(ev.params.q[limbs - 1])
+        scale = ev.mask_scale(limbs)
         bound = max(ct.bound for ct in rotated) * weights.rows[0]
         errors = worst(ct.errors for ct in rotated).mapped(*weights.rows)
         results: list[Ct] = []

@@ -282,10 +282,10 @@ class PatersonStockmeyer:
     ) -> Ct:
         usual = self._usual(ev)
         ev.require_levels(t, plan.depth, "a polynomial")
-        limbs, powers = t.limbs - plan.depth, {1: t}
+        limbs, powers = ev.below(t.limbs, plan.depth), {1: t}
         if plan.even:
             # t² before it is rounded and the square of what it is rounded to share a scale then.
-            alike = abs(t.scale / ev.params.q[t.limbs - 1] - 1) < NEAR_SIZE
+            alike = abs(t.scale / ev.level_size(t.limbs) - 1) < NEAR_SIZE
             if self._near_zero and alike and (2, 1, 1) in plan.powers:
                 powers = _first_powers(ev, t, limits, usual)
             else:
@@ -296,7 +296,7 @@ class PatersonStockmeyer:
                 difference = None if a == b else powers[a - b]
                 powers[power] = _double(ev, powers[a], powers[b], difference, limits.of(power), usual)
         total: Ct | None = None
-        scale = wanted * ev.params.q[limbs - 1]
+        scale = wanted * ev.level_size(limbs)
         if plan.lead is not None:
             half, number = plan.lead
             factor = ev.drop(powers[half], limbs)
@@ -361,7 +361,7 @@ def _near_usual_scale(ev: Evaluator, t: Ct, plan: Scheme, usual: float) -> Ct:
     slack = SQUARE_DRIFT_BITS if degree <= 2 else max(DRIFT_BITS / degree, LEAST_DRIFT_BITS)
     while t.scale > usual * 2**slack:
         ev.require_levels(t, 1, "the argument of a polynomial")
-        t = ev.rescale(ev.enlarged_to(t, usual * ev.params.q[t.limbs - 1]))
+        t = ev.rescale(ev.enlarged_to(t, usual * ev.level_size(t.limbs)))
     return ev.enlarged_to(t, usual)
 
 
@@ -369,7 +369,7 @@ def _double(ev: Evaluator, x: Ct, y: Ct, difference: Ct | None, bound: float, us
     """2·x·y - T_{a-b} of x = T_a and y = T_b, whose difference is T_0 = 1 where it is None. Levels: 1."""
     limbs = min(x.limbs, y.limbs)
     product_scale = x.scale * y.scale
-    scale = product_scale * enlargement(product_scale, usual * ev.params.q[limbs - 1])
+    scale = product_scale * enlargement(product_scale, usual * ev.level_size(limbs))
     added = None if difference is None else (difference, -1.0)
     result = ev.multiply_rescaled(x, y, 2.0, scale, added, -1.0 if difference is None else 0.0)
     return ev.bounded(result, bound)
@@ -380,7 +380,7 @@ def _first_powers(ev: Evaluator, t: Ct, limits: _Limits, usual: float) -> dict[i
     which the first is small, and the second is taken before it is rescaled. Levels: 2."""
     exact = ev.bounded(ev.multiply_relinearised(t, ev.multiply_scalar(t, 2)), 1 + limits.of(2))
     rounded = ev.rescale(exact)
-    scale = exact.scale * enlargement(rounded.scale**2, usual * ev.params.q[rounded.limbs - 1])
+    scale = exact.scale * enlargement(rounded.scale**2, usual * ev.level_size(rounded.limbs))
     fourth = ev.multiply_rescaled(rounded, rounded, 2.0, scale, (exact, -4.0), 1.0)
     return {1: ev.bounded(ev.add_number(rounded, -1.0), limits.of(2)), 2: ev.bounded(fourth, limits.of(4))}
 
@@ -430,9 +430,8 @@ def _placed(
     for giant, inner in part.products:
         factor = ev.drop(powers[giant], limbs)
         needed = scale / factor.scale
-        products.append(
-            (factor, _placed(ev, powers, inner, limbs + 1, needed * ev.params.q[limbs], 0.0, sums))
-        )
+        above = limbs + ev.level_limbs
+        products.append((factor, _placed(ev, powers, inner, above, needed * ev.level_size(above), 0.0, sums)))
     return _Placed(number, constant, tuple(products))
 
 

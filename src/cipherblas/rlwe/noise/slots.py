@@ -16,10 +16,14 @@ from typing import NamedTuple
 from cipherblas.crypto.security import SPARSE_WEIGHT
 from cipherblas.rlwe.noise.coefficients import CHANCE_VARIANCE, CoefficientNoise
 from cipherblas.rlwe.noise.tails import PRODUCT_TAIL
-from cipherblas.rlwe.rings import Ring, encapsulating_shape
+from cipherblas.rlwe.rings import Ring, encapsulating_shape, limbs_of_level
 
 # Of float64 transforms between slots and coefficients, relative to the largest value: log2(N) roundings.
 TRANSFORM_ERROR = 2.0**-49
+# The standard deviation of that: so many roundings of 2^-53, of values whose root mean square is the largest value.
+# Equal values have equal errors, wherever they lie. Scales of one limb take all of `TRANSFORM_ERROR` for it, which is
+# far less than what they round; those of several do not.
+TRANSFORM_DEVIATION = 2.0**-51
 
 
 class SlotErrors(NamedTuple):
@@ -110,6 +114,8 @@ class NoiseModel:
         self._slot = math.sqrt(ring.n / 2)
         self._coefficients = CoefficientNoise(ring)
         self._ring = ring
+        self._fine = limbs_of_level(ring) > 1
+        self._transform = TRANSFORM_DEVIATION if self._fine else TRANSFORM_ERROR
         self._switch: dict[int, float] = {}
         self._encrypted: dict[tuple[float, float, bool], SlotErrors] = {}
 
@@ -123,13 +129,19 @@ class NoiseModel:
         """Of a fresh ciphertext with slots up to a bound; the same object for like ciphertexts."""
         key = (scale, bound, public_key)
         if key not in self._encrypted:
-            self._encrypted[key] = SlotErrors(self.fresh(scale, public_key), common=bound * TRANSFORM_ERROR)
+            self._encrypted[key] = SlotErrors(self.fresh(scale, public_key), common=bound * self._transform)
         return self._encrypted[key]
 
     def encoding(self, scale: float) -> float:
         """Rounding of a clear vector's coefficients, up or down by chance: vectors of one key have equal errors, those
         of different keys independent ones."""
         return math.sqrt(CHANCE_VARIANCE) * self._slot / scale
+
+    def embedding(self, bound: float) -> float:
+        """What the transforms of clear vectors, in double precision, add to a sum of products up to `bound`: equal
+        vectors have equal errors. Where levels have one limb, coefficients are rounded to far less: none is counted.
+        """
+        return bound * self._transform if self._fine else 0.0
 
     def rounding(self, scale: float, components: int = 2) -> float:
         """Rounding of every component to integers after a division (rescale, ModDown)."""

@@ -111,7 +111,7 @@ class E2dm(Algorithm):
         """ψ^i∘τ(B) for every term. Levels: 2 (1 of them unused on a cycle). Keys: rotations by multiples of s."""
         skewed = ev.linear_transform(self._input(ev, cts), self.tau(), baby_steps=self.baby_steps)
         if self.cyclic and isinstance(skewed, Ct):
-            skewed = ev.drop(skewed, skewed.limbs - 1)  # φ spends a level on the other side
+            skewed = ev.drop(skewed, ev.below(skewed.limbs))  # φ spends a level on the other side
         return list(ev.linear_transforms(skewed, [self.psi(i) for i in range(self.terms)]))
 
     def _input(self, ev: Evaluator, cts: Operand) -> Any:

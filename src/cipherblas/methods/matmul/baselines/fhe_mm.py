@@ -182,4 +182,4 @@ class FheMm(Algorithm):
 
 def _lower(ev: Evaluator, x: Any) -> Any:
     """With one limb fewer."""
-    return ev.drop(x, x.limbs - 1) if isinstance(x, Ct) else x
+    return ev.drop(x, ev.below(x.limbs)) if isinstance(x, Ct) else x

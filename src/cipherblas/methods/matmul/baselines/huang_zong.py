@@ -62,7 +62,7 @@ class HuangZong(Fame):
     def _shifted_right(self, ev: Evaluator, cts: Operand) -> Iterator[Any]:
         ct = self._skewed(ev, cts, [])
         if isinstance(ct, Ct):
-            ct = ev.drop(ct, ct.limbs - 1)  # σ spends a level on the other side
+            ct = ev.drop(ct, ev.below(ct.limbs))  # σ spends a level on the other side
         return ev.linear_transforms(ct, [self.omega(i) for i in range(self.terms)])
 
     @classmethod
