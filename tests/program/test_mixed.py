@@ -13,6 +13,7 @@ import cipherblas as cb
 from cipherblas.crypto.params import make_parameters
 from cipherblas.planner import mixed
 from tests.support.foreign_files import forge
+from tests.support.runs import run, toy, values_of
 
 INSECURE: dict[str, Any] = {"form": "mixed", "insecure": True, "security": 0, "ring_degree": 4096}
 RNG = np.random.default_rng(7)
@@ -280,3 +281,14 @@ def test_several_results() -> None:
     found, expected = ran(program, values), program.evaluate(values)
     for figures in program.plan.results:
         assert np.abs(found[figures.label] - expected[figures.label]).max() < figures.error  # type: ignore[call-overload]
+
+
+def test_a_product_beside_a_function_of_zeros() -> None:
+    """A variance of one entry is zero: the program is counted in rings of which nothing is known yet."""
+    coefficients = [0.657, -0.005, 0.508, 0.161, 0.314, 0.854]
+    program = toy(
+        lambda x, y: (y @ y, cb.polynomial(x.var(axis=-1), coefficients)),
+        x=cb.secret(1, 1),
+        y=cb.secret(2, 2),
+    )
+    run(program, values_of(program)).check()

@@ -12,6 +12,7 @@ import pytest
 import cipherblas as cb
 from cipherblas.lang.nodes import WATCHER, ordered
 from cipherblas.planner.promises import BOUNDS, Measured
+from cipherblas.planner.simulation import BySamples
 from tests.support.deep_programs import DeepProgram, deep_program
 
 TOY: dict[str, Any] = {"security": 0, "insecure": True, "ring_degree": 4096}
@@ -162,6 +163,24 @@ def test_agreement_decides_the_error() -> None:
     assert program.plan.promise.figures[0].agreement >= 0.9
     finer = compiled(samples={"x": inputs(200)}, agreement=0.94, error=None)
     assert finer.plan.error_target < program.plan.error_target
+
+
+def test_a_rare_draw_of_errors_that_leaves_its_range_makes_the_scale_larger(monkeypatch: Any) -> None:
+    """While plans are compared few errors are drawn: the plan that is taken is simulated on more of them."""
+    simulate, refused = BySamples.planned, []
+
+    def planned(self: BySamples, *given: Any) -> Any:
+        if not refused:
+            refused.append(True)
+            raise cb.PrecisionError("The errors of the program carry a value out of its range on the samples.")
+        return simulate(self, *given)
+
+    usual = compiled()
+    monkeypatch.setattr(BySamples, "planned", planned)
+    program = compiled()
+    assert refused
+    assert program.plan.parameters.scale_bits > usual.plan.parameters.scale_bits
+    assert program.plan.error < usual.plan.error
 
 
 def test_agreement_that_polynomials_do_not_have_is_refused() -> None:

@@ -21,7 +21,7 @@ from cipherblas.methods.matmul.registry import GEMM
 from cipherblas.methods.matvec_conv.registry import LAYER_METHODS
 from cipherblas.planner import chains
 from cipherblas.planner.blocks import BlockStrategy
-from cipherblas.planner.budgets import budgets_of, secret_entries
+from cipherblas.planner.budgets import LEAST_REFRESHED_UPLOAD, budgets_of, secret_entries
 from cipherblas.planner.dry_run import DryRun, TooSlowError, dry_run
 from cipherblas.planner.plan import Plan, PlanOptions
 from cipherblas.planner.planner import is_layers, make_plan
@@ -60,18 +60,28 @@ def planned(
 ) -> tuple[Expression, Plan, DryRun]:
     """The fastest plan of a program; of one that is too deep for any ring, with refreshes where they cost least.
 
+    Where uploads alone are too large, and nobody said how large they may be, they may be as large as those of programs
+    that refresh: ciphertexts of deep programs are.
+
     Raises:
         CipherblasError: as `make_plan`.
     """
     try:
         return expression, *make_plan(expression, options, progress)
     except (PrecisionError, MemoryBudgetError) as error:
-        if not may_refresh(expression, options):
-            raise
-        found = _with_refreshes(expression, options, progress)
+        found = _with_refreshes(expression, options, progress) if may_refresh(expression, options) else []
         if isinstance(found, tuple):
             return found
-        raise nearest([error, *found]) from None
+        failure = nearest([error, *found])
+    if options.upload_budget is not None or not _lacks_upload(failure):
+        raise failure
+    return planned(expression, replace(options, upload_budget=LEAST_REFRESHED_UPLOAD), progress)
+
+
+def _lacks_upload(failure: CipherblasError) -> bool:
+    """Whether there is a plan that uploads no more than programs that refresh may."""
+    asked = failure.advice[0].options if failure.advice else {}
+    return asked.keys() == {"upload_budget"} and asked["upload_budget"] <= LEAST_REFRESHED_UPLOAD
 
 
 def _with_refreshes(

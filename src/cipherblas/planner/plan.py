@@ -69,7 +69,7 @@ class PlanOptions:
             those); None takes four fifths of the memory that the machine has available.
         key_budget: bytes of evaluation keys in memory; None takes two thirds of the memory budget.
         upload_budget: bytes that the client may upload for the secret operands together; None takes 64 MiB, or
-            16 times the bytes of the operands themselves.
+            16 times the bytes of the operands themselves; 1 GiB where programs refresh, or nothing else is in the way.
         ring_degree: force N; None lets the planner choose.
         block: largest block length along any dimension; None lets the planner choose. Three of them, along rows, inner
             dimension and columns, are those of every block of one product in slots.

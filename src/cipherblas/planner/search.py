@@ -475,11 +475,14 @@ class Search:
             counted = functools.partial(dry_run, parameters, strategy.expression, decided)
             try:
                 run = counted(mask_budget=masks, observed=True, promise=options.promised)
-            except LevelError as error:  # scales drift in another way than with primes of the sizes asked for
+                run = replace(run, promise=options.promised.planned(strategy.expression, run.step_errors))
+            except (LevelError, PrecisionError) as error:
+                # Scales drift in another way than with primes of the sizes asked for, or a draw of errors that was not
+                # among the first leaves its range.
                 if entry.size is None:
                     raise
-                return self._enlarged(entry, MORE_BITS, tries, error)
-            run = replace(run, promise=options.promised.planned(strategy.expression, run.step_errors))
+                bits = MORE_BITS if isinstance(error, LevelError) else MOST_BITS
+                return self._enlarged(entry, bits, tries, error)
             plan = assemble(
                 *(strategy.expression, parameters, decided, run, self.predictions),
                 order=options.order,

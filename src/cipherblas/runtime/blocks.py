@@ -181,12 +181,6 @@ class BlockRun(SlotRun):
             left, right = self.lowered_to(left, limbs), self.lowered_to(right, limbs)
         return left, right
 
-    def lowered_to(self, value: Value, limbs: int) -> Value:
-        """The value at so many limbs, or fewer where it has no more."""
-        if value.first().limbs <= limbs:
-            return value
-        return self.mapped("drop limbs", value, lambda ev, ct: ev.drop(ct, limbs))
-
 
 FORMS[BLOCKS] = BlockRun
 

@@ -334,6 +334,10 @@ class Executor:
         """How a node was wanted so far in a form, of a value that is kept."""
         return [wish for name, wish in self._kept.get(id(node), ()) if name == form]
 
+    def shared(self, node: Expression) -> bool:
+        """Whether a node has several uses."""
+        return self._uses[id(node)] > 1
+
     def choice(self, node: Expression, x: TensorLayout | None = None) -> Choice:
         """What was decided about a node."""
         number = self.number[id(node)]

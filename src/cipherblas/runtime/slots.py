@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Hashable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,6 +52,7 @@ class SlotRun(FormRun):
     def __init__(self, run: Executor) -> None:
         super().__init__(run)
         self.ev = run.evaluators.slots
+        self._sent: dict[Hashable, Value] = {}  # operands with several uses, at the most limbs so far
 
     def laid(self, shape: tuple[int, ...], form: SlotForm, cells: list[list[Handles]], unit: float) -> Value:
         """The value that an operation left in this form. No other place says how ciphertexts lie: what the layout
@@ -106,9 +107,19 @@ class SlotRun(FormRun):
     def operand(
         self, node: Expression, form: SlotForm, shape: tuple[int, int], encryption: Encryption | None
     ) -> Value:
-        """A secret operand, as the client encrypts it."""
+        """A secret operand, as the client encrypts it: what came with more limbs is not sent again with fewer."""
         assert node.operand is not None
         how = self.usual(node) if encryption is None else encryption
+        kind = id(node), form.layout.key, how.scale, how.unit
+        if kind in self._sent and self._sent[kind].first().limbs >= how.limbs:
+            return self.lowered_to(self._sent[kind], how.limbs)
+        value = self._encrypted(node, form, shape, how)
+        if self.run.shared(node):
+            self._sent[kind] = value
+        return value
+
+    def _encrypted(self, node: Expression, form: SlotForm, shape: tuple[int, int], how: Encryption) -> Value:
+        assert node.operand is not None
         bound = form.layout.slot_bound(node.bound / how.unit)
         # Coefficients beyond what the client encodes: the rest of the scale is a factor that the server multiplies.
         excess = max(0, math.ceil(math.log2(how.scale * bound)) - MAX_ENCODED_BITS)
@@ -196,6 +207,12 @@ class SlotRun(FormRun):
         if not value.secret or self.ev.is_ready(value.first()):  # as all are
             return value
         return self.mapped("ready", value, lambda ev, ct: ev.ready(ct))
+
+    def lowered_to(self, value: Value, limbs: int) -> Value:
+        """The value at so many limbs, or fewer where it has no more."""
+        if value.first().limbs <= limbs:
+            return value
+        return self.mapped("drop limbs", value, lambda ev, ct: ev.drop(ct, limbs))
 
     def lowered(self, value: Value) -> Value:
         """The value at the fewest limbs that hold it."""
