@@ -172,7 +172,9 @@ def test_a_rare_draw_of_errors_that_leaves_its_range_makes_the_scale_larger(monk
     def planned(self: BySamples, *given: Any) -> Any:
         if not refused:
             refused.append(True)
-            raise cb.PrecisionError("The errors of the program carry a value out of its range on the samples.")
+            raise cb.PrecisionError(
+                "The errors of the program carry a value out of its range on the samples."
+            )
         return simulate(self, *given)
 
     usual = compiled()
