@@ -27,7 +27,7 @@ OPERATIONS = {
     },
     "clean": {"runtime.tensors.avg_pool2d"},  # sums of neighbours, which slots between entries hold as well
     "laid": {
-        "runtime.slots.SlotRun.operand",  # as the client packs it
+        "runtime.slots.SlotRun._encrypted",  # as the client packs it
         "runtime.blocks.BlockRun.relaid",  # where `relayout` brought it
         "runtime.blocks.multiply",  # where both factors lie
         "runtime.blocks._product",  # as the algorithm leaves it
