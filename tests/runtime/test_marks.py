@@ -127,11 +127,13 @@ def check(
         axis: max(BLOCK, length * (max(shape) == BLOCK)) for axis, length in Axes(expression).lengths.items()
     }
     decisions = Decisions("blocks", choices, blocks, **decided)
-    clear = Clear(ring, available=dry_run(ring, expression, decisions).keys)
+    counted = dry_run(ring, expression, decisions)
+    clear = Clear(ring, available=counted.keys)
     rng = np.random.default_rng(3)
     values = {name: rng.uniform(-0.6, 0.6, size) for name, size in shapes.items()}
     evaluators = evaluators_of(clear, shared=lambda secrets: SharedClear(ring, secrets))
     found = Executor(evaluators, expression, decisions, ClearInputs(values)).results()
+    assert "sharing" in decided or clear.counts == counted.counts
     for label, value, wanted in zip(labels, found, evaluate_results(expression, values), strict=True):
         vectors = [ct.data for ct in value.handles]
         for ct in value.handles:

@@ -14,6 +14,7 @@ from cipherblas.methods.bootstrapping.refresh import (
     TOGETHER,
     Bootstrapping,
     bootstrapping_of,
+    largest_message,
 )
 from cipherblas.runtime.blocks import BLOCKS, BlockRun, Wish, in_place
 from cipherblas.runtime.executor import computes
@@ -74,9 +75,12 @@ def _refreshed(run: SlotRun, x: Value, node: Expression, method: Bootstrapping) 
 
     def work(ev: Evaluator, cts: Handles) -> Handles:
         cts = [ev.absorb(ct, factor) for ct in cts]
-        return method.refined(ev, cts) if twice else method.run_all(ev, cts)
+        if twice:
+            return method.refined(ev, cts, largest=largest)
+        return method.run_all(ev, cts, largest=largest)
 
     cts = [ct for row in x.cells for cell in row for ct in cell]
+    largest = factor * largest_message(run.ev, cts)
     found: Handles = []
     full = not (method.held or twice or method.raised_first)
     run.run.refreshed_together(len(cts) if full else 0)

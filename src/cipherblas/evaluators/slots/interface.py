@@ -102,8 +102,11 @@ class Evaluator(Products):
     def as_message(self, ct: Ct) -> Ct:
         """Another handle on a ciphertext, whose errors count as a part of its message: what is computed of it has the
         errors of its own steps alone, and the caller knows what the others change."""
-        excess = TAIL * ct.errors.deviation
-        return self.make(ct.limbs, ct.scale, ct.bound + excess, SlotErrors(), ct.components, ct.data)
+        return self.make(ct.limbs, ct.scale, self.message_bound(ct), SlotErrors(), ct.components, ct.data)
+
+    def message_bound(self, ct: Ct) -> float:
+        """What no slot of `as_message` exceeds."""
+        return ct.bound + TAIL * ct.errors.deviation
 
     def worst_error(self, ct: Ct) -> float:
         """The largest error of a slot, in units of the integer message, where that is followed (`WorstCase`)."""

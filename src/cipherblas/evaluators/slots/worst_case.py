@@ -137,9 +137,12 @@ class WorstCase(Evaluator):
         """As `Evaluator.as_message`."""
         whole = ct.data.message + ct.data.error
         found = super().as_message(ct)
-        found.bound = max(found.bound, whole / ct.scale)
         found.data = replace(ct.data, message=whole, error=0.0, amplified=0.0, added=0.0)
         return found
+
+    def message_bound(self, ct: Ct) -> float:
+        """As `Evaluator.message_bound`."""
+        return max(super().message_bound(ct), (ct.data.message + ct.data.error) / ct.scale)
 
     def worst_error(self, ct: Ct) -> float:
         """The largest error of a slot, in units of the integer message."""

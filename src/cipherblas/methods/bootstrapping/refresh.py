@@ -134,7 +134,14 @@ class Bootstrapping:
         """The largest message at q_0, an integer, which EvalMod tells from the multiples of q_0."""
         return float(ev.params.q[0] * 2.0**-self.ratio_bits)
 
-    def run(self, ev: Evaluator, x: Ct, real: bool = True, scale: float | None = None) -> Ct:
+    def run(
+        self,
+        ev: Evaluator,
+        x: Ct,
+        real: bool = True,
+        scale: float | None = None,
+        largest: float | None = None,
+    ) -> Ct:
         """The same slots at the limbs that are left below EvalMod.
 
         Levels: `levels_before` are needed. Keys: of the rotations of both transforms, conjugation, relinearisation,
@@ -144,36 +151,42 @@ class Bootstrapping:
             x: no slot exceeds its bound, those that hold nothing included.
             real: every slot is a real number; imaginary parts are lost. Others take a second EvalMod.
             scale: of the result; by default the usual one.
+            largest: message of those that go through the same steps: see `largest_message`.
 
         Raises:
             LevelError: too few limbs are left.
         """
         before = _before(ev, x)
         down = self.lowered if self.raised_first else self.in_coefficients
-        (y,) = down(ev, [ev.as_message(x)])  # what is off in a slot stays in it
+        most = ev.message_bound(x) if largest is None else largest
+        (y,) = down(ev, [_message(ev, x, most)])  # what is off in a slot stays in it
         (found,) = self._sines(ev, [y], real, scale)
         result = self._joined(ev, found)
         if self.raised_first:
             result = self.last(ev, result, real, y.bound)
         return self._settled(ev, result, y.scale, *before)
 
-    def run_all(self, ev: Evaluator, cts: Sequence[Ct], scale: float | None = None) -> list[Ct]:
+    def run_all(
+        self, ev: Evaluator, cts: Sequence[Ct], scale: float | None = None, largest: float | None = None
+    ) -> list[Ct]:
         """As `run`, of ciphertexts of real slots. Two by two, one is the imaginary part of the other while slots become
         coefficients and coefficients slots, so that both transforms and ModRaise are done once; and `TOGETHER` at a
         time, whose transforms read keys and diagonals once. The last one is alone where it is left.
 
         Args:
             cts: at the same limbs and scale, after the same operations.
+            largest: message of them, and of others that go through the same steps: see `largest_message`.
 
         Raises:
             LevelError: too few limbs are left. MismatchError: they differ.
         """
         down = self.lowered if self.raised_first else self.in_coefficients
+        largest = largest_message(ev, cts) if largest is None else largest
         found: list[Ct] = []
         paired = len(cts) // 2 * 2
         for start in range(0, paired, TOGETHER):
             some = cts[start : min(start + TOGETHER, paired)]
-            zs = down(ev, *self._paired(ev, some))
+            zs = down(ev, self._paired(ev, some, largest), largest)
             parts = self._sines(ev, zs, False, scale)
             if self.raised_first:
                 pairs = zip(zs, parts, strict=True)
@@ -183,20 +196,17 @@ class Bootstrapping:
                 for z, both, own in zip(zs, parts, zip(some[::2], some[1::2], strict=True), strict=True)
                 for part, ct in zip(both, own, strict=True)
             ]
-        return [*found, *(self.run(ev, ct, True, scale) for ct in cts[paired:])]
+        return [*found, *(self.run(ev, ct, True, scale, largest) for ct in cts[paired:])]
 
-    def _paired(self, ev: Evaluator, cts: Sequence[Ct]) -> tuple[list[Ct], float]:
-        """Half as many, one of each two the imaginary part of the other, at the limbs that slots to coefficients take,
-        and the largest part of a slot."""
+    def _paired(self, ev: Evaluator, cts: Sequence[Ct], largest: float) -> list[Ct]:
+        """Half as many, one of each two the imaginary part of the other, at the limbs that are read."""
         for ct in cts:
             ev.require_levels(ct, self.levels_before, "bootstrapping")
         messages = [ev.as_message(ev.drop(ct, self.levels_before + 1)) for ct in cts]
-        largest = max(ct.bound for ct in messages)
-        zs = [
+        return [
             ev.bounded(ev.add(x, ev.times_monomial(y, ev.n // 2)), math.sqrt(2) * largest)
             for x, y in zip(messages[::2], messages[1::2], strict=True)
         ]
-        return zs, largest
 
     def run_shared(
         self, ev: Evaluator, shared: Shared, cts: Sequence[Ct], scale: float | None = None
@@ -225,20 +235,24 @@ class Bootstrapping:
                 expected="an even number from 2 on",
                 got=len(cts),
             )
-        each, found = 2 * shared.secrets, list[Ct]()
+        each, found, largest = 2 * shared.secrets, list[Ct](), largest_message(ev, cts)
         groups = [cts[start : start + each] for start in range(0, len(cts), each)]
         left = groups.pop() if len(groups[-1]) <= shared.secrets else []
         for start in range(0, len(groups), SHARED_TOGETHER):
-            found += self._of_shared(ev, shared, groups[start : start + SHARED_TOGETHER], scale)
-        return [*found, *self.run_all(ev, left, scale)]
+            found += self._of_shared(ev, shared, groups[start : start + SHARED_TOGETHER], scale, largest)
+        return [*found, *self.run_all(ev, left, scale, largest)]
 
     def _of_shared(
-        self, ev: Evaluator, shared: Shared, groups: Sequence[Sequence[Ct]], scale: float | None
+        self,
+        ev: Evaluator,
+        shared: Shared,
+        groups: Sequence[Sequence[Ct]],
+        scale: float | None,
+        largest: float,
     ) -> Iterator[Ct]:
         """Some groups of `run_shared`, whose transforms read keys and diagonals once."""
-        paired = [self._paired(ev, cts) for cts in groups]
-        joined = [self.to_shared(shared, zs) for zs, _ in paired]
-        joined = self.in_coefficients(shared, joined, max(largest for _, largest in paired))
+        joined = [self.to_shared(shared, self._paired(ev, cts, largest)) for cts in groups]
+        joined = self.in_coefficients(shared, joined, largest)
         raised = [self.raised(shared, shared.drop(one, 1), one.scale) for one in joined]
         slots = self.in_slots(shared, raised, False)
         for cts, one, halves in zip(groups, joined, slots, strict=True):
@@ -246,7 +260,9 @@ class Bootstrapping:
             for part, ct in zip(itertools.chain.from_iterable(parts), cts, strict=True):
                 yield self._settled(ev, self._sine(ev, part, one.scale, scale), one.scale, *_before(ev, ct))
 
-    def refined(self, ev: Evaluator, cts: Sequence[Ct], real: bool = True) -> list[Ct]:
+    def refined(
+        self, ev: Evaluator, cts: Sequence[Ct], real: bool = True, largest: float | None = None
+    ) -> list[Ct]:
         """As `run_all`, in two rounds: what a refreshed ciphertext is off by is the difference to what it was. That is
         small, so it is refreshed enlarged, and taken away.
 
@@ -255,13 +271,13 @@ class Bootstrapping:
         Levels: one more than `run`. Keys: the same.
 
         Args:
-            real: as for `run`.
+            real, largest: as for `run`.
 
         Source: Bae, Cheon, Cho, Kim, Kim, "META-BTS: Bootstrapping precision beyond the limit" (2022).
         """
         cts = [ev.drop(ct, self.levels_before + 1) for ct in cts]
         exact = [ev.as_message(ct) for ct in cts]
-        first = self._round(ev, exact, real, exact[0].scale)
+        first = self._round(ev, exact, real, exact[0].scale, largest)
         size = 2.0 ** math.ceil(
             math.log2(max(ct.error(ev.slots) for ct in first))
         )  # what none of them is off by
@@ -285,8 +301,17 @@ class Bootstrapping:
         bound = ct.bound
         return ev.bounded(ev.absorb(ev.add(ct, ev.conjugate(ct)), 0.5), bound)
 
-    def _round(self, ev: Evaluator, cts: Sequence[Ct], real: bool, scale: float | None) -> list[Ct]:
-        return self.run_all(ev, cts, scale) if real else [self.run(ev, ct, False, scale) for ct in cts]
+    def _round(
+        self,
+        ev: Evaluator,
+        cts: Sequence[Ct],
+        real: bool,
+        scale: float | None,
+        largest: float | None = None,
+    ) -> list[Ct]:
+        if real:
+            return self.run_all(ev, cts, scale, largest)
+        return [self.run(ev, ct, False, scale, largest) for ct in cts]
 
     def of_rows(
         self, evs: Evaluators, x: Rows, packing: Packing, rescales: int, entries: int | None = None
@@ -575,6 +600,18 @@ def _shares(number: int, parts: int) -> tuple[int, ...]:
 def _before(ev: Evaluator, ct: Ct) -> tuple[SlotErrors, float, float]:
     """Errors of what is refreshed, the worst one, and the bound."""
     return ct.errors, ev.worst_error(ct) / ct.scale, ct.bound
+
+
+def _message(ev: Evaluator, ct: Ct, largest: float) -> Ct:
+    found = ev.as_message(ct)
+    found.bound = largest
+    return found
+
+
+def largest_message(ev: Evaluator, cts: Sequence[Ct]) -> float:
+    """What no slot of some ciphertexts exceeds, errors included. Slots to coefficients are encoded for it: ciphertexts
+    that are refreshed by the same diagonals, as was planned, are told one number, whatever errors each of them has."""
+    return max(map(ev.message_bound, cts), default=0.0)
 
 
 def _applied(
