@@ -142,7 +142,7 @@ class WorstCase(Evaluator):
 
     def message_bound(self, ct: Ct) -> float:
         """As `Evaluator.message_bound`."""
-        return max(super().message_bound(ct), (ct.data.message + ct.data.error) / ct.scale)
+        return max(super().message_bound(ct), float(ct.data.message + ct.data.error) / ct.scale)
 
     def worst_error(self, ct: Ct) -> float:
         """The largest error of a slot, in units of the integer message."""
