@@ -26,17 +26,17 @@ BAD_LAYERS: list[tuple[type[cb.CipherblasError], str, Any, Callable[[Any], Any]]
     # weights
     (cb.ShapeError, r"4 dimensions.* got 3 \(shape \(2, 3, 3\)\)", IMAGE, lambda x: cb.conv2d(x, FILTERS[0])),
     (cb.ShapeError, "none of them 0", IMAGE, lambda x: cb.conv2d(x, FILTERS[:0])),
-    (cb.ShapeError, "expected 4x2x3x3.*got 4x1x3x3", IMAGE, lambda x: cb.conv2d(x, FILTERS[:, :1])),
+    (cb.ShapeError, r"(?s)got 4x1x3x3.*filters of shape \(4, 2, 3, 3\)", IMAGE, lambda x: cb.conv2d(x, FILTERS[:, :1])),
     (cb.RangeError, r"Filters.* finite.*got NaN at \[0, 0, 0, 0\]", IMAGE, lambda x: cb.conv2d(x, FILTERS * np.nan)),
     (cb.RangeError, r"got an infinity at \[0, 0\]", VECTOR, lambda x: cb.matvec(MATRIX * np.inf, x)),
     (cb.DTypeError, "real dtype.*got complex128", IMAGE, lambda x: cb.conv2d(x, FILTERS * 1j)),
     (cb.DTypeError, "real dtype.*got object", IMAGE, lambda x: cb.conv2d(x, None)),
-    (cb.ShapeError, "5 rows in the right factor.*got 6", VECTOR, lambda x: cb.matvec(MATRIX[:, :5], x)),
+    (cb.ShapeError, "3x5 and 6.\n.*a right factor of 5 rows", VECTOR, lambda x: cb.matvec(MATRIX[:, :5], x)),
     (cb.ShapeError, "2 dimensions", VECTOR, lambda x: cb.matvec(MATRIX[0], x)),
     # groups
     (cb.ShapeError, "divisor of 2 input and 4 output channels.*got 3", IMAGE, on_filters(groups=3)),
     (cb.ShapeError, "divisor of 2 input and 4 output channels.*got 0", IMAGE, on_filters(groups=0)),
-    (cb.ShapeError, "2 groups .expected 4x1x3x3.*got 4x2x3x3", IMAGE, on_filters(groups=2)),
+    (cb.ShapeError, r"(?s)2 groups .got 4x2x3x3.*filters of shape \(4, 1, 3, 3\)", IMAGE, on_filters(groups=2)),
     (cb.DTypeError, "groups must be an integer .got 2.0", IMAGE, on_filters(groups=2.0)),
     # bias
     (cb.ShapeError, r"bias needs .*expected \(4,\).*got 3", IMAGE, on_filters(bias=np.ones(3))),
@@ -104,8 +104,8 @@ def test_operands_that_are_secret_or_clear_in_the_wrong_place() -> None:
         ({"form": "rows"}, "no method by rows for square 6x1"),
         ({"algorithm": "gemm"}, "no method by rows for square 6x1"),
         ({"algorithm": "fame"}, "expected metakernel .* got fame"),
-        ({"block": 4}, "no block.* got block"),
-        ({"options": {"ends": "both"}}, "no options.* got options"),
+        ({"block": 4}, "does not take block="),
+        ({"options": {"ends": "both"}}, "does not take options="),
     ],
 )
 def test_options(options: Any, text: str) -> None:
