@@ -17,7 +17,7 @@ from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.planner.sizing import MAX_SCALE_BITS, MAX_WIDE_SCALE_BITS
-from cipherblas.rlwe.noise.slots import TRANSFORM_DEVIATION
+from cipherblas.rlwe.noise.slots import TRANSFORM_ROUNDING
 from tests.support.runs import Parties, comes_back, run_by_files, toy
 
 RNG = np.random.default_rng(49)
@@ -209,5 +209,6 @@ def test_transforms_of_clear_vectors_err_as_is_counted(kind: str) -> None:
         axis=1
     ) / scale
     errors = (found - values).astype(float)
-    assert np.sqrt((errors**2).mean()) <= TRANSFORM_DEVIATION
-    assert np.abs(errors).max() <= 8 * TRANSFORM_DEVIATION
+    deviation = TRANSFORM_ROUNDING * np.sqrt(np.log2(n))
+    assert np.sqrt((errors**2).mean()) <= deviation
+    assert np.abs(errors).max() <= 8 * deviation

@@ -20,10 +20,10 @@ from cipherblas.rlwe.rings import Ring, encapsulating_shape, limbs_of_level
 
 # Of float64 transforms between slots and coefficients, relative to the largest value: log2(N) roundings.
 TRANSFORM_ERROR = 2.0**-49
-# The standard deviation of that: so many roundings of 2^-53, of values whose root mean square is the largest value.
-# Equal values have equal errors, wherever they lie. Scales of one limb take all of `TRANSFORM_ERROR` for it, which is
-# far less than what they round; those of several do not.
-TRANSFORM_DEVIATION = 2.0**-51
+# One of their roundings. Their standard deviation is that of log2(N) of them, of values whose root mean square is the
+# largest value. Equal values have equal errors, wherever they lie. Scales of one limb take all of `TRANSFORM_ERROR` for
+# it, which is far less than what they round; those of several do not.
+TRANSFORM_ROUNDING = 2.0**-53
 
 
 class SlotErrors(NamedTuple):
@@ -115,7 +115,8 @@ class NoiseModel:
         self._coefficients = CoefficientNoise(ring)
         self._ring = ring
         self._fine = limbs_of_level(ring) > 1
-        self._transform = TRANSFORM_DEVIATION if self._fine else TRANSFORM_ERROR
+        deviation = TRANSFORM_ROUNDING * math.sqrt(math.log2(ring.n))
+        self._transform = deviation if self._fine else TRANSFORM_ERROR
         self._switch: dict[int, float] = {}
         self._encrypted: dict[tuple[float, float, bool], SlotErrors] = {}
 
