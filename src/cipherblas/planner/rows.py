@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
@@ -154,13 +154,35 @@ class RowSize:
         )
 
 
-def _first(tried: Sequence[One], holds: Callable[[One], bool]) -> One:
-    """The first for which it holds, as it does for all that follow and for the last one."""
-    low, high = 0, len(tried) - 1
+class _First:
+    """Looks for the first of some sizes that will do, from where the last one of its kind was found."""
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, Any] = {}
+
+    def __call__(self, kind: Hashable, tried: Sequence[One], holds: Callable[[One], bool]) -> One:
+        """The first for which it holds, as it does for all that follow and for the last one."""
+        low, high = 0, len(tried) - 1
+        if self._found.get(kind) in tried:
+            low, high = _around(tried.index(self._found[kind]), high, lambda place: holds(tried[place]))
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if holds(tried[middle]) else (middle + 1, high)
+        self._found[kind] = tried[low]
+        return tried[low]
+
+
+def _around(start: int, last: int, holds: Callable[[int], bool]) -> tuple[int, int]:
+    """The first and the last place where the first one may be for which it holds, by growing steps from a place."""
+    low, high, step = 0, last, 1
+    down = holds(start)
+    low, high = (0, start) if down else (start + 1, last)
     while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(tried[middle]) else (middle + 1, high)
-    return tried[low]
+        place = max(low, high - step) if down else min(high, low + step - 1)
+        if holds(place) != down:
+            return (place + 1, high) if down else (low, place)
+        low, high, step = *((low, place) if down else (place + 1, high)), 2 * step
+    return low, high
 
 
 class RowStrategy(Strategy):
@@ -173,6 +195,7 @@ class RowStrategy(Strategy):
 
     def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
         super().__init__(expression, options, budgets)
+        self._first = _First()
         reason = unsupported(expression)
         if reason is not None:
             raise ParameterError(
@@ -254,7 +277,10 @@ class RowStrategy(Strategy):
             tried = range(MIN_MODULUS_BITS, most + 1)
             if not tried or not reaches(RowSize(n, most, special)):
                 return None
-            return _first(tried, lambda bits: reaches(RowSize(n, bits, special)))
+            kind = frozenset(
+                (number, frozenset(choice.options)) for number, choice in candidate.decisions.choices.items()
+            )
+            return self._first(kind, tried, lambda bits: reaches(RowSize(n, bits, special)))
 
         if any(choice.options.get("moduli") for choice in candidate.decisions.choices.values()):
             return self._with_operand_moduli(n, reaches, extra, None, special, most_moduli=True)
@@ -356,9 +382,9 @@ class RowStrategy(Strategy):
                 tried.pop()
             if most < max(MIN_MODULUS_BITS, fewer) or not tried or not reaches(size(*tried[-1]), excess):
                 continue
-            _, moduli = _first(tried, lambda one: reaches(size(*one), excess))
+            _, moduli = self._first("moduli", tried, lambda one: reaches(size(*one), excess))
             tried = [(bits, moduli) for bits in range(min(least, most), most + 1)]
-            bits, moduli = _first(tried, lambda one: reaches(size(*one), excess))
+            bits, moduli = self._first("bits beside moduli", tried, lambda one: reaches(size(*one), excess))
             return [size(min(bits + extra, most), moduli)]
         return []
 

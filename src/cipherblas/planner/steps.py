@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cipherblas.common.errors import CipherblasError, ShapeError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.symbolic import Symbolic
-from cipherblas.evaluators.slots.values import Ct, Plain
+from cipherblas.evaluators.slots.values import Ct, GiantStep, MaskGroup, Plain, Transform
 from cipherblas.forms.convert.relayout import masks_of, relayout
 from cipherblas.forms.form import SlotForm
 from cipherblas.forms.layouts import Layout
@@ -26,6 +26,22 @@ from cipherblas.runtime.values import Choice
 
 Seconds = Callable[[Counts, Traffic], float]
 Grid = tuple[int, int]
+
+
+class _Priced(Symbolic):
+    """Counts what seconds are made of: the sums of a transform together, and not one by one."""
+
+    def baby_sums(
+        self, rotated: Mapping[int, Ct], groups: Sequence[GiantStep], transform: Transform, most: float
+    ) -> list[Ct]:
+        number, first = sum(len(group.babies) for group in groups), next(iter(rotated.values()))
+        scale = self.mask_scale(first.limbs)
+        self.counts.sums += len(groups)
+        self.costs.plains(self.counts, number, first.limbs)
+        self._book_encodings(MaskGroup((transform.key, "all"), number, tuple), scale, first.limbs)
+        bound = min(first.bound * transform.row_sum, most)
+        total = self.make(first.limbs, first.scale * scale, bound, first.errors, 2, None)
+        return [total] * len(groups)
 
 
 class Steps:
@@ -160,7 +176,7 @@ class Steps:
         return self._seconds(ev.counts, Traffic()), result[0][0][0].limbs
 
     def _counter(self) -> Symbolic:
-        return Symbolic(self.ring, key_policy=self.policy)
+        return _Priced(self.ring, key_policy=self.policy)
 
     def _handles(self, ev: Symbolic, layout: Layout, limbs: int) -> list[Ct]:
         return [ev.fresh(None, bound=layout.slot_bound(1.0), limbs=limbs) for _ in range(layout.ciphertexts)]

@@ -5,13 +5,21 @@ from __future__ import annotations
 import functools
 import math
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from cipherblas.common.errors import LevelError, MismatchError, ShapeError
 from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.scales import Levels, Numbers
-from cipherblas.evaluators.slots.values import Ct, GiantStep, Plain, Polynomials, WeightGroup, rounding_norm
+from cipherblas.evaluators.slots.values import (
+    Ct,
+    GiantStep,
+    Plain,
+    Polynomials,
+    Transform,
+    WeightGroup,
+    rounding_norm,
+)
 from cipherblas.rlwe.costs import WORD_BYTES
 from cipherblas.rlwe.noise import TAIL, SlotErrors, worst
 
@@ -325,6 +333,19 @@ class Products(Levels):
         )
         result.data = data
         return result
+
+    def baby_sums(
+        self, rotated: Mapping[int, Ct], groups: Sequence[GiantStep], transform: Transform, most: float
+    ) -> list[Ct]:
+        """Of every giant step the sum of its baby rotations times their diagonals."""
+        scale = self.mask_scale(next(iter(rotated.values())).limbs)
+        rows = transform.row_sum, transform.row_norm
+        return [
+            self.weighted_sum(
+                [rotated[baby] for baby in group.babies], group.plains, scale, rows=rows, most=most
+            )
+            for group in groups
+        ]
 
     def weighted_sums(
         self,

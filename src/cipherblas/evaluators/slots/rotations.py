@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from cipherblas import _core
 from cipherblas.common.errors import MismatchError, ParameterError
 from cipherblas.evaluators.slots.bookkeeping import Term
@@ -238,16 +240,8 @@ def _of_rotations(
     most: float,
 ) -> Ct:
     """`transform_giant_steps` of one x, whose baby rotations are written out."""
-    mask_scale = ev.mask_scale(x.limbs)
     rotated = dict(zip(babies, rotate_many(ev, x, babies), strict=True))
-    sums = [
-        ev.weighted_sum(
-            *([rotated[baby] for baby in group.babies], group.plains, mask_scale),
-            rows=(transform.row_sum, transform.row_norm),
-            most=most,
-        )
-        for group in groups
-    ]
+    sums = ev.baby_sums(rotated, groups, transform, most)
     sources, data = _rotated_sum(ev, sums, [group.step for group in groups], True, order)
     errors = worst(ct.errors for ct in rotated.values())
     return _of_giant_steps(ev, x, errors, transform, len(sources), most, data)
@@ -377,7 +371,7 @@ def _rotated_sum(
     for ct, step in zip(sums, steps, strict=True):
         path = expand(step, ev.key_policy, ev.slots)
         terms.append(Term(0, len(sources), path[-1] if path else 0, None))
-        sources.append(rotate_paths(ev, ct, [path[:-1]])[path[:-1]])
+        sources.append(rotate_paths(ev, ct, [path[:-1]])[path[:-1]] if path[:-1] else ct)
     return sources, _execute(ev, sources, terms, 1, sums[0].limbs, rescale, order)[0]
 
 
@@ -387,12 +381,12 @@ def split_steps(steps: Sequence[Step], baby_steps: int) -> dict[int, list[tuple[
         raise ParameterError(
             "The number of baby steps must be at least 1.", expected="at least 1", got=baby_steps
         )
-    totals = [total_step(step) for step in steps]
-    unit = math.gcd(*totals) or 1
+    totals = np.array([step if type(step) is int else total_step(step) for step in steps], np.int64)
+    unit = int(np.gcd.reduce(totals)) or 1
+    giants = totals // unit // baby_steps * baby_steps * unit
     groups: dict[int, list[tuple[int, Step]]] = {}
-    for step, total in zip(steps, totals, strict=True):
-        giant = total // unit // baby_steps * baby_steps * unit
-        groups.setdefault(giant, []).append((total - giant, step))
+    for giant, baby, step in zip(giants.tolist(), (totals - giants).tolist(), steps, strict=True):
+        groups.setdefault(giant, []).append((baby, step))
     return groups
 
 
