@@ -142,7 +142,10 @@ def refused(
     name = _short(node)
     cause = "The options leave no ring degree" if ring is None else ring.message.removesuffix(".")
     others = ["fewer products" if ring is None or ring.coarser is None else _centred(expression)]
-    if bits >= WIDE or options.error is not None:  # a precision is relative to the bounds
+    lacking = math.inf if ring is None else ring.shortfall
+    if bits >= WIDE or (
+        options.error is not None and bits >= lacking
+    ):  # a precision is relative to the bounds
         others.insert(0, f"cb.assume(…, bound) of {name}, where its entries stay below {node.bound:.3g}")
         cause += f"; the widest range of values is that of {name}"
     if not options.by_samples and any(one.written is not None for one in ordered(expression)):
