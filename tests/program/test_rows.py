@@ -211,7 +211,7 @@ def test_the_planner_takes_gemms_for_clear_weights_and_says_what_else() -> None:
     program = cb.compile(lambda w, x: w @ x, {"w": cb.public(24, 64), "x": cb.secret(64, 100)})
     assert program.plan.algorithm == "gemm" and not len(program.plan.keys)
     text = program.explain()
-    assert "not taken" in text and "outer-product" in text and "slower by" in text
+    assert "not taken" in text and "outer-product" in text and "times as long" in text
     small = cb.compile(lambda a, b: a @ b, {"a": cb.secret(64, 64), "b": cb.secret(64, 64)})
     assert small.plan.form == "blocks"
     assert any(loser.algorithm == "gemm" for loser in small.plan.rejected)

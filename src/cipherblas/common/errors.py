@@ -125,6 +125,12 @@ class CipherblasError(Exception):
         given = (advice,) if isinstance(advice, (str, Advice)) else advice
         self.advice = tuple(one if isinstance(one, Advice) else Advice(one) for one in given)
 
+    def at(self, place: object) -> CipherblasError:
+        """The same error, of a file or another place, which its sentence begins with."""
+        self.message = f"{place}: {self.message}"
+        self.args = (self.message,)
+        return self
+
     @property
     def sentence(self) -> str:
         fields = [("expected", self.expected), ("got", self.got)]

@@ -390,7 +390,7 @@ class Search:
         except TooSlowError as error:
             self._too_slow += 1
             ratio = HOPELESS if isinstance(error, HopelessError) else PRUNE_RATIO
-            self._reject(candidate.name, f"slower by more than {ratio} times")
+            self._reject(candidate.name, f"takes more than {ratio} times as long")
         except INFEASIBLE as error:
             self._failed(candidate.name, error)
 
@@ -403,7 +403,7 @@ class Search:
             if name in best:
                 ratio = best[name].seconds / seconds
                 failed = rejected.get(name)
-                reason = failed.reason if ratio < 1 and failed else f"slower by {max(ratio, 1.0):.1f} times"
+                reason = failed.reason if ratio < 1 and failed else _as_long(ratio)
                 losers.append(Rejected(name, reason, best[name].seconds))
             else:
                 losers.append(rejected[name])
@@ -524,6 +524,10 @@ class Search:
                 if other.size is not None and other.size.alpha == entry.size.alpha and same:
                     return self._finish(other, tries - 1)
         raise failure
+
+
+def _as_long(ratio: float) -> str:
+    return f"takes {ratio:.1f} times as long" if ratio >= ABOUT else "takes about as long"
 
 
 def _fastest_first(scored: Sequence[Scored]) -> list[Scored]:

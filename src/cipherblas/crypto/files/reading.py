@@ -529,7 +529,7 @@ def _checked_parameters(
     try:
         parameters.check_security(security, insecure)
     except SecurityError as error:
-        raise SecurityError(f"{path}: {error.message}", expected=error.expected, got=error.got) from None
+        raise error.at(path) from None
     return parameters
 
 
