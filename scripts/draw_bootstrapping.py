@@ -55,7 +55,7 @@ def text(row: Row) -> str:
         [
             f"`{row['command']}`, of commit {row['commit']},",
             f"on {row['machine']}, at a load of {number(row['load'])},",
-            f"1 of it this thread: by the least times theirs are {number(row['speedup_of_least'])} times ours. Over "
+            f"1 of it this thread: OpenFHE's minimum time is {number(row['speedup_of_least'])} times ours. Over "
             f"{row['ciphertexts']} ciphertexts",
             f"the worst slot of ours has {number(row['precision_bits'], 3)} bits, where "
             f"{number(row['predicted_bits'], 3)} are predicted.",

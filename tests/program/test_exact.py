@@ -364,10 +364,19 @@ def test_a_modulus_that_is_too_large_is_named() -> None:
     with pytest.raises(cb.PrecisionError, match=r"(?s)The exact integers .*a modulus of \d+ bits.*at most"):
         cb.compile(lambda b: (((b @ b) @ b) @ b) @ b @ b @ b, {"b": b}, ring_degree=4096)
     b = S(4, 4, dtype="int16", bound=20000)
-    with pytest.raises(
-        cb.PrecisionError, match=r"(?s)a modulus of \d+ bits.*needs a scale of 63.* bits allowed"
-    ):
-        cb.compile(lambda b: b * b * b, {"b": b})
+    with pytest.raises(cb.PrecisionError, match=r"(?s)a modulus of \d+ bits.*at most"):
+        cb.compile(lambda b: b * b * b, {"b": b}, ring_degree=4096)
+
+
+def test_cubes_take_a_scale_of_two_primes() -> None:
+    program = cb.compile(lambda b: b * b * b, {"b": S(4, 4, dtype="int16", bound=20000)})
+    assert program.plan.parameters.level_limbs == 2 and program.plan.error < 0.5
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    random = np.random.default_rng(0).integers(-20000, 20001, (4, 4))
+    for values in (np.full((4, 4), 20000), np.full((4, 4), -20000), random):
+        found = client.decrypt(server.run(client.encrypt({"b": values.astype(np.int16)})))
+        assert found.dtype == np.int64 and (found == values.astype(np.int64) ** 3).all()
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ def test_a_batch_that_does_not_fit_the_modulus_is_refused_by_the_count() -> None
 )
 @pytest.mark.parametrize("precision", [1e-16, 1e-300])
 def test_a_precision_beyond_float64_cannot_be_reached(form: Any, shape: Any, precision: float) -> None:
-    with pytest.raises(cb.PrecisionError, match=r"cannot be reached.*expected precision=.*2e-16"):
+    with pytest.raises(cb.PrecisionError, match=r"cannot be reached.*expected 2e-16"):
         cb.compile(lambda x: np.eye(4) @ x, {"x": cb.secret(*shape)}, form=form, precision=precision)
 
 
