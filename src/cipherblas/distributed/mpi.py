@@ -6,6 +6,7 @@ import atexit
 import math
 import os
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ SHORTEST, LONGEST = 2e-5, 5e-4  # seconds of a pause after that
 RESERVE = 1 << 20  # bytes that a rank gives back when it has failed, for lack of memory maybe, to say so
 GRACE = 3.0  # seconds that ranks have to say why they stop, before all are ended
 LINGERING = 1.0  # seconds in which what a rank sent before it left arrives
+LAST_WORDS = 0.5  # seconds in which a launcher passes on what was printed, before it is told to end
 PATIENCE = 600.0  # seconds after the first rank in which all others are to be there
 _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE")  # set by mpiexec of MPICH (and srun), of Open MPI
 _LOCAL_SIZES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE")
@@ -41,6 +43,13 @@ def ranks_here() -> int:
 def _first(names: tuple[str, ...]) -> int:
     values = (os.environ.get(name, "") for name in names)
     return next((int(value) for value in values if value.isdigit() and int(value) > 0), 1)
+
+
+def _abort(world: Any) -> None:
+    """End all ranks, after what this one printed has arrived."""
+    sys.stderr.flush()
+    time.sleep(LAST_WORDS)
+    world.Abort(1)
 
 
 class MpiCommunicator(Communicator):
@@ -76,7 +85,7 @@ class MpiCommunicator(Communicator):
         deadline = time.monotonic() + patience
         while not request.Test():
             if time.monotonic() > deadline:
-                atexit.register(world.Abort, 1)  # MPI_Finalize would wait for the others
+                atexit.register(_abort, world)  # MPI_Finalize would wait for the others
                 raise MismatchError(
                     "Not every rank has made an MpiCommunicator.",
                     expected=f"{self.size} ranks within {patience:g} s",
