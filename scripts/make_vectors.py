@@ -119,6 +119,8 @@ def arrays(params: Parameters) -> Iterator[tuple[str, NDArray[Any]]]:
         batch = encryption.encrypt_shared_batch(secret, matrix(3, 20), 2.0**30)
         yield "encrypted batch with one a, b", batch.b
         yield "encrypted rows, public key, b", encryption.encrypt_rows(public, matrix(3, 20), 2.0**30).b
+        rounded = encryption.encrypt_rows(secret, matrix(3, 20), 2.0**20 / 3)
+        yield "encrypted rows, rounded by chance, b", rounded.b
 
 
 def values() -> dict[str, Any]:

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ring/samplers.h"
+
 namespace cipherblas {
 
 // What the transforms of S slots read.
@@ -30,8 +32,6 @@ struct EmbeddingKernels {
     void (*decode)(const EmbeddingTable& table, const double* coefficients, double* re, double* im,
                    std::complex<double>* values);
 };
-
-inline constexpr std::uint64_t kDitherStep = 0x9e3779b97f4a7c15u;
 
 // The table that goes with kernels(), so that CIPHERBLAS_ISA forces both.
 const EmbeddingKernels& embedding_kernels();

@@ -55,7 +55,8 @@ class Secrets {
 };
 
 Words encrypt_rows_array(const Context& context, const AnyArray& secrets, const AnyArray& a,
-                         const AnyArray& noise_words, const AnyArray& matrix, double scale, bool shared) {
+                         const AnyArray& noise_words, const AnyArray& matrix, double scale,
+                         std::uint64_t dither, bool shared) {
     const Flat<double> messages(matrix, "matrix", {kAny, kAny});
     check_messages(messages, scale);
     const RowLayout layout = layout_of(context, messages.shape(0), messages.shape(1), shared);
@@ -66,15 +67,15 @@ Words encrypt_rows_array(const Context& context, const AnyArray& secrets, const 
     Result<std::uint64_t> b({static_cast<std::size_t>(limbs), layout.rows, layout.width});
     {
         const nb::gil_scoped_release release;
-        encrypt_rows(context, layout, s.view(), masks.data(), words.data(), {messages.data(), scale}, limbs,
-                     b.data());
+        encrypt_rows(context, layout, s.view(), masks.data(), words.data(), {messages.data(), scale, dither},
+                     limbs, b.data());
     }
     return b.array();
 }
 
 Words encrypt_operand_rows_array(const Context& context, const AnyArray& secret, const AnyArray& a,
                                  const AnyArray& noise_words, const AnyArray& matrix, double scale,
-                                 const std::vector<std::uint64_t>& moduli) {
+                                 std::uint64_t dither, const std::vector<std::uint64_t>& moduli) {
     const Flat<double> messages(matrix, "matrix", {kAny, kAny});
     check_messages(messages, scale);
     const RowLayout layout = layout_of(context, messages.shape(0), messages.shape(1), false);
@@ -85,8 +86,8 @@ Words encrypt_operand_rows_array(const Context& context, const AnyArray& secret,
     Result<std::uint64_t> b({checked.words(), layout.rows, layout.width});
     {
         const nb::gil_scoped_release release;
-        encrypt_operand_rows(context, layout, s.view(), masks.data(), words.data(), {messages.data(), scale},
-                             checked, b.data());
+        encrypt_operand_rows(context, layout, s.view(), masks.data(), words.data(),
+                             {messages.data(), scale, dither}, checked, b.data());
     }
     return b.array();
 }
@@ -180,7 +181,7 @@ bool are_operands(const AnyArray& words, const std::vector<std::uint64_t>& modul
 nb::tuple encrypt_rows_public_arrays(const Context& context, const AnyArray& public_key,
                                      const AnyArray& ternary_bytes, const AnyArray& e0_words,
                                      const AnyArray& e1_words, const AnyArray& matrix, double scale,
-                                     int limbs) {
+                                     std::uint64_t dither, int limbs) {
     const Flat<double> messages(matrix, "matrix", {kAny, kAny});
     check_messages(messages, scale);
     const RowLayout layout = layout_of(context, messages.shape(0), messages.shape(1), false);
@@ -206,7 +207,7 @@ nb::tuple encrypt_rows_public_arrays(const Context& context, const AnyArray& pub
     {
         const nb::gil_scoped_release release;
         encrypt_rows_public(context, layout, key.view(), {v.data(), v.shape(1), e0.data(), e1.data()},
-                            {messages.data(), scale}, limbs, a.data(), b.data());
+                            {messages.data(), scale, dither}, limbs, a.data(), b.data());
     }
     return nb::make_tuple(a.array(), b.array());
 }
@@ -318,16 +319,16 @@ void bind_coefficient_rows(nb::class_<Context>& context) {
     context
         .def(
             "encrypt_rows", &encrypt_rows_array, "secrets"_a, "a"_a, "noise_words"_a, "matrix"_a, "scale"_a,
-            "shared"_a = false,
+            "dither"_a, "shared"_a = false,
             "The b part (limbs, rows, width) of the rows of round(scale * matrix), coefficient domain.\n\n"
             "a (limbs, a rows, N) in the coefficient domain, secrets (count, limbs or more, N) in NTT form.\n"
             "A row is cut into segments of N; one of `count` entries holds them at X^(j N/d), d = "
             "bit_ceil(count).\n"
             "shared=False: an a part per row, a secret per segment; shared=True: an a part per segment, a "
             "secret per row.\n"
-            "noise_words (rows, width): random words.")
+            "noise_words (rows, width): random words. dither: another one; entries are rounded by chance.")
         .def("encrypt_operand_rows", &encrypt_operand_rows_array, "secret"_a, "a"_a, "noise_words"_a,
-             "matrix"_a, "scale"_a, "moduli"_a,
+             "matrix"_a, "scale"_a, "dither"_a, "moduli"_a,
              "The b part (words, rows, width) of rows of at most N entries, modulo coprime odd moduli of a "
              "byte "
              "each,\n"
@@ -341,8 +342,9 @@ void bind_coefficient_rows(nb::class_<Context>& context) {
         .def("gram_operands", &gram_operands_array, "x"_a, "moduli"_a, "limbs"_a, "least"_a,
              "The same of the transpose of x and x, of halves of columns until there are `least` or fewer.")
         .def("encrypt_rows_public", &encrypt_rows_public_arrays, "public_key"_a, "ternary_bytes"_a,
-             "e0_words"_a, "e1_words"_a, "matrix"_a, "scale"_a, "limbs"_a,
-             "(a, b) of the rows of round(scale * matrix) under a public key (2, limbs, N), one v per row.")
+             "e0_words"_a, "e1_words"_a, "matrix"_a, "scale"_a, "dither"_a, "limbs"_a,
+             "(a, b) of the rows of round(scale * matrix) under a public key (2, limbs, N), one v per row.\n"
+             "See encrypt_rows.")
         .def("decrypt_rows", &decrypt_rows_array, "secrets"_a, "a"_a, "b"_a, "scale"_a = 1.0,
              "shared"_a = false,
              "float64 (rows, width): centred b + a s modulo all limbs, over scale; see encrypt_rows.")

@@ -34,8 +34,12 @@ inline std::uint64_t scramble(std::uint64_t word) {
     return word ^ (word >> 31);
 }
 
+// Number i of many is rounded with the word dither + i * kDitherStep: with scramble, splitmix64 from the state dither on.
+inline constexpr std::uint64_t kDitherStep = 0x9e3779b97f4a7c15u;
+
 // An integer next to x, the upper one with the probability of x's fraction: equal numbers have unlike errors, so that
-// those of many add up in squares. Encryption hides them: the words need not be cryptographic.
+// those of many add up in squares. Encryption hides them: the words need not be cryptographic, but none may depend on the
+// words that errors are made of, for messages would then depend on their errors.
 inline double round_by_chance(double x, std::uint64_t word) {
     return std::floor(x + static_cast<double>(scramble(word) >> 11) * 0x1p-53);
 }

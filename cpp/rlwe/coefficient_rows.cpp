@@ -65,21 +65,17 @@ void mask_product(const Context& context, const RowLayout& layout, const Secrets
     gather(product, segment);
 }
 
-// out = m + e modulo the prime for `count` entries, rounded by chance: `words` are the random words that e is made of,
-// of which the error keeps only the largest bits. Messages beyond a word are reduced first: fmod is exact.
-void encode_entries(const double* matrix, double scale, bool fits, const std::int64_t* noise,
-                    const std::uint64_t* words, std::size_t count, std::int64_t* values, const Modulus& m,
-                    std::uint64_t* out) {
+// out = m + e modulo the prime for `count` entries. Messages beyond a word are reduced first: fmod is exact.
+void encode_entries(const RowMessages& messages, bool fits, const std::int64_t* noise, std::size_t count,
+                    std::int64_t* values, const Modulus& m, std::uint64_t* out) {
     const double q = static_cast<double>(m.q);
     if (fits) {
         for (std::size_t j = 0; j < count; ++j) {
-            values[j] = static_cast<std::int64_t>(round_by_chance(scale * matrix[j], words[j])) + noise[j];
+            values[j] = static_cast<std::int64_t>(messages.rounded(j)) + noise[j];
         }
     } else {
         for (std::size_t j = 0; j < count; ++j) {
-            values[j] =
-                static_cast<std::int64_t>(std::fmod(round_by_chance(scale * matrix[j], words[j]), q)) +
-                noise[j];
+            values[j] = static_cast<std::int64_t>(std::fmod(messages.rounded(j), q)) + noise[j];
         }
     }
     std::fill(values + count, values + padded(count), 0);
@@ -101,7 +97,7 @@ void encrypt_rows(const Context& context, const RowLayout& layout, const Secrets
         std::uint64_t* const entries = workspaces.vector(thread, 2);
         std::int64_t* const values = reinterpret_cast<std::int64_t*>(workspaces.vector(thread, 3));
         std::int64_t* const noise = workspaces.row(thread);
-        const RowMessages message{messages.matrix + row * width, messages.scale};
+        const RowMessages message = messages.from(row * width);
         const bool fits = fits_words(message, width);
         sample_gaussian(noise, noise_words + row * width, width);
         for (int limb = 0; limb < limbs; ++limb) {
@@ -110,9 +106,8 @@ void encrypt_rows(const Context& context, const RowLayout& layout, const Secrets
             for (std::size_t c = 0; c < layout.segments(); ++c) {
                 const Segment segment = segment_of(layout, c);
                 mask_product(context, layout, secrets, masks, own, limb, row, segment, product);
-                encode_entries(message.matrix + segment.begin, message.scale, fits, noise + segment.begin,
-                               noise_words + row * width + segment.begin, segment.count, values,
-                               context.modulus(limb), entries);
+                encode_entries(message.from(segment.begin), fits, noise + segment.begin, segment.count,
+                               values, context.modulus(limb), entries);
                 kernels().sub(entries, entries, product, padded(segment.count), context.modulus(limb));
                 std::memcpy(out + segment.begin, entries, segment.count * sizeof(std::uint64_t));
             }
@@ -132,7 +127,7 @@ void encrypt_rows_public(const Context& context, const RowLayout& layout, const 
         const auto numbers = [&](std::size_t i) { return reinterpret_cast<std::int64_t*>(words(i)); };
         std::int64_t *const v = numbers(0), *const e1 = numbers(1), *const values = numbers(2);
         std::int64_t* const e0 = workspaces.row(thread);
-        const RowMessages message{messages.matrix + row * width, messages.scale};
+        const RowMessages message = messages.from(row * width);
         const bool fits = fits_words(message, width);
         sample_ternary(v, randomness.ternary + row * randomness.ternary_count, randomness.ternary_count, n);
         sample_gaussian(e0, randomness.e0 + row * width, width);
@@ -151,8 +146,7 @@ void encrypt_rows_public(const Context& context, const RowLayout& layout, const 
             k.mul(product, factor, public_key.limb(0, limb), n, m);
             k.intt(product, context.table(limb));
             gather(product, segment_of(layout, 0));
-            encode_entries(message.matrix, message.scale, fits, e0, randomness.e0 + row * width, width,
-                           values, m, entries);
+            encode_entries(message, fits, e0, width, values, m, entries);
             k.add(entries, entries, product, padded(width), m);
             std::memcpy(b + place * width, entries, width * sizeof(std::uint64_t));
         }

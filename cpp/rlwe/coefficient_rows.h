@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ring/samplers.h"
 #include "rlwe/context.h"
 #include "rlwe/views.h"
 
@@ -41,9 +42,19 @@ struct SecretsView {
 };
 
 // scale * matrix rounded by chance (round_by_chance), of any size: reduced modulo each prime. matrix: [rows][width].
+// dither: a random word that no error depends on.
 struct RowMessages {
     const double* matrix = nullptr;
     double scale = 1.0;
+    std::uint64_t dither = 0;
+
+    // Those from entry `first` on.
+    RowMessages from(std::size_t first) const {
+        return {matrix + first, scale, dither + first * kDitherStep};
+    }
+    double rounded(std::size_t i) const {
+        return round_by_chance(scale * matrix[i], dither + i * kDitherStep);
+    }
 };
 
 // b = -a s + e + m. noise_words: [rows][width] random words (sample_gaussian). a and b: `limbs` limbs.

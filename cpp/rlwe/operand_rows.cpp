@@ -253,12 +253,9 @@ void encrypt_operand_rows(const Context& context, const RowLayout& layout, const
         std::uint64_t* const product = workspaces.vector(thread, 0);
         std::int64_t* const fields = reinterpret_cast<std::int64_t*>(workspaces.vector(thread, 1));
         std::int64_t* const values = workspaces.row(thread);
-        const std::uint64_t* const random = noise_words + row * width;
-        const double* const entries = messages.matrix + row * width;
-        sample_gaussian(values, random, width);
-        for (std::size_t j = 0; j < width; ++j) {
-            values[j] += static_cast<std::int64_t>(round_by_chance(messages.scale * entries[j], random[j]));
-        }
+        const RowMessages message = messages.from(row * width);
+        sample_gaussian(values, noise_words + row * width, width);
+        for (std::size_t j = 0; j < width; ++j) values[j] += static_cast<std::int64_t>(message.rounded(j));
         for (std::size_t word = 0; word < moduli.words(); ++word) {
             std::uint64_t* const out = b + (word * layout.rows + row) * width;
             std::fill_n(out, width, 0);

@@ -27,12 +27,12 @@ void expect_round_trip(std::size_t n, std::size_t rows, std::size_t width, RowSh
     const double scale = 4096.0;
     Limb b(kLimbs * rows * width);
     encrypt_rows(batch.context, batch.layout, batch.view(), batch.a.data(), batch.words.data(),
-                 {batch.matrix.data(), scale}, kLimbs, b.data());
+                 batch.messages(scale), kLimbs, b.data());
     const std::vector<std::int64_t> noise = batch.noise();
     for (int limb = 0; limb < kLimbs; ++limb) {
         const Modulus& m = batch.context.modulus(limb);
         for (std::size_t i = 0; i < rows * width; ++i) {
-            const double message = round_by_chance(scale * batch.matrix[i], batch.words[i]);
+            const double message = batch.rounded(scale, i);
             std::int64_t entry =
                 static_cast<std::int64_t>(std::fmod(message, static_cast<double>(m.q))) + noise[i];
             while (entry < 0) entry += static_cast<std::int64_t>(m.q);
@@ -45,8 +45,7 @@ void expect_round_trip(std::size_t n, std::size_t rows, std::size_t width, RowSh
     decrypt_rows(batch.context, batch.layout, batch.view(), batch.a.data(), b.data(), kLimbs, scale,
                  found.data());
     for (std::size_t i = 0; i < found.size(); ++i) {
-        const double message =
-            round_by_chance(scale * batch.matrix[i], batch.words[i]) + static_cast<double>(noise[i]);
+        const double message = batch.rounded(scale, i) + static_cast<double>(noise[i]);
         EXPECT_LE(std::abs(found[i] * scale - message), std::abs(message) * 0x1p-51) << i;
     }
 }
@@ -93,8 +92,8 @@ TEST(CoefficientRows, PublicKeyHidesTheMessageInBothParts) {
     const Limb e1 = make_limb(rows * n, ~std::uint64_t{0}, random);
     Limb a(kLimbs * rows * n), b(kLimbs * rows * width);
     encrypt_rows_public(batch.context, batch.layout, view,
-                        {ternary.data(), count, batch.words.data(), e1.data()}, {batch.matrix.data(), 1.0},
-                        kLimbs, a.data(), b.data());
+                        {ternary.data(), count, batch.words.data(), e1.data()}, batch.messages(1.0), kLimbs,
+                        a.data(), b.data());
     std::vector<double> found(rows * width);
     decrypt_rows(batch.context, batch.layout, batch.view(), a.data(), b.data(), kLimbs, 1.0, found.data());
     std::vector<std::int64_t> e1_noise(rows * n);
@@ -107,8 +106,7 @@ TEST(CoefficientRows, PublicKeyHidesTheMessageInBothParts) {
             const std::int64_t s = batch.secrets[0][(place + n - j) % n];
             error += (j > place ? -s : s) * e1_noise[row * n + j];
         }
-        EXPECT_EQ(found[i], round_by_chance(batch.matrix[i], batch.words[i]) + static_cast<double>(error))
-            << i;
+        EXPECT_EQ(found[i], batch.rounded(1.0, i) + static_cast<double>(error)) << i;
     }
 }
 

@@ -33,6 +33,7 @@ struct Batch {
     std::vector<AlignedVector<std::int64_t>> secrets;
     Limb secrets_ntt, a, words;
     std::vector<double> matrix;
+    std::uint64_t dither = 0;
 
     Batch(std::size_t n, std::size_t rows, std::size_t width, RowSharing sharing, double largest)
         : context(n, primes_below(n, 50, kLimbs), {}, 1), layout{n, rows, width, sharing} {
@@ -54,6 +55,12 @@ struct Batch {
         std::uniform_real_distribution<double> entries(-largest, largest);
         matrix.resize(rows * width);
         for (double& x : matrix) x = entries(random);
+        dither = random();
+    }
+    RowMessages messages(double scale) const { return {matrix.data(), scale, dither}; }
+    // Entry i of scale * matrix, rounded by a chance that depends on the dither and the number of the entry alone.
+    double rounded(double scale, std::size_t i) const {
+        return round_by_chance(scale * matrix[i], dither + i * 0x9e3779b97f4a7c15u);
     }
     SecretsView view() const {
         return {secrets_ntt.data(), static_cast<std::ptrdiff_t>(kLimbs * layout.n),

@@ -126,6 +126,7 @@ class Context:
         noise_words: _Words,
         matrix: NDArray[np.float64],
         scale: float,
+        dither: int,
         shared: bool = ...,
     ) -> _Words: ...
     def encrypt_operand_rows(
@@ -135,6 +136,7 @@ class Context:
         noise_words: _Words,
         matrix: NDArray[np.float64],
         scale: float,
+        dither: int,
         moduli: list[int],
     ) -> _Words: ...
     def multiply_operands(self, x: _Words, y: _Words, moduli: list[int], limbs: int) -> _Words: ...
@@ -147,6 +149,7 @@ class Context:
         e1_words: _Words,
         matrix: NDArray[np.float64],
         scale: float,
+        dither: int,
         limbs: int,
     ) -> tuple[_Words, _Words]: ...
     def decrypt_rows(

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
+from cipherblas.crypto import randomness
 from cipherblas.crypto.keys import generate_secret
 from cipherblas.crypto.params import make_parameters
 from cipherblas.rlwe import noise
@@ -107,6 +109,26 @@ def test_a_fresh_matrix_travels_as_its_b_part(name: str) -> None:
         assert encrypted.b[limb].max() < q
     assert not np.array_equal(encrypted.a[0], encrypted.a[1])
     assert "array" not in repr(encrypted)
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_rounding_has_words_of_its_own(public: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one seed for all else, encryptions of the same, and their strips, differ by how entries are rounded."""
+    secret, key = samples.toy_keys(64)
+    monkeypatch.setattr(randomness, "fresh_seed", lambda: bytes(32))
+    monkeypatch.setattr(encryption, "STRIP_WORDS", 10 * 64)  # ten rows of one limb
+
+    def encrypted(plain: NDArray[np.float64]) -> NDArray[np.float64]:
+        return decrypt(secret, encrypt_rows(key if public else secret, plain, 1.0, 1))
+
+    plain = np.tile(np.random.default_rng(0).uniform(-100, 100, (10, 64)), (2, 1))
+    first, second = encrypted(plain), encrypted(plain)
+    assert set(np.unique(first - second)) == {-1.0, 0.0, 1.0}
+    if not public:
+        assert set(np.unique(first[:10] - first[10:])) == {-1.0, 0.0, 1.0}
+    whole = np.floor(plain)
+    np.testing.assert_array_equal(encrypted(whole), encrypted(whole))
+    assert np.isin(first - encrypted(whole), (0.0, 1.0)).all()
 
 
 @pytest.mark.parametrize("name", samples.ENCRYPT)

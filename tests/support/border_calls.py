@@ -152,6 +152,7 @@ CALLS: dict[str, Call] = {
             "noise_words": words(3, N + 5),
             "matrix": GENERATOR.random((3, N + 5)),
             "scale": 1000.0,
+            "dither": 5,
             "shared": False,
         }
     ),
@@ -162,6 +163,7 @@ CALLS: dict[str, Call] = {
             "noise_words": words(3, 20),
             "matrix": GENERATOR.random((3, 20)),
             "scale": 1000.0,
+            "dither": 5,
             "moduli": list(OPERANDS),
         }
     ),
@@ -175,6 +177,7 @@ CALLS: dict[str, Call] = {
             "e1_words": words(3, N),
             "matrix": GENERATOR.random((3, 20)),
             "scale": 1000.0,
+            "dither": 5,
             "limbs": 2,
         }
     ),

@@ -52,7 +52,7 @@ def fresh_seed() -> bytes:
 
 
 def fresh_dither() -> int:
-    """A word for `_core.Context.encode`, never 0."""
+    """A word by which messages are rounded up or down by chance (`_core.Context.encode`, `encrypt_rows`), never 0."""
     return int.from_bytes(os.urandom(8), "little") | 1
 
 

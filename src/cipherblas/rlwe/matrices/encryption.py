@@ -237,10 +237,12 @@ def _encrypt_secret(
         some = np.ascontiguousarray(values[rows], np.float64)
         a = expand(params, seed, limbs, kind.a_rows(params, (len(some), shape[1])), first=rows.start)
         noise_words = _noise_words(len(some), shape[1])
+        # Rounding has a word of its own: a message that depends on its error is no longer what the proof is about.
+        messages = some, float(scale), randomness.fresh_dither()
         if moduli is None:
-            found = context.encrypt_rows(secrets, a, noise_words, some, float(scale), shared)
+            found = context.encrypt_rows(secrets, a, noise_words, *messages, shared)
         else:
-            found = context.encrypt_operand_rows(secrets, a, noise_words, some, float(scale), moduli)
+            found = context.encrypt_operand_rows(secrets, a, noise_words, *messages, moduli)
         noise_words.fill(0)
         return np.asarray(found)
 
@@ -266,7 +268,9 @@ def _encrypt_public(key: PublicKey, values: Array, scale: float, limbs: int) -> 
         randomness.fresh_seed(), randomness.Purpose.EPHEMERAL, range(rows), n + n // 64 + 256, np.uint8
     )
     e0, e1 = _noise_words(rows, cols), _noise_words(rows, n)
-    a, b = key.params.context().encrypt_rows_public(key.data, ternary, e0, e1, values, float(scale), limbs)
+    dither = randomness.fresh_dither()
+    context = key.params.context()
+    a, b = context.encrypt_rows_public(key.data, ternary, e0, e1, values, float(scale), dither, limbs)
     for secret in (ternary, e0, e1):
         secret.fill(0)
     return a, b
