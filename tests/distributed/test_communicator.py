@@ -11,6 +11,7 @@ from cipherblas.common.errors import MemoryBudgetError, MismatchError
 from cipherblas.distributed import communicator
 from cipherblas.distributed.communicator import KINDS, MARK
 from cipherblas.distributed.in_process import run_ranks
+from cipherblas.distributed.mpi import room_for
 
 WORDS = KINDS.index("words")
 
@@ -62,3 +63,11 @@ def test_arrays_that_no_memory_holds(shape: tuple[int, ...]) -> None:
     header = [MARK, WORDS, 1, len(shape), *shape, *[0] * (4 - len(shape))]
     with pytest.raises(MemoryBudgetError, match="rank 0 sends needs more memory"):
         received(header)
+
+
+def test_messages_that_no_memory_holds() -> None:
+    assert room_for(3, 2).shape == (2,)
+    with pytest.raises(MemoryBudgetError, match="rank 3 sends needs more memory"):
+        room_for(3, 1 << 45)
+    with pytest.raises(MismatchError, match="Rank 3 sent a message that nobody can read"):
+        room_for(3, -32766)

@@ -180,3 +180,32 @@ def test_a_rank_that_never_comes() -> None:
     done = on_ranks(2, "-c", COMES)
     assert time.monotonic() - begun < SECONDS
     assert done.returncode != 0 and "MismatchError: Not every rank has made an MpiCommunicator" in done.stderr
+
+
+OTHER_LENGTH = """
+import sys
+import numpy as np
+from cipherblas.common.errors import CipherblasError
+from cipherblas.distributed.communicator import KINDS, MARK
+from cipherblas.distributed.mpi import MpiCommunicator
+
+here = MpiCommunicator()
+announced, sent = map(int, sys.argv[1:])
+if here.rank == 0:
+    here._put(np.array([MARK, KINDS.index("words"), 1, 1, announced, 0, 0, 0], np.uint64), 1)
+    here._put(np.zeros(sent, np.uint64), 1)
+    here.finish()
+else:
+    try:
+        here.receive("words", 0)
+    except CipherblasError as error:
+        print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize("announced", [6, 10000])
+@pytest.mark.parametrize("difference", [-1, 1])
+def test_an_array_of_another_length_than_it_announced(announced: int, difference: int) -> None:
+    done = on_ranks(2, "-c", OTHER_LENGTH, str(announced), str(announced + difference))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("MismatchError Rank 0 sent an array of another length"), done.stdout

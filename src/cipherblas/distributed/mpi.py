@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from cipherblas.common.errors import CipherblasError, MismatchError, ParameterError
-from cipherblas.distributed.communicator import Communicator, RankError, Words
+from cipherblas.common.memory import check_memory
+from cipherblas.distributed.communicator import WORD_BYTES, Communicator, RankError, Words
 
 DATA, FAULT, HEARD, LEFT = 1, 2, 3, 4  # tags
 YIELDING = 1e-3  # seconds in which a wait only lets other processes go first, before it pauses
@@ -130,13 +131,26 @@ class MpiCommunicator(Communicator):
             yield found
 
     def _take(self, words: Words, source: int) -> None:
+        status = self._mpi.Status()
         request = self._comm.Irecv([words, self._mpi.UINT64_T], source, DATA)
-        self._wait(request.Test, source)
+        try:
+            self._wait(lambda: request.Test(status), source)
+            got = status.Get_count(self._mpi.UINT64_T)
+        except self._mpi.Exception as error:
+            if error.Get_error_class() != self._mpi.ERR_TRUNCATE:
+                raise
+            got = None
+        if got != words.size:
+            raise MismatchError(
+                f"Rank {source} sent an array of another length than it announced.",
+                expected=f"{words.size} words",
+                got="more" if got is None else "fewer",
+            )
 
     def _take_header(self, source: int) -> Words:
         status = self._mpi.Status()
         self._wait(lambda: self._comm.Iprobe(source, DATA, status), source)
-        words = np.empty(status.Get_count(self._mpi.UINT64_T), np.uint64)
+        words = room_for(source, status.Get_count(self._mpi.UINT64_T))
         self._take(words, source)
         return words
 
@@ -179,9 +193,10 @@ class MpiCommunicator(Communicator):
             message = self._comm.Improbe(self._mpi.ANY_SOURCE, FAULT, status)  # nobody else receives it
             if message is None:
                 return
-            words = np.empty(status.Get_count(self._mpi.UINT64_T), np.uint64)
+            source = status.Get_source()
+            words = room_for(source, status.Get_count(self._mpi.UINT64_T))
             message.Recv([words, self._mpi.UINT64_T])
-            self._heard = status.Get_source(), words.tobytes().rstrip(b"\0").decode(errors="replace")
+            self._heard = source, words.tobytes().rstrip(b"\0").decode(errors="replace")
         raise RankError(*self._heard)
 
     def _note_left(self) -> None:
@@ -249,6 +264,24 @@ class MpiCommunicator(Communicator):
                 self._comm.Recv([np.empty(1, np.uint64), self._mpi.UINT64_T], self._mpi.ANY_SOURCE, HEARD)
                 heard += 1
             time.sleep(LONGEST)
+
+
+def room_for(source: int, words: int) -> Words:
+    """An array for a message of unknown length that waits.
+
+    Args:
+        words: how many MPI says they are; negative where the bytes are no whole words.
+
+    Raises:
+        MismatchError: they are none.
+        MemoryBudgetError: they are more than the memory of this machine holds.
+    """
+    if words < 0:
+        raise MismatchError(
+            f"Rank {source} sent a message that nobody can read.", expected="whole words", got="other bytes"
+        )
+    check_memory(words * WORD_BYTES, f"What rank {source} sends")
+    return np.empty(words, np.uint64)
 
 
 def _why(error: BaseException) -> str:
