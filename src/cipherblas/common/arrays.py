@@ -28,7 +28,7 @@ def real_number(value: Any) -> float:
         return float(value)
     except OverflowError as error:
         raise RangeError(
-            "The number is too large for a double.", expected="a double", got="more than 1.8e308"
+            "The number is too large for a double.", got="more than 1.8e308", advice="a number below 1.8e308"
         ) from error
 
 
@@ -41,8 +41,7 @@ def real_array(value: Any, what: str) -> NDArray[Any]:
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise DTypeError(
             f"{capitalized(what)} must not have masked entries.",
-            expected="a full array",
-            got="masked entries",
+            advice="its method filled(0.0), or another value in place of masked entries",
         )
     if hasattr(value, "nnz") and hasattr(value, "toarray"):
         raise DTypeError(
@@ -53,11 +52,17 @@ def real_array(value: Any, what: str) -> NDArray[Any]:
         array = np.asarray(value)
     except ValueError as error:
         raise ShapeError(
-            f"{capitalized(what)} is not a rectangular matrix.", expected="2 dimensions", got="ragged rows"
+            f"{capitalized(what)} is not a rectangular matrix.",
+            got="ragged rows",
+            advice="rows of equal lengths, those that are shorter with zeros at their ends",
         ) from error
     if array.dtype.kind not in "fiub":
         raise DTypeError(
-            f"{capitalized(what)} must hold real numbers.", expected="a real dtype", got=str(array.dtype)
+            f"{capitalized(what)} must hold real numbers.",
+            got=f"dtype {array.dtype}",
+            advice="its real and imaginary parts, one by one: z.real and z.imag"
+            if array.dtype.kind == "c"
+            else "an array of float64, as its method astype(np.float64) makes of numbers",
         )
     return array
 
@@ -81,11 +86,12 @@ def narrow_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[An
     """
     array = real_array(value, what)
     if array.ndim not in dimensions or 0 in array.shape:
-        name = {0: "a number", 1: "a vector", 2: "a matrix", 3: "an image", 4: "filters"}
+        name = {0: "a number", 1: "a vector", 2: "a matrix", 3: "an image", 4: "an array of 4 dimensions"}
         raise ShapeError(
             f"{capitalized(what)} must be {' or '.join(name[number] for number in dimensions)}.",
             expected=f"{' or '.join(map(str, dimensions))} dimensions, none of them 0",
             got=f"{array.ndim} (shape {array.shape})",
+            advice=f"an array of one entry or more and {' or '.join(map(str, dimensions))} dimensions",
         )
     with np.errstate(over="ignore"):  # of a wider type: an infinity, which is refused
         found = np.ascontiguousarray(array, dtype=array.dtype if array.dtype in NARROW_TYPES else np.float64)
@@ -94,7 +100,9 @@ def narrow_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[An
         place = [int(x) for x in np.argwhere(~np.isfinite(found))[0]]
         kind = "NaN" if np.isnan(found[tuple(place)]) else "an infinity"
         raise RangeError(
-            f"{capitalized(what)} must hold finite numbers.", expected="finite", got=f"{kind} at {place}"
+            f"{capitalized(what)} must hold finite numbers.",
+            got=f"{kind} at {place}",
+            advice="np.nan_to_num of the array, where zeros may stand for NaN",
         )
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import math
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,13 @@ RUN_BYTES = 128 << 20  # of clear operands, that one run keeps
 KEPT_BYTES, LENT_BYTES = 128 << 20, 64 << 20
 
 
+def _identifier(name: object) -> str:
+    """A name that may stand in place of one that may not."""
+    found = re.sub(r"\W+", "_", str(name)[:LONGEST_NAME])
+    found = found if found.isidentifier() and not keyword.iskeyword(found) else f"_{found}"[:LONGEST_NAME]
+    return found if found.isidentifier() else "x"
+
+
 def check_name(name: object, what: str = "name of an operand") -> None:
     """Check the name of an operand or a result, from a user or a file: it stands in formulas, and on terminals.
 
@@ -46,8 +54,8 @@ def check_name(name: object, what: str = "name of an operand") -> None:
     ):
         raise ParameterError(
             f"The {what} must be a Python identifier.",
-            expected=f"a Python identifier of at most {LONGEST_NAME} characters",
             got=repr(name),
+            advice=_identifier(name),
         )
 
 
@@ -60,8 +68,7 @@ def check_whole(name: str, matrix: NDArray[Any]) -> None:
     if not is_whole(matrix):
         raise RangeError(
             f"Operand {name!r} was declared with an integer type and has fractions.",
-            expected="whole numbers",
-            got="fractions",
+            advice=("np.rint of the array", "another dtype=… where the operand is declared"),
         )
 
 

@@ -29,9 +29,9 @@ def trace(function: Callable[..., Any], operands: Mapping[str, Operand]) -> Expr
     leaves = {name: Leaf(name, operand) for name, operand in operands.items()}
     if not callable(function):
         raise DTypeError(
-            "Only a function of matrices can be compiled.",
-            expected="a function of matrices",
+            "Only a function of the operands can be compiled.",
             got=type(function).__name__,
+            advice=f"lambda {', '.join(operands)}: …",
         )
     try:
         signature = inspect.signature(function)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev as series
 from numpy.typing import NDArray
 
-from cipherblas.common.arrays import is_scalar, real_number
 from cipherblas.common.errors import DTypeError, ParameterError, PrecisionError, RangeError
+from cipherblas.lang.arguments import integer_of, node_of, number_of, positive
 from cipherblas.lang.batches import entrywise
 from cipherblas.lang.deferred import COARSEST, Deferred, Fitted, placed
 from cipherblas.lang.layers import Assume
@@ -22,6 +21,7 @@ LONGEST_SERIES = 1023  # terms of the series that is cut off
 NEGLIGIBLE = 2.0**-48  # of the largest coefficient: rounding, where a function is odd or even
 UNIFORM_POINTS, POINTS_PER_DEGREE = 4097, 64  # at which the error is measured
 ERROR_MARGIN = 1.02  # the error between two of them, relative to that at one
+FINITE = "interval=(low, high), promised=True, where the function is finite and no entry is outside"
 LEAST_APART = 2.0**-30  # of two of them, of which a slope is taken
 
 
@@ -72,7 +72,7 @@ def chebyshev(
         PrecisionError: no degree up to 255 reaches the precision.
         ParameterError, DTypeError: of the arguments.
     """
-    _check_argument(x)
+    node_of(x, "The argument of a function")
     low, high = _interval(x, interval, promised)
     title = getattr(f, "__name__", "function") if name is None else name
     title = (title if title.isascii() and title.isidentifier() else "function")[:LONGEST_NAME]
@@ -138,18 +138,22 @@ def fitted(f: Numeric, low: float, high: float, degree: int | None, precision: f
         fit = cut(number)
         if fit.error <= wanted:
             return fit
+    reached = cut(MAX_DEGREE).error / size
+    narrow = fitted(f, centre - reach / 4, centre + reach / 4, MAX_DEGREE, precision)
+    smaller = ["cb.assume(x, bound), a smaller interval of its argument"]
     raise PrecisionError(
         f"No polynomial of degree {MAX_DEGREE} is so near to the function on its interval.",
-        got=f"an error of {cut(MAX_DEGREE).error / size:.3g} of its largest value, {precision:g} wanted",
-        advice=(
-            "a coarser precision=… of the function",
-            "cb.assume(x, bound), a smaller interval of its argument",
-        ),
+        got=f"an error of {reached:.3g} of its largest value, {precision:g} wanted",
+        advice=[
+            f"precision={1.1 * reached:.2g} of the function",
+            *(smaller if narrow.error <= precision * narrow.size else ()),
+        ],
     )
 
 
 def _interpolated(f: Any) -> Any:
-    return series.chebinterpolate(f, LONGEST_SERIES)
+    with np.errstate(all="ignore"):  # sums of the largest doubles, whose polynomial is refused
+        return series.chebinterpolate(f, LONGEST_SERIES)
 
 
 def values_of(f: Numeric, points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -164,7 +168,7 @@ def values_of(f: Numeric, points: NDArray[np.float64]) -> NDArray[np.float64]:
     if not np.isfinite(found).all():
         at = points[~np.isfinite(found)][0]
         raise RangeError(
-            "The function is not finite on its interval.", expected="finite values", got=f"{at:g} as argument"
+            "The function is not finite on its interval.", got=f"{at:g} as argument", advice=FINITE
         )
     return found
 
@@ -183,27 +187,27 @@ def _of_array(f: Numeric, points: NDArray[np.float64]) -> NDArray[np.float64] | 
 
 def _value_of(f: Numeric, point: float) -> float:
     """A function at one point, where those of `math` raise an error instead of an infinity."""
-    what, expected = "The function is not finite on its interval.", "finite values"
+    what = "The function is not finite on its interval."
     try:
         with np.errstate(all="ignore"):
             value = f(point)
     except (ValueError, ArithmeticError) as error:
-        raise RangeError(what, expected=expected, got=f"{point:g} as argument ({error})") from error
+        raise RangeError(what, got=f"{point:g} as argument ({error})", advice=FINITE) from error
     except Exception as error:
         raise DTypeError(
             "A function that is approximated must take every number of its interval.",
-            expected="a function of one real number",
             got=f"{type(error).__name__} at {point:g}: {error}",
+            advice="a function of one number, or of an array of numbers: np.tanh, or lambda t: t / (1 + t * t)",
         ) from error
     try:
         return float(value.item() if isinstance(value, np.ndarray) else value)
     except OverflowError as error:
-        raise RangeError(what, expected=expected, got=f"{point:g} as argument ({error})") from error
+        raise RangeError(what, got=f"{point:g} as argument ({error})", advice=FINITE) from error
     except (TypeError, ValueError) as error:
         raise DTypeError(
             "A function that is approximated must return a real number.",
-            expected="a real number",
             got=f"{type(value).__name__} at {point:g}",
+            advice="a function that returns one number for each, as np.tanh does",
         ) from error
 
 
@@ -218,7 +222,8 @@ def _largest_error(
     points: NDArray[np.float64], exact: NDArray[np.float64], coefficients: NDArray[np.float64]
 ) -> float:
     """Of a polynomial: the largest at the points, with a margin that grows with what every other point misses of it."""
-    off = np.abs(series.chebval(points, coefficients) - exact)
+    with np.errstate(all="ignore"):
+        off = np.abs(series.chebval(points, coefficients) - exact)
     largest, seen = float(off.max()), float(off[::2].max())
     rounding = 2.0**-48 * float(np.abs(exact).max())
     return largest * ERROR_MARGIN + 2 * (largest - seen) + rounding
@@ -236,15 +241,6 @@ def _largest_slope(points: NDArray[np.float64], exact: NDArray[np.float64]) -> f
     return largest * ERROR_MARGIN + 2 * max(0.0, largest - seen)
 
 
-def _check_argument(x: Any) -> None:
-    if not isinstance(x, Expression):
-        raise DTypeError(
-            "The argument of a function must be a node of the program.",
-            expected="a node of the program",
-            got=type(x).__name__,
-        )
-
-
 def _interval(x: Expression, interval: Any, promised: bool) -> tuple[float, float]:
     if interval is None:
         return -x.bound, x.bound
@@ -252,11 +248,15 @@ def _interval(x: Expression, interval: Any, promised: bool) -> tuple[float, floa
         low, high = interval
     except (TypeError, ValueError):
         raise DTypeError(
-            "An interval must be two numbers.", expected="(low, high)", got=repr(interval)
+            "An interval must be two numbers.", got=repr(interval), advice="interval=(low, high)"
         ) from None
     low, high = number_of(low, "low end of an interval"), number_of(high, "high end of an interval")
     if not low < high:
-        raise RangeError("An interval must have a length.", expected="low below high", got=f"{low}, {high}")
+        raise RangeError(
+            "An interval must have a length.",
+            got=f"{low}, {high}",
+            advice=f"interval=({high:g}, {low:g})" if high < low else "interval=(low, high), low below high",
+        )
     if not promised and x.bound > min(high, -low) * (1 + RANGE_TOLERANCE):
         raise RangeError(
             "The entries could leave the interval of the function.",
@@ -270,26 +270,15 @@ def _interval(x: Expression, interval: Any, promised: bool) -> tuple[float, floa
     return low, high
 
 
-def number_of(value: Any, what: str) -> float:
-    """A finite number that a user gave."""
-    if not is_scalar(value):
-        raise DTypeError(f"The {what} must be a number.", expected="a number", got=type(value).__name__)
-    number = real_number(value)
-    if not math.isfinite(number):
-        raise RangeError(f"The {what} must be finite.", expected="a finite number", got=number)
-    return number
-
-
 def _degree(value: Any) -> int | None:
     if value is None:
         return None
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise DTypeError("The degree must be an integer.", expected="an integer", got=repr(value)) from None
+    number = integer_of(value, "The degree")
     if not 1 <= number <= MAX_DEGREE:
         raise ParameterError(
-            "The degree of a polynomial is out of range.", expected=f"1 to {MAX_DEGREE}", got=number
+            "The degree of a polynomial is out of range.",
+            got=number,
+            advice=f"a degree from 1 to {MAX_DEGREE}",
         )
     return number
 
@@ -298,13 +287,8 @@ def _precision(value: Any, degree: Any) -> float | None:
     if value is None:
         return None
     if degree is not None:
-        raise ParameterError("A function takes a degree or a precision.", expected="one of them", got="both")
+        raise ParameterError(
+            "A function takes a degree or a precision, not both.",
+            advice=("degree=… alone, and the error is what it achieves", "precision=… alone"),
+        )
     return positive(value, "precision of a function", 1.0)
-
-
-def positive(value: Any, what: str, most: float = math.inf) -> float:
-    """A number above zero that a user gave."""
-    number = number_of(value, what)
-    if not 0 < number <= most:
-        raise RangeError(f"The {what} is out of range.", expected=f"above 0, at most {most:g}", got=number)
-    return number

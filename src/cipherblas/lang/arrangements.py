@@ -38,8 +38,8 @@ class View(Leaf):
         if len(self.steps) > MOST_STEPS:
             raise ShapeError(
                 "An operand is arranged too many times.",
-                expected=f"at most {MOST_STEPS}",
                 got=len(self.steps),
+                advice=f"at most {MOST_STEPS} slices and indices one after another; one index x[rows] stands for many",
             )
         super().__init__(name, operand, transposed)
         self.label = name + "".join(step.text for step in self.steps)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common.arrays import finite_array, is_scalar, shape_text
 from cipherblas.common.errors import DTypeError, ParameterError, ShapeError
+from cipherblas.lang.arguments import axis_of, integer_of, node_of
 from cipherblas.lang.arrangements import Arrange
 from cipherblas.lang.batches import Batch, batched, entrywise, is_batch, stacked, total
 from cipherblas.lang.layers import Flatten
@@ -56,11 +57,7 @@ def _node(x: Any, what: str = "The argument") -> Expression:
     """A node; of a batch, one that holds them all."""
     if is_batch(x):
         return stacked(x.nodes)
-    if not isinstance(x, Expression):
-        raise DTypeError(
-            f"{what} must be a node of the program.", expected="a node of the program", got=type(x).__name__
-        )
-    return x
+    return node_of(x, what)
 
 
 def _as_part(x: Any) -> Expression:
@@ -70,25 +67,13 @@ def _as_part(x: Any) -> Expression:
     return x if isinstance(x, Expression) else Constant(finite_array(x, "a constant", (0, 1, 2, 3, 4)))
 
 
-def _axis(axis: Any, dimensions: int) -> int:
-    try:
-        number = operator.index(axis)
-    except TypeError:
-        raise DTypeError("An axis must be an integer.", expected="an integer", got=repr(axis)) from None
-    if not -dimensions <= number < dimensions:
-        raise ShapeError(
-            "The array has no such axis.", expected=f"{-dimensions} to {dimensions - 1}", got=number
-        )
-    return number % dimensions
-
-
 def _axes(axis: Axis, dimensions: int) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(dimensions))
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
-    found = tuple(_axis(one, dimensions) for one in given)
+    found = tuple(axis_of(one, dimensions) for one in given)
     if len(set(found)) < len(found):
-        raise ShapeError("An axis is given twice.", expected="different axes", got=axis)
+        raise ShapeError("An axis is given twice.", got=axis, advice=f"axis={tuple(sorted(set(found)))}")
     return found
 
 
@@ -106,9 +91,8 @@ def reshape(x: Expression, *shape: Any) -> Expression:
         ShapeError: the number of entries differs.
     """
     node = _node(x)
-    lengths = [
-        operator.index(one) for one in (shape[0] if len(shape) == 1 and not _is_int(shape[0]) else shape)
-    ]
+    several = len(shape) == 1 and isinstance(shape[0], (tuple, list, np.ndarray))
+    lengths = [integer_of(one, "A length of a shape") for one in (shape[0] if several else shape)]
     entries = math.prod(node.shape)
     if lengths.count(-1) == 1:
         rest = -math.prod(lengths)
@@ -116,8 +100,8 @@ def reshape(x: Expression, *shape: Any) -> Expression:
     if min(lengths, default=1) < 1 or math.prod(lengths) != entries:
         raise ShapeError(
             "A reshaped array keeps its number of entries.",
-            expected=f"{entries} entries",
             got=shape_text(lengths),
+            advice=f"lengths with the product {entries}, one of which may be -1",
         )
     if len(node.shape) == 3 and len(lengths) == 1 and node.secret and not node.packable:
         return Flatten(node)
@@ -145,7 +129,11 @@ def transpose(x: Expression, *axes: Any) -> Expression:
     given = axes[0] if len(axes) == 1 and not _is_int(axes[0]) else axes or None
     order = tuple(range(len(node.shape)))[::-1] if given is None else _axes(given, len(node.shape))
     if len(order) != len(node.shape):
-        raise ShapeError("A transpose needs every axis.", expected=len(node.shape), got=len(order))
+        raise ShapeError(
+            "A transpose needs every axis.",
+            got=order,
+            advice=f"all {len(node.shape)} axes, or none to reverse them",
+        )
     if len(order) < 3:
         return node.T if order == (1, 0) else node
     return Arrange.of(node, Step("transpose", order))
@@ -157,13 +145,15 @@ def broadcast_to(x: Expression, shape: Sequence[int]) -> Expression:
     Raises:
         ShapeError: it cannot be broadcast so.
     """
-    return Arrange.of(_node(x), Step("broadcast", tuple(operator.index(one) for one in shape)))
+    return Arrange.of(
+        _node(x), Step("broadcast", tuple(integer_of(one, "A length of a shape") for one in shape))
+    )
 
 
 def expand_dims(x: Expression, axis: int) -> Expression:
     """The array with a new axis of length one; as `x[:, None]`."""
     node = _node(x)
-    place = _axis(axis, len(node.shape) + 1)
+    place = axis_of(axis, len(node.shape) + 1)
     return reshape(node, (*node.shape[:place], 1, *node.shape[place:]))
 
 
@@ -174,7 +164,9 @@ def squeeze(x: Expression, axis: Axis = None) -> Expression:
     gone = [i for i, n in enumerate(node.shape) if n == 1] if axis is None else _axes(axis, len(node.shape))
     if any(node.shape[one] != 1 for one in gone):
         raise ShapeError(
-            "Only an axis of length one can be left out.", expected="length one", got=shape_text(node.shape)
+            "Only an axis of length one can be left out.",
+            got=shape_text(node.shape),
+            advice="x.squeeze() for all axes of length one, or x.sum(axis=…)",
         )
     return reshape(node, tuple(n for i, n in enumerate(node.shape) if i not in gone))
 
@@ -219,11 +211,14 @@ def _indexed(array: NDArray[Any], key: Any) -> NDArray[Any]:
     except (IndexError, TypeError, ValueError) as error:
         raise ShapeError(
             "The index does not fit the array.",
-            expected=f"an index of {shape_text(array.shape)}",
             got=str(error),
+            advice=f"an index that NumPy takes of an array of shape {array.shape}",
         ) from None
     if not found.size:
-        raise ShapeError("An index must leave at least one entry.", expected="an entry", got="none")
+        raise ShapeError(
+            "An index must leave at least one entry.",
+            advice=f"an index that leaves an entry of an array of shape {array.shape}",
+        )
     return found
 
 
@@ -253,7 +248,9 @@ def _basic(x: Expression, parts: Sequence[Any], after: tuple[int, ...]) -> Expre
 def _taken(x: Expression, axis: int, indices: Any) -> Expression:
     if len(indices) > MOST_INDICES:
         raise ShapeError(
-            "An index names too many entries.", expected=f"at most {MOST_INDICES}", got=len(indices)
+            "An index names too many entries.",
+            got=len(indices),
+            advice=f"slices, which have no limit, or at most {MOST_INDICES} entries",
         )
     return Arrange.of(x, Step("take", (axis, tuple(indices.tolist()))))
 
@@ -267,8 +264,14 @@ def diagonal(x: Expression, offset: int = 0) -> Expression:
     """
     node = _node(x)
     if len(node.shape) != 2:
-        raise ShapeError("Only a matrix has a diagonal.", expected="2 dimensions", got=shape_text(node.shape))
-    return Arrange.of(node, Step("diagonal", (operator.index(offset),)))
+        raise ShapeError(
+            "Only a matrix has a diagonal.",
+            got=shape_text(node.shape),
+            advice="cb.diag(x) for the matrix of a vector"
+            if len(node.shape) == 1
+            else "a matrix of rows and columns",
+        )
+    return Arrange.of(node, Step("diagonal", (integer_of(offset, "The offset of a diagonal"),)))
 
 
 def diag(x: Expression) -> Expression:
@@ -308,10 +311,10 @@ def sum(x: Expression, axis: Axis = None, keepdims: bool = False) -> Expression:
     found = node
     if isinstance(node, Multiply) and len(axes) == len(node.shape) == 2 and node.packable_factors:
         found = vdot(node.left, node.right)  # one sum of products, where there would be two more products
-    elif len(node.shape) == 3:
-        order = (*(one for one in range(3) if one not in axes), *axes)
+    elif len(node.shape) > 2:
+        order = (*(one for one in range(len(node.shape)) if one not in axes), *axes)
         inner = math.prod(node.shape[one] for one in axes)
-        outer = tuple(node.shape[one] for one in order[: 3 - len(axes)])
+        outer = tuple(node.shape[one] for one in order[: len(node.shape) - len(axes)])
         found = reshape(transpose(node, order), math.prod(outer), inner) @ np.ones(inner)
         found = reshape(found, outer)
     else:
@@ -354,7 +357,9 @@ def var(x: Expression, axis: Axis = None, ddof: float = 0, keepdims: bool = Fals
     count = math.prod(node.shape[one] for one in _axes(axis, len(node.shape)))
     if not (is_scalar(ddof) and 0 <= ddof < count):
         raise ParameterError(
-            "The divisor of a variance must be positive.", expected=f"ddof from 0 to below {count}", got=ddof
+            f"The divisor of a variance, {count} less ddof, must be positive.",
+            got=ddof,
+            advice="ddof=0" if count < 2 else "ddof=0 or ddof=1",
         )
     average = mean(node, axis, keepdims)
     spread = mean(node * node, axis, keepdims) - average * average
@@ -369,17 +374,17 @@ def cumsum(x: Expression, axis: int | None = None) -> Expression:
     Levels: those of a product with a clear matrix.
     """
     if is_batch(x) and axis is not None:
-        summed: Expression = _batch_cumsum(x, _axis(axis, len(x.shape)))
+        summed: Expression = _batch_cumsum(x, axis_of(axis, len(x.shape)))
         return summed
     node = _node(x)
     if axis is None:
         node, axis = (node if len(node.shape) == 1 else ravel(node)), 0
-    axis = _axis(axis, len(node.shape))
+    axis = axis_of(axis, len(node.shape))
     if len(node.shape) > 2:
         raise ShapeError(
             "Sums up to each entry are of vectors and matrices.",
-            expected="1 or 2 dimensions",
             got=shape_text(node.shape),
+            advice="x.reshape(rows, columns).cumsum(axis)",
         )
     lower = np.tri(node.shape[axis])
     return Constant(lower) @ node if axis == 0 else node @ Constant(lower.T)
@@ -442,7 +447,9 @@ def matrix_power(x: Expression, exponent: int) -> Expression:
     node = _node(x)
     if len(node.shape) != 2 or node.shape[0] != node.shape[1]:
         raise ShapeError(
-            "Only a square matrix has powers.", expected="a square matrix", got=shape_text(node.shape)
+            "Only a square matrix has powers.",
+            got=shape_text(node.shape),
+            advice="x ** exponent for the power of every entry",
         )
     return _power(node, exponent, MatMul)
 
@@ -490,14 +497,14 @@ def concatenate(parts: Sequence[Any], axis: int = 0) -> Expression:
     """
     nodes = [_as_part(part) for part in parts]
     if not nodes:
-        raise ShapeError("A join needs at least one array.", expected="an array", got="none")
-    place = _axis(axis, len(nodes[0].shape))
+        raise ShapeError("A join needs at least one array.", advice="a list of one array or more")
+    place = axis_of(axis, len(nodes[0].shape))
     rests = {(*node.shape[:place], *node.shape[place + 1 :]) for node in nodes}
     if len(rests) > 1 or any(len(node.shape) != len(nodes[0].shape) for node in nodes):
         raise ShapeError(
             "Arrays that are joined need equal lengths along the other axes.",
-            expected=shape_text(nodes[0].shape),
             got=", ".join(shape_text(node.shape) for node in nodes),
+            advice=_joinable(nodes, place),
         )
     length, start, terms = math.fsum(node.shape[place] for node in nodes), 0, []
     for node in nodes:
@@ -508,16 +515,32 @@ def concatenate(parts: Sequence[Any], axis: int = 0) -> Expression:
     return total(terms)
 
 
+def _joinable(nodes: Sequence[Expression], place: int) -> str:
+    """How arrays of these shapes could be joined."""
+    first, *others = nodes
+    if len(first.shape) == 2 and all(
+        one.shape[::-1] == first.shape or one.shape == first.shape for one in others
+    ):
+        return "the transpose x.T of those that lie the other way"
+    if len({len(one.shape) for one in nodes}) == 1 and len(first.shape) == 2:
+        return "arrays of one height" if place else "arrays of one width"
+    return (
+        "arrays of as many dimensions, x.reshape(…) for those of fewer, and of equal lengths along other axes"
+    )
+
+
 def stack(parts: Sequence[Any], axis: int = 0) -> Expression:
     """Arrays of one shape along a new axis; see `concatenate`."""
     nodes = [_as_part(part) for part in parts]
     if len({node.shape for node in nodes}) != 1:
         raise ShapeError(
             "Arrays that are stacked need equal shapes.",
-            expected="equal shapes",
             got=", ".join(shape_text(node.shape) for node in nodes) or "none",
+            advice="cb.concatenate(parts, axis) of arrays of other lengths"
+            if nodes
+            else "a list of one array or more",
         )
-    return concatenate([expand_dims(node, axis) for node in nodes], _axis(axis, len(nodes[0].shape) + 1))
+    return concatenate([expand_dims(node, axis) for node in nodes], axis_of(axis, len(nodes[0].shape) + 1))
 
 
 def where(mask: Any, x: Any, y: Any) -> Expression:
@@ -536,15 +559,19 @@ def where(mask: Any, x: Any, y: Any) -> Expression:
     if not any(isinstance(side, (Expression, Batch)) for side in (x, y)):
         raise DTypeError(
             "One side of `where` must be a node of the program.",
-            expected="a node of the program",
-            got=type(x).__name__,
+            got=f"{type(x).__name__} and {type(y).__name__}",
+            advice="np.where(mask, x, y), which NumPy computes: nothing of it is encrypted",
         )
     chosen = np.asarray(mask, dtype=bool)
     shapes = [part.shape if isinstance(part, (Expression, Batch)) else np.shape(part) for part in (x, y)]
     try:
         shape = np.broadcast_shapes(chosen.shape, *shapes)
-    except ValueError as error:
-        raise ShapeError("The sides of `where` do not fit.", expected="shapes that fit", got=error) from None
+    except ValueError:
+        raise ShapeError(
+            "The mask and the sides of `where` do not fit.",
+            got=", ".join(map(shape_text, (chosen.shape, *shapes))),
+            advice="equal shapes, or lengths of 1 where values are repeated",
+        ) from None
     chosen = np.broadcast_to(chosen, shape).astype(np.float64)
     result: Expression = _masked(x, chosen) + _masked(y, 1.0 - chosen)
     return result

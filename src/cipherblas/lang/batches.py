@@ -43,10 +43,13 @@ class Batch(Sequence[Expression]):
         if len({node.shape for node in self.nodes}) != 1:
             raise ShapeError(
                 "The matrices of a batch must have one shape.",
-                expected="one shape",
                 got=", ".join(shape_text(node.shape) for node in self.nodes) or "no matrix",
+                advice="a tuple of results for those of other shapes",
             )
         self.shape = (len(self.nodes), *self.nodes[0].shape)
+
+    def __array_function__(self, *called: Any, **named: Any) -> NoReturn:
+        self.nodes[0].__array_function__(*called, **named)
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -88,12 +91,14 @@ class Batch(Sequence[Expression]):
         if dimensions > 3:
             raise ShapeError(
                 "A batch is combined with arrays of at most 3 dimensions.",
-                expected="at most 3 dimensions",
                 got=shape_text(other.shape),
+                advice="an array of 3 dimensions: one matrix for each of the batch",
             )
         if other.shape[0] not in (1, len(self)):
             raise ShapeError(
-                "Both sides of a batch need as many matrices.", expected=len(self), got=other.shape[0]
+                "Both sides of a batch need as many matrices.",
+                got=f"{len(self)} and {other.shape[0]}",
+                advice=f"{len(self)} matrices, or one for all",
             )
         return [other[number if other.shape[0] > 1 else 0] for number in range(len(self))]
 
@@ -124,6 +129,14 @@ class Batch(Sequence[Expression]):
 
     def __rtruediv__(self, other: Any) -> NoReturn:
         self.nodes[0].__rtruediv__(other)
+
+    def _whole_part(self, *_: Any) -> NoReturn:
+        self.nodes[0]._whole_part()
+
+    __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = __divmod__ = __rdivmod__ = _whole_part
+
+    def __rpow__(self, base: Any) -> NoReturn:
+        self.nodes[0].__rpow__(base)
 
     def __pow__(self, exponent: int) -> Batch:
         return Batch([node**exponent for node in self])
@@ -190,5 +203,9 @@ def batched_product(left: Expression, right: Expression) -> Any:
         return batched([left @ node for node in right])
     others = list(right) if len(right.shape) == 3 else [right] * len(left)
     if len(others) not in (1, len(left)):
-        raise ShapeError("A product of arrays needs as many matrices.", expected=len(left), got=len(others))
+        raise ShapeError(
+            "Both factors of a product of arrays need as many matrices.",
+            got=f"{len(left)} and {len(others)}",
+            advice=f"{len(left)} matrices, or one for all",
+        )
     return batched([node @ others[number if len(others) > 1 else 0] for number, node in enumerate(left)])

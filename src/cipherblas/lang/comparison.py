@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from cipherblas.common.errors import DTypeError, RangeError
-from cipherblas.lang.approximation import called, positive
+from cipherblas.common.errors import Advice, PrecisionError, RangeError
+from cipherblas.lang.approximation import called
+from cipherblas.lang.arguments import node_of, positive
 from cipherblas.lang.batches import entrywise
 from cipherblas.lang.curves import Gated
-from cipherblas.lang.deferred import Deferred, Fitted
-from cipherblas.lang.minimax import composition
+from cipherblas.lang.deferred import COARSEST, Deferred, Fitted
+from cipherblas.lang.minimax import COARSER, composition
 from cipherblas.lang.nodes import Expression, Written
 from cipherblas.lang.polynomials import Polynomial
 from cipherblas.lang.samples import as_bounded
@@ -51,8 +52,8 @@ def _sign(x: Expression, margin: float, precision: float | None, name: str) -> E
     if found >= bound:
         raise RangeError(
             "The margin of a comparison must be below the bound of what is compared.",
-            expected=f"below {bound:g}",
             got=found,
+            advice=f"a margin below {bound:g}",
         )
 
     def fit(x: Expression, precision: float) -> Fitted:
@@ -119,7 +120,12 @@ def _composed(
         stated: the error of its last polynomial is; otherwise that of what it is a factor of.
     """
     value, low = x, margin
-    stages = composition(margin / reach, precision)
+    try:
+        stages = composition(margin / reach, precision)
+    except PrecisionError as error:
+        if stated:  # else the margin follows the precision
+            error.advice = _nearer(margin / reach, precision)
+        raise
     with as_bounded():  # each is near to the sign on the whole range of the one before it
         for stage in stages:
             last, argument = stage is stages[-1], value
@@ -131,15 +137,25 @@ def _composed(
     return value
 
 
+def _nearer(low: float, precision: float) -> tuple[Advice, ...]:
+    """What to write where no composition is so near to the sign."""
+    found = ["a larger margin=…", "cb.assume(x, bound), where its entries stay below"]
+    if not _exists(WIDEST, precision):
+        return (Advice(COARSER),)
+    return tuple(map(Advice, [COARSER, *found] if _exists(low, COARSEST) else found))
+
+
+def _exists(low: float, precision: float) -> bool:
+    try:
+        composition(low, precision)
+    except PrecisionError:
+        return False
+    return True
+
+
 def _positive(x: Any) -> Any:
     return np.maximum(x, 0.0)
 
 
 def _bound(x: Any) -> float:
-    if not isinstance(x, Expression):
-        raise DTypeError(
-            "The argument of a comparison must be a node of the program.",
-            expected="a node of the program",
-            got=type(x).__name__,
-        )
-    return x.bound
+    return node_of(x, "The argument of a comparison").bound

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from cipherblas.common.errors import RangeError
-from cipherblas.lang.approximation import chebyshev, number_of
+from cipherblas.lang.approximation import chebyshev
+from cipherblas.lang.arguments import number_of
 from cipherblas.lang.batches import entrywise
 from cipherblas.lang.nodes import Expression
 
@@ -53,8 +54,8 @@ def exp(x: Expression, *, degree: int | None = None, precision: float | None = N
     if _bound_of(x) > LARGEST_EXPONENT:
         raise RangeError(
             "The exponential function could leave the range of doubles.",
-            expected=f"a bound of at most {LARGEST_EXPONENT:g}",
-            got=_bound_of(x),
+            got=f"arguments up to {_bound_of(x):g}",
+            advice=f"cb.exp(cb.assume(x, bound)), with a bound of at most {LARGEST_EXPONENT:g} that its entries keep",
         )
     return _on_bound(np.exp, x, degree, precision, "exp")
 
@@ -123,8 +124,8 @@ def _lower(x: Any, lower: Any, what: str) -> float:
     if not 0 < low < most:
         raise RangeError(
             f"The argument of {what} must stay above 0.",
-            expected=f"lower=… above 0 and below the bound {most:g}",
             got=low,
+            advice=f"lower=… above 0 and below {most:g}, the bound of the argument",
         )
     return low
 

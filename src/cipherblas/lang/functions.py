@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import math
-import operator
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
-from cipherblas.common.arrays import finite_array, is_scalar, real_number, shape_text
-from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError
-from cipherblas.lang.approximation import positive
+from cipherblas.common.arrays import finite_array, shape_text
+from cipherblas.common.errors import DTypeError, ParameterError, ShapeError
+from cipherblas.lang.arguments import integer_of, node_of, number_of, positive
 from cipherblas.lang.batches import entrywise
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.layers import Assume, AvgPool2d, Conv2d, Flatten
 from cipherblas.lang.nodes import Expression, as_node
-from cipherblas.lang.operands import MAX_LENGTH, checked_bound
+from cipherblas.lang.operands import checked_bound
 from cipherblas.lang.operations import Add, Constant, Multiply
 from cipherblas.lang.polynomials import of_powers, simplest, sum_of_powers
 
 Pair = tuple[int, int]
+PAIRS = "1, or (1, 2) for height and width"
 MAX_DEGREE = 64  # of a polynomial
 
 
@@ -74,19 +73,24 @@ def conv2d(
         pads = _pair(padding, "padding")
     for size, pad in zip(image.shape[1:], pads, strict=True):
         if pad > size:
-            raise ShapeError("The padding is larger than the image.", expected=f"at most {size}", got=pad)
-    result: Expression = Conv2d(image, filters, steps, pads, _integer(groups, "groups"))
+            raise ShapeError(
+                "The padding is larger than the image.", got=pad, advice=f"padding={size} at most"
+            )
+    result: Expression = Conv2d(image, filters, steps, pads, integer_of(groups, "The number of groups"))
     if bias is None:
         return result
     values = bias if isinstance(bias, Expression) else finite_array(bias, "a bias", (1,))
     if values.shape != (filters.shape[0],):
         raise ShapeError(
             "A bias needs one number for each filter.",
-            expected=f"({filters.shape[0]},)",
             got=shape_text(values.shape),
+            advice=f"an array of shape ({filters.shape[0]},)",
         )
     if isinstance(values, Expression):
-        raise DTypeError("A bias must be clear numbers.", expected="an array", got="a node of the program")
+        raise DTypeError(
+            "The bias of a convolution must be an array, and this one is a node of the program.",
+            advice="cb.conv2d(x, weights) + bias.reshape(-1, 1, 1)",
+        )
     return Add(result, Constant(np.broadcast_to(values[:, None, None], result.shape)))
 
 
@@ -118,24 +122,14 @@ def avg_pool2d(
 
 def flatten(x: Expression) -> Expression:
     """An image of shape (C, H, W) as a vector of C·H·W entries; free."""
-    if not isinstance(x, Expression):
-        raise DTypeError(
-            "Only a node of the program can be flattened.",
-            expected="a node of the program",
-            got=type(x).__name__,
-        )
+    node_of(x, "What is flattened")
     return x if len(x.shape) == 1 else Flatten(as_node(x, 3, "tensor to flatten"))
 
 
 @entrywise
 def square(x: Expression) -> Expression:
     """The square of every entry. Levels: one. Key: relinearisation."""
-    if not isinstance(x, Expression):
-        raise DTypeError(
-            "Only a node of the program can be squared here.",
-            expected="a node of the program",
-            got=type(x).__name__,
-        )
+    node_of(x, "What is squared")
     return Multiply(x, x)
 
 
@@ -167,22 +161,16 @@ def assume(x: Expression, bound: float, *, error: float | None = None) -> Expres
     Raises:
         DTypeError: no node, or no number. ParameterError: a node without secrets. RangeError: no positive number.
     """
-    if not isinstance(x, Expression):
-        raise DTypeError(
-            "A bound can only be assumed of a node of the program.",
-            expected="a node of the program",
-            got=type(x).__name__,
-        )
-    if not is_scalar(bound):
-        raise DTypeError("An assumed bound must be a number.", expected="a number", got=type(bound).__name__)
+    node_of(x, "What a bound is assumed of")
+    number = number_of(bound, "bound that is assumed")
     if not x.secret:
         raise ParameterError(
             "A bound can only be assumed of an encrypted node, and this one is clear.",
             advice="bound=… where the clear operand is declared",
         )
     if error is None:
-        return Assume(x, checked_bound(real_number(bound)))
-    return Assume(x, checked_bound(real_number(bound)), positive(error, "error that is assumed"))
+        return Assume(x, checked_bound(number))
+    return Assume(x, checked_bound(number), positive(error, "error that is assumed"))
 
 
 @entrywise
@@ -207,25 +195,19 @@ def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
         ParameterError: no coefficient but the constant, or a degree above 64.
         RangeError: a coefficient that is not finite.
     """
-    if not isinstance(x, Expression):
-        raise DTypeError(
-            "The argument of a polynomial must be a node of the program.",
-            expected="a node of the program",
-            got=type(x).__name__,
-        )
+    node_of(x, "The argument of a polynomial")
     if not isinstance(coefficients, (Sequence, np.ndarray)):
         raise DTypeError(
             "The coefficients of a polynomial must be numbers in order.",
-            expected="numbers in order",
             got=type(coefficients).__name__,
+            advice="a list [c0, c1, c2, …] for c0 + c1·x + c2·x² + …",
         )
-    values = [_coefficient(value) for value in coefficients]
+    values = [number_of(value, "coefficient of a polynomial") for value in coefficients]
     while values and values[-1] == 0:
         values.pop()
     if not 2 <= len(values) <= MAX_DEGREE + 1:
         raise ParameterError(
             "The degree of a polynomial is out of range.",
-            expected=f"1 to {MAX_DEGREE}",
             got=max(len(values), 1) - 1,
             advice=f"at most {MAX_DEGREE + 1} coefficients, and two or more",
         )
@@ -237,58 +219,27 @@ def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
     return simplest(x, of_powers(values, x.bound), x.bound)
 
 
-def _coefficient(value: Any) -> float:
-    if not is_scalar(value):
-        raise DTypeError(
-            "Each coefficient of a polynomial must be a number.",
-            expected="a number",
-            got=type(value).__name__,
-        )
-    number = real_number(value)
-    if not math.isfinite(number):
-        raise RangeError(
-            "Each coefficient of a polynomial must be finite.", expected="a finite number", got=number
-        )
-    return number
-
-
 def _named_padding(name: str, kernel: Sequence[int], stride: Pair) -> Pair:
     if name == "valid":
         return (0, 0)
     if name != "same":
         raise ParameterError(
-            "This padding is not known.", expected='a number, two numbers, "same" or "valid"', got=repr(name)
+            "The padding is not known.", got=repr(name), advice='"same", "valid", a number or two numbers'
         )
     if stride != (1, 1) or any(taps % 2 == 0 for taps in kernel):
         raise ShapeError(
             'The padding "same" needs stride 1 and a filter of odd size.',
-            expected="stride 1 and a filter of odd size",
             got=f"stride {stride}, filter {shape_text(kernel)}",
+            advice=f"padding={(kernel[0] // 2, kernel[1] // 2)}",
         )
     return kernel[0] // 2, kernel[1] // 2
 
 
 def _pair(value: Any, what: str) -> Pair:
     if isinstance(value, (str, bytes)):
-        raise DTypeError(
-            f"The {what} must be one or two integers.", expected="one or two integers", got=repr(value)
-        )
+        raise DTypeError(f"The {what} must be one or two integers.", got=repr(value), advice=PAIRS)
     several = isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim > 0)
     values = tuple(value) if several else (value, value)
     if len(values) != 2:
-        raise ShapeError(
-            f"The {what} must be one or two integers.", expected="one or two integers", got=values
-        )
-    return _integer(values[0], what), _integer(values[1], what)
-
-
-def _integer(value: Any, what: str) -> int:
-    try:
-        if isinstance(value, (bool, np.bool_)):
-            raise TypeError
-        number = operator.index(value)
-    except TypeError:
-        raise DTypeError(f"The {what} must be an integer.", expected="an integer", got=repr(value)) from None
-    if abs(number) > MAX_LENGTH:
-        raise ShapeError(f"The {what} is too large.", expected=f"at most {MAX_LENGTH}", got=number)
-    return number
+        raise ShapeError(f"The {what} must be one or two integers.", got=values, advice=PAIRS)
+    return integer_of(values[0], f"The {what}"), integer_of(values[1], f"The {what}")

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from cipherblas.common import schema
 from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import DTypeError, ParameterError, ShapeError
+from cipherblas.lang.arguments import axis_of, node_of
 from cipherblas.lang.arrangements import Arrange
 from cipherblas.lang.nodes import Expression, matrix_shape, operation
 from cipherblas.lang.steps import Step
@@ -58,21 +59,21 @@ class Joined(_Moved):
         if not 1 <= len(children) <= MOST_PARTS:
             raise ParameterError(
                 "The number of joined matrices is out of range.",
-                expected=f"1 to {MOST_PARTS}",
                 got=len(children),
+                advice=f"a list of 1 to {MOST_PARTS} matrices",
             )
         shapes = [matrix_shape(child) for child in children]
         if len({shape[1 - axis] for shape in shapes}) > 1:
             raise ShapeError(
                 "Matrices that are joined need equal lengths along the other axis.",
-                expected=shape_text(shapes[0]),
                 got=", ".join(map(shape_text, shapes)),
+                advice=f"matrices of one {'height' if axis else 'width'}",
             )
         if not all(child.secret and not child.packable for child in children):
             raise ParameterError(
                 "Only computed matrices are joined to one value; `concatenate` takes operands and constants.",
-                expected="computed matrices",
                 got=", ".join(child.title for child in children if not child.secret or child.packable),
+                advice=f"cb.concatenate(parts, axis={axis})",
             )
         shape = list(shapes[0])
         shape[axis] = sum(one[axis] for one in shapes)
@@ -119,7 +120,6 @@ class Part(_Moved):
         if not x.secret or x.packable:
             raise ParameterError(
                 "Only a computed matrix has parts of its own; operands are sliced.",
-                expected="a computed matrix",
                 got=x.title,
             )
         shape[axis] = stop - start
@@ -146,16 +146,6 @@ class Part(_Moved):
         return f"{what} {self.start} to {self.stop} of {shape_text(self.x.shape)}"
 
 
-def _axis(axis: Any) -> int:
-    try:
-        number = operator.index(axis)
-    except TypeError:
-        raise DTypeError("An axis must be an integer.", expected="an integer", got=repr(axis)) from None
-    if not -2 <= number < 2:
-        raise ShapeError("A matrix has no such axis.", expected="-2 to 1", got=number)
-    return number % 2
-
-
 def joined(parts: Sequence[Expression], axis: int = 0) -> Expression:
     """`np.concatenate` of computed matrices that stays one value: what follows is done once for all of them.
 
@@ -172,15 +162,8 @@ def joined(parts: Sequence[Expression], axis: int = 0) -> Expression:
         DTypeError: a part is no node of the program. ShapeError: lengths differ, or there is no such axis.
         ParameterError: no parts or too many; an operand or a constant.
     """
-    nodes = list(parts)
-    for node in nodes:
-        if not isinstance(node, Expression):
-            raise DTypeError(
-                "Only nodes of the program are joined.",
-                expected="a node of the program",
-                got=type(node).__name__,
-            )
-    return Joined(*nodes, axis=_axis(axis))
+    nodes = [node_of(part, "Each part that is joined") for part in parts]
+    return Joined(*nodes, axis=axis_of(axis, 2))
 
 
 def split(x: Expression, sections: int | Sequence[int], axis: int = 0) -> list[Expression]:
@@ -195,29 +178,31 @@ def split(x: Expression, sections: int | Sequence[int], axis: int = 0) -> list[E
     Raises:
         DTypeError: no node of the program, or no such sections. ShapeError: no matrix, or it cannot be cut so.
     """
-    if not isinstance(x, Expression):
-        raise DTypeError(
-            "Only a node of the program is split.", expected="a node of the program", got=type(x).__name__
-        )
-    axis, shape = _axis(axis), matrix_shape(x)
+    shape = matrix_shape(node_of(x, "What is split"))
+    axis = axis_of(axis, 2)
     length = shape[axis]
     try:
         cuts = [operator.index(sections)] if not isinstance(sections, Sequence) else None
         inner = [] if cuts is not None else [operator.index(one) for one in sections]  # type: ignore[union-attr]
     except TypeError:
         raise DTypeError(
-            "A matrix is split in a number of parts, or at indices.", expected="integers", got=repr(sections)
+            "A matrix is split in a number of parts, or at indices.",
+            got=repr(sections),
+            advice="an integer, or a list of integers",
         ) from None
     if cuts is not None:
         if cuts[0] < 1 or length % cuts[0]:
             raise ShapeError(
-                "A matrix is split in equal parts.", expected=f"a divisor of {length}", got=cuts[0]
+                f"{length} {'columns' if axis else 'rows'} cannot be split in {cuts[0]} equal parts.",
+                advice=(f"a divisor of {length}", "a list of the indices at which parts begin"),
             )
         inner = list(range(length // cuts[0], length, length // cuts[0]))
     bounds = [0, *inner, length]
     if any(start >= stop for start, stop in itertools.pairwise(bounds)):
         raise ShapeError(
-            "The indices at which a matrix is split must grow.", expected=f"from 1 to {length - 1}", got=inner
+            "The indices at which a matrix is split must grow.",
+            got=inner,
+            advice=f"increasing indices from 1 to {length - 1}",
         )
     ranges = list(itertools.pairwise(bounds))
     if x.secret and not x.packable:

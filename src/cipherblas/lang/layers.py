@@ -53,8 +53,7 @@ class Conv2d(Expression):
         if weights.secret:
             raise ParameterError(
                 "The filters of a convolution must be clear; encrypted filters are not supported.",
-                expected="clear values",
-                got="an encrypted operand",
+                advice="an array of NumPy, or cb.public(outputs, inputs, height, width)",
             )
         outputs, depth, *kernel = weights.shape
         self.window = Window(
@@ -110,8 +109,8 @@ class AvgPool2d(Expression):
         if any(2 * pad > taps for pad, taps in zip(self.window.padding, self.window.kernel, strict=True)):
             raise ShapeError(
                 "The padding of a pooling window must be at most half of it.",
-                expected="at most half of it",
                 got=tuple(padding),
+                advice=f"padding={tuple(taps // 2 for taps in self.window.kernel)} at most",
             )
         self.image = image
         super().__init__(self.window.out_shape, image.secret, image.bound, image)
@@ -242,11 +241,5 @@ def _windows(image: NDArray[np.float64], window: Window) -> NDArray[np.float64]:
 
 def _image_shape(image: Expression) -> tuple[int, int, int]:
     if len(image.shape) != 3:
-        raise ShapeError(
-            "An image needs three dimensions.",
-            got=shape_text(image.shape),
-            advice=f"cb.secret(1, {image.shape[0]}, {image.shape[1]})"
-            if len(image.shape) == 2
-            else "one image: cb.secret(channels, height, width)",
-        )
+        raise ShapeError("An image needs three dimensions.", got=shape_text(image.shape))
     return image.shape[0], image.shape[1], image.shape[2]

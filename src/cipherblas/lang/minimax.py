@@ -26,6 +26,7 @@ MOST_LEVELS = 24
 ROUNDS, LEVELLED = 60, 1e-4  # of Remez's algorithm; the relative difference of extremes that ends it
 POINTS = 400  # per coefficient, at which errors are looked at
 ERROR_MARGIN = 1.0001  # what is between two points
+COARSER = "a coarser precision=…"
 
 
 class Stage(NamedTuple):
@@ -112,11 +113,7 @@ def composition(low: float, precision: float) -> tuple[Stage, ...]:
     raise PrecisionError(
         f"No composition of {MOST_LEVELS} levels is so near to the sign function.",
         got=f"margin {low:.3g} of the bound, precision {precision:.3g}",
-        advice=(
-            "a larger margin=…",
-            "a coarser precision=…",
-            "cb.assume(x, bound), where its entries stay below",
-        ),
+        advice=COARSER,
     )
 
 

@@ -171,8 +171,8 @@ class Expression(metaclass=_Watched):
         if len(self.shape) != 2:
             raise ShapeError(
                 "Only a matrix or a vector has a transpose.",
-                expected="a matrix or a vector",
                 got=shape_text(self.shape),
+                advice="x.transpose() for all axes in reversed order",
             )
         if self._transposed is None:
             self._transposed = self._transpose()
@@ -377,6 +377,21 @@ class Expression(metaclass=_Watched):
 
     __int__ = __float__
 
+    def _whole_part(self, *_: Any) -> NoReturn:
+        raise DTypeError(
+            "Whole parts and remainders of encrypted values are not computed.",
+            advice="the decrypted result on the client",
+        )
+
+    __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = __divmod__ = __rdivmod__ = _whole_part
+    __round__ = __floor__ = __ceil__ = __trunc__ = _whole_part
+
+    def __rpow__(self, base: Any) -> NoReturn:
+        raise DTypeError(
+            "The power of a number with an encrypted exponent is not computed.",
+            advice="cb.exp(x * np.log(base)) for base ** x",
+        )
+
     def __neg__(self) -> Expression:
         return self._times(-1.0)
 
@@ -423,7 +438,9 @@ class Expression(metaclass=_Watched):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise DTypeError("A number has no length.", expected="a vector or a matrix", got="a number")
+            raise DTypeError(
+                "A number has no length.", advice="x itself: it is not indexed, and nothing is iterated"
+            )
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Expression]:
@@ -528,7 +545,9 @@ def operation(kind: Kind) -> Kind:
         ParameterError: there is one of that name.
     """
     if OPERATIONS.setdefault(kind.op, kind) is not kind:
-        raise ParameterError("An operation of that name exists.", expected="another name", got=kind.op)
+        raise ParameterError(
+            "An operation of that name exists.", got=kind.op, advice="another name as its op"
+        )
     return kind
 
 
@@ -554,6 +573,15 @@ def _as_factor(value: Any) -> Expression:
     return OPERATIONS["constant"].of(finite_array(value, "a constant", (1, 2, 3)))
 
 
+# What to write for values of so many dimensions.
+_OF_DIMENSIONS = {
+    1: "a vector",
+    2: "a matrix",
+    3: "values of 3 dimensions: channels, height, width",
+    4: "clear values of 4 dimensions: outputs, inputs, height, width",
+}
+
+
 def as_node(value: Any, dimensions: int, what: str) -> Expression:
     """A node for `value`, an expression or an array with so many dimensions."""
     if not isinstance(value, Expression):
@@ -561,10 +589,10 @@ def as_node(value: Any, dimensions: int, what: str) -> Expression:
     if len(value.shape) != dimensions:
         raise ShapeError(
             f"The number of dimensions of the {what} is wrong.",
-            expected=f"{dimensions} dimensions",
             got=shape_text(value.shape),
-            advice=f"{'clear ' if dimensions == 4 else ''}values of {dimensions} dimensions"
-            + {3: ": channels, height, width", 4: ": outputs, inputs, height, width"}.get(dimensions, ""),
+            advice=f"x.reshape(1, {value.shape[0]}, {value.shape[1]}) for an image of one channel"
+            if (len(value.shape), dimensions) == (2, 3)
+            else _OF_DIMENSIONS[dimensions],
         )
     return value
 
@@ -618,15 +646,7 @@ def _as_matrix(value: Any, shape: tuple[int, ...]) -> Expression:
     if not is_scalar(value):
         _check_array(value)
     array = np.asarray(real_number(value) if is_scalar(value) else real_array(value, "a constant"))
-    try:
-        array = np.broadcast_to(array, shape)
-    except ValueError:
-        raise ShapeError(
-            "A constant cannot be broadcast to the other operand.",
-            expected=shape_text(shape),
-            got=shape_text(array.shape),
-            advice=f"an array of shape {shape}, with lengths of 1 where it is repeated",
-        ) from None
+    array = np.broadcast_to(array, shape)
     return OPERATIONS["constant"].of(finite_array(array, "a constant", (len(shape),)))
 
 
@@ -641,7 +661,9 @@ def matrix_shape(node: Expression) -> tuple[int, int]:
     """Rows and columns; ShapeError where a node is no matrix."""
     if len(node.shape) != 2:
         raise ShapeError(
-            "A matrix must have 2 dimensions.", expected="2 dimensions", got=shape_text(node.shape)
+            "A matrix must have 2 dimensions.",
+            got=shape_text(node.shape),
+            advice="x.reshape(rows, columns)",
         )
     return node.shape[0], node.shape[1]
 

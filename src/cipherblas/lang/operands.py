@@ -47,7 +47,9 @@ def columns(bounds: Sequence[float]) -> Columns:
         found = ()
     if not found or not all(is_scalar(one) for one in found):
         raise DTypeError(
-            "The bounds of columns must be numbers.", expected="a sequence of numbers", got=repr(bounds)
+            "The bounds of columns must be numbers.",
+            got=repr(bounds),
+            advice="cb.columns([1.0, 0.5]), a number for each column",
         )
     return Columns(tuple(float(real_number(one)) for one in found))
 
@@ -84,8 +86,8 @@ class Operand:
         if not is_scalar(self.bound):
             raise DTypeError(
                 "The bound of an operand must be a number.",
-                expected="a number",
                 got=type(self.bound).__name__,
+                advice=("a number, as bound=1.0", "bound=cb.columns([…]) for a bound of each column"),
             )
         object.__setattr__(self, "bound", checked_bound(real_number(self.bound)))
         self._check_known()
@@ -94,13 +96,13 @@ class Operand:
             what = "a secret operand" if self.secret else "a clear operand, which is not encrypted"
             raise ParameterError(
                 f"The encryption of {what} is not known.",
-                expected=" | ".join(allowed),
                 got=repr(self.encryption),
+                advice=[f'encryption="{name}"' for name in allowed],
             )
         if self.exact and not (self.secret and self.whole and self.bound >= 1):
             raise ParameterError(
                 "Only a secret operand of whole numbers, bounded by 1 or more, can be exact.",
-                expected="secret(…, dtype=an integer type, exact=True)",
+                advice="cb.secret(…, dtype=np.int32, exact=True), with a bound=… of 1 or more if there is one",
                 got=", ".join(
                     (
                         "secret" if self.secret else "clear",
@@ -124,8 +126,8 @@ class Operand:
             if getattr(self, name) is not None and dimensions not in allowed:
                 raise ShapeError(
                     f"The {name} of an operand does not fit its shape.",
-                    expected="a matrix" if allowed == (2,) else "a matrix or a vector",
                     got=f"{dimensions} dimensions",
+                    advice=f"{'a matrix' if allowed == (2,) else 'a matrix or a vector'}, or bound=… alone",
                 )
         for name in KNOWN[:-1]:
             value = getattr(self, name)
@@ -134,8 +136,8 @@ class Operand:
             if not is_scalar(value):
                 raise DTypeError(
                     f"The {name} of an operand must be a number.",
-                    expected="a number",
                     got=type(value).__name__,
+                    advice=f"a number, as {name}=1.0",
                 )
             number = checked_bound(real_number(value))
             object.__setattr__(self, name, number)
@@ -144,7 +146,9 @@ class Operand:
             found = tuple(checked_bound(real_number(one)) for one in self.columns)
             if len(found) != self.shape[1]:
                 raise ShapeError(
-                    "Every column of an operand needs its bound.", expected=self.shape[1], got=len(found)
+                    "Every column of an operand needs its bound.",
+                    got=f"{len(found)} for {self.shape[1]} columns",
+                    advice=f"cb.columns([…]) of {self.shape[1]} numbers",
                 )
             object.__setattr__(self, "columns", found)
             object.__setattr__(self, "bound", min(self.bound, max(found)))
@@ -190,16 +194,17 @@ class Operand:
             most = getattr(self, what)
             if most is not None and found() > most * (1 + KNOWN_ROUNDING):
                 raise RangeError(
-                    f"Operand {name!r} does not keep its {what}; declare a larger one.",
-                    expected=f"at most {most:g}",
+                    f"Operand {name!r} does not keep its {what}, which is at most {most:g}.",
+                    advice=f"a larger {what}=… where the operand is declared",
                 )
         if self.columns is not None:
             largest = np.maximum(matrix.max(axis=0), -matrix.min(axis=0).astype(np.float64))
             beyond = np.flatnonzero(largest > np.asarray(self.columns) * (1 + KNOWN_ROUNDING))
             if len(beyond):
                 raise RangeError(
-                    f"Column {beyond[0]} of operand {name!r} does not keep its bound; declare a larger one.",
-                    expected=f"at most {self.columns[beyond[0]]:g} in absolute value",
+                    f"Column {beyond[0]} of operand {name!r} does not keep its bound, "
+                    f"{self.columns[beyond[0]]:g} in absolute value.",
+                    advice="a larger bound=cb.columns(…) where the operand is declared",
                 )
 
     @property
@@ -225,16 +230,19 @@ def _shape(lengths: Any, secret: bool) -> tuple[int, ...]:
         values = tuple(lengths)
     except TypeError:
         raise DTypeError(
-            "The shape of an operand must be integers.", expected="integers", got=repr(lengths)
+            "The shape of an operand must be integers.",
+            got=repr(lengths),
+            advice="a tuple of integers, as (4, 4)",
         ) from None
     if len(values) == 2:
         return _length(values[0], "rows"), _length(values[1], "columns")
     if len(values) > (3 if secret else 4):
         raise ShapeError(
             "An operand has the wrong number of dimensions.",
-            expected="0 (a number), 1 (a vector), 2 (a matrix) or 3 (an image)"
-            + ("" if secret else " or 4 (filters)"),
             got=len(values),
+            advice="cb.secret(channels, height, width), one image at a time"
+            if secret
+            else "cb.public(outputs, inputs, height, width) at most",
         )
     return tuple(_length(value, "entries along each dimension") for value in values)
 
@@ -247,17 +255,25 @@ def _length(value: Any, what: str) -> int:
     except TypeError:
         raise DTypeError(
             f"The number of {what} must be an integer.",
-            expected="an integer",
             got=f"{value!r} ({type(value).__name__})",
+            advice=_unpacked(value),
         ) from None
     if not 1 <= length <= MAX_LENGTH:
         raise ShapeError(
             f"An operand needs a positive number of {what}.",
-            expected=f"1 to {MAX_LENGTH}",
             got=length,
-            advice="1 or more",
+            advice="1 or more" if length < 1 else f"{MAX_LENGTH} or less",
         )
     return length
+
+
+def _unpacked(value: Any) -> str:
+    """What to write for a length that is no integer."""
+    if isinstance(value, (tuple, list)):
+        return f"its numbers one by one: {', '.join(map(str, value))}"
+    if is_scalar(value) and real_number(value).is_integer():
+        return str(int(value))
+    return "an integer, as 4"
 
 
 def checked_bound(bound: float) -> float:
@@ -312,12 +328,14 @@ def secret(
     kind = _dtype(dtype)
     largest = _largest(kind)
     if not isinstance(exact, bool):
-        raise DTypeError("`exact` must be True or False.", expected="True or False", got=repr(exact))
+        raise DTypeError("`exact` must be True or False.", got=repr(exact), advice="exact=True")
     known = _known(bound, largest, row_sum, column_sum, norm)
     operand = Operand(shape, True, known.pop("bound"), kind.kind != "f", encryption, exact, **known)
     if operand.whole and operand.bound > largest:
         raise RangeError(
-            "The bound of an operand exceeds its type.", expected=f"at most {largest:g} of {kind}", got=bound
+            f"The bound of an operand exceeds what its type, {kind}, holds.",
+            got=bound,
+            advice=(f"bound={largest:.0f}, or less", "a wider dtype=…"),
         )
     return operand
 
@@ -367,7 +385,9 @@ def _dtype(dtype: Any) -> np.dtype[Any]:
         kind = np.dtype(np.float64 if dtype is None else dtype)
     except TypeError as error:
         raise DTypeError(
-            "The type of an operand must be a NumPy type.", expected="a NumPy type", got=repr(dtype)
+            "The type of an operand must be a NumPy type.",
+            got=repr(dtype),
+            advice="dtype=np.float64, or np.int8, np.int16, np.int32 for whole numbers",
         ) from error
     if kind.kind not in "fiu" or (kind.kind != "f" and kind.itemsize > 4):
         raise DTypeError(

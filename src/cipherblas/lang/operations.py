@@ -237,8 +237,10 @@ class MatMul(Expression):
         if (len(left.shape), len(right.shape)) not in ((2, 1), (2, 2), (1, 1)):
             raise ShapeError(
                 "The factors of a product must be matrices or vectors.",
-                expected="matrices or vectors",
                 got=f"{shape_text(left.shape)} and {shape_text(right.shape)}",
+                advice="x * y for the product by a number"
+                if () in (left.shape, right.shape)
+                else "x.reshape(1, -1) @ y",
             )
         if left.shape[-1] != right.shape[0]:
             raise ShapeError(

@@ -157,19 +157,19 @@ def _check(node: Polynomial) -> None:
     numbers = (*node.coefficients, node.error, node.slope or 0.0)
     if not all(map(math.isfinite, numbers)) or node.error < 0:
         raise RangeError(
-            "The coefficients and the error of a polynomial must be finite.", expected="finite numbers"
+            "The coefficients and the error of a polynomial must be finite.",
+            advice="a function of smaller values, multiplied by a number afterwards",
         )
     if not any(node.coefficients[1:]):
         raise ParameterError(
             "A polynomial needs a term beside its constant.",
-            expected="a coefficient other than 0",
-            got="none",
+            advice="the number that the function is everywhere, in place of it",
         )
     if not (node.function.isascii() and node.function.isidentifier() and len(node.function) <= LONGEST_NAME):
         raise ParameterError(
             "The name of a function must be a Python identifier.",
-            expected=f"an identifier of at most {LONGEST_NAME} letters",
             got=repr(node.function),
+            advice=f"an identifier of at most {LONGEST_NAME} letters",
         )
 
 
@@ -244,8 +244,9 @@ def of_powers(coefficients: Sequence[float], reach: float) -> list[float]:
     except OverflowError:
         raise RangeError(
             "The values of a polynomial are out of range for the bound of its argument.",
-            expected="values below 1.8e308",
             got=f"degree {len(coefficients) - 1} of entries up to {reach:g}",
+            advice="a polynomial of x / s, and coefficients times powers of s, with s the bound of x",
+            cause="A coefficient times a power of the bound exceeds 1.8e308.",
         ) from None
 
 

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from cipherblas.common import schema
 from cipherblas.common.arrays import shape_text
-from cipherblas.common.errors import DTypeError, ParameterError
+from cipherblas.common.errors import ParameterError
+from cipherblas.lang.arguments import node_of
 from cipherblas.lang.batches import entrywise
 from cipherblas.lang.layers import Same
 from cipherblas.lang.nodes import Expression, operation, ordered
@@ -85,26 +86,19 @@ def refresh(x: Expression, *, rounds: int = 1) -> Expression:
         DTypeError: no node. ParameterError: a node without secrets, an operand, which has all levels, or no such number
             of rounds.
     """
-    if not isinstance(x, Expression):
-        raise DTypeError(
-            "Only a node of the program can be refreshed.",
-            expected="a node of the program",
-            got=type(x).__name__,
-        )
+    node_of(x, "What is refreshed")
     if not x.secret:
         raise ParameterError(
-            "Only an encrypted node can be refreshed.",
-            expected="an encrypted node",
-            got="one without secrets",
+            "Only an encrypted node can be refreshed, and this one is clear.",
+            advice="the node itself, without cb.refresh",
         )
     if x.packable:
         raise ParameterError(
             "An operand has all levels and cannot be refreshed.",
-            expected="a computed node",
-            got="an operand, or what the client makes of operands",
+            advice="the operand itself, without cb.refresh",
         )
     if type(rounds) is not int or not 1 <= rounds <= MOST_ROUNDS:
-        raise ParameterError("A refresh has one or two rounds.", expected=f"1 to {MOST_ROUNDS}", got=rounds)
+        raise ParameterError("A refresh has one or two rounds.", got=rounds, advice=("rounds=1", "rounds=2"))
     return Refresh(x, rounds=rounds)
 
 

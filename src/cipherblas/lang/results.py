@@ -46,8 +46,8 @@ class Results(Expression):
         if not 1 <= len(children) <= MOST_RESULTS:
             raise ParameterError(
                 "The number of results of a program is out of range.",
-                expected=f"1 to {MOST_RESULTS}",
                 got=len(children),
+                advice=f"from 1 to {MOST_RESULTS} results; cb.stack(results) makes one of those of one shape",
             )
         if any(child.root for child in children):
             raise DTypeError(
@@ -129,10 +129,12 @@ def flattened(node: Expression, given: Any, what: str) -> tuple[Any, ...]:
     if node.labels is None:
         if isinstance(given, (tuple, list)) and len(given) == len(node.children):
             return tuple(given)
-        raise ParameterError(what, expected=f"{len(node.children)} values in a tuple", got=repr(given))
+        places = ", ".join("…" for _ in node.children)
+        raise ParameterError(what, got=repr(given), advice=f"a tuple, ({places}), a value for each result")
     if isinstance(given, Mapping) and given.keys() == set(node.labels):
         return tuple(given[label] for label in node.labels)
-    raise ParameterError(what, expected=f"a dictionary of {', '.join(node.labels)}", got=repr(given))
+    named = ", ".join(f"{label!r}: …" for label in node.labels)
+    raise ParameterError(what, got=repr(given), advice=f"a dictionary, {{{named}}}")
 
 
 def returned(value: Any) -> Expression:
@@ -170,13 +172,10 @@ def _one(value: Any, what: str) -> Expression:
         return value
     if isinstance(value, (tuple, list, Mapping)):
         raise DTypeError(
-            f"Results may not be nested: {what} is itself a collection, and a program returns one tuple or one "
-            "dictionary.",
-            expected="an expression",
-            got=type(value).__name__,
+            f"Results may not be nested: {what} is itself a {type(value).__name__}.",
+            advice="one tuple or one dictionary of all results",
         )
     raise DTypeError(
-        f"The function must return expressions, but {what} is not one.",
-        expected="an expression",
-        got=type(value).__name__,
+        f"The function must return expressions, and {what} is {_kind_of(value)}.",
+        advice="results of the operands alone; what is clear is known without a program",
     )

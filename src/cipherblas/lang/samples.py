@@ -43,14 +43,14 @@ class Samples:
         if not isinstance(values, Mapping):
             raise DTypeError(
                 "Samples are given by the names of the operands.",
-                expected="samples={name: array, …}",
                 got=type(values).__name__,
+                advice=f"samples={{{', '.join(f'{name!r}: …' for name in operands)}}}",
             )
         if set(values) != set(operands):
             raise MismatchError(
                 "Samples are needed of every operand of the program.",
-                expected=", ".join(operands),
                 got=", ".join(map(str, values)) or "none",
+                advice=f"samples={{{', '.join(f'{name!r}: …' for name in operands)}}}",
             )
         self.slack = slack
         self.values = {name: _of_operand(name, values[name], operand) for name, operand in operands.items()}
@@ -60,8 +60,8 @@ class Samples:
             if number not in (1, self.count):
                 raise MismatchError(
                     "The operands have different numbers of samples.",
-                    expected=f"{self.count} of {name!r}, or one for all",
-                    got=number,
+                    got=f"{number} of {name!r}",
+                    advice=f"{self.count} of {name!r}, or one for all",
                 )
         self._known: dict[int, tuple[Expression, Arrays]] = {}
         self._as_bounded = False
@@ -101,8 +101,7 @@ class Samples:
         if not np.isfinite(largest):
             raise RangeError(
                 f"The program leaves the range of numbers on the samples at {node.title}.",
-                expected="finite values",
-                got=f"{largest}",
+                advice="samples for which the program gives finite values in NumPy",
             )
         bound = max(self.slack * largest, BOUND_RANGE[0])
         if largest == 0 or bound > WORTH * node.bound:
@@ -146,8 +145,8 @@ def _of_operand(name: str, values: Any, operand: Operand) -> NDArray[np.float64]
     if found.shape[1:] != operand.shape or not len(found):
         raise ShapeError(
             f"The samples of {name!r} have another shape than the operand.",
-            expected=f"(number of samples, {', '.join(map(str, operand.shape))})",
             got=shape_text(found.shape),
+            advice=f"an array of shape ({', '.join(('number of samples', *map(str, operand.shape)))})",
         )
     check_bound(name, found, operand.bound)
     return found

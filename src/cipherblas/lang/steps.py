@@ -57,16 +57,16 @@ class Step:
             found: Shape = tuple(map(operator.index, _SHAPES[self.kind](shape, *self.arguments)))
         except (ValueError, IndexError, TypeError) as error:
             raise ShapeError(
-                f"The arrangement {self.kind!r} does not fit the array.",
-                expected="one that fits",
-                got=f"{shape_text(shape)}: {error}",
+                f"The arrangement {self.kind!r} does not fit an array of {shape_text(shape)} entries.",
+                got=str(error),
+                advice=_FITTING.get(self.kind, "one that fits"),
             ) from None
         most = max(MOST_ENTRIES, math.prod(shape))
         if min(found, default=1) < 1 or len(found) > MOST_DIMENSIONS or math.prod(found) > most:
             raise ShapeError(
                 "An arrangement must leave at least one entry and not too many.",
-                expected=f"1 to {most} entries along at most {MOST_DIMENSIONS} axes",
                 got=shape_text(found),
+                advice=f"1 to {most} entries along at most {MOST_DIMENSIONS} axes",
             )
         return found
 
@@ -212,6 +212,12 @@ _REPEATS: dict[str, Callable[..., Iterable[bool]]] = {
     "broadcast": lambda shape, repeated, *after: [True] * (len(after) - len(shape)) + list(repeated),
     "transpose": lambda shape, repeated, *axes: [repeated[axis] for axis in axes],
     "diagonal": lambda shape, repeated, offset: [all(repeated)],
+}
+
+# What to write in place of one that does not fit, where users can ask for one.
+_FITTING = {
+    "broadcast": "a shape that ends with the lengths of the array; those of 1 may be others",
+    "diagonal": "an offset between minus the number of rows and the number of columns",
 }
 
 

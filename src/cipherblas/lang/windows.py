@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import ShapeError
 
 
@@ -28,26 +29,37 @@ class Window:
         if self.groups < 1 or channels % self.groups or self.outputs % self.groups:
             raise ShapeError(
                 "The groups of a convolution must divide its channels.",
-                expected=f"a divisor of {channels} input and {self.outputs} output channels",
                 got=self.groups,
+                advice=f"a divisor of {channels} input and {self.outputs} output channels, or groups=1",
             )
         if min(self.kernel) < 1 or min(self.stride) < 1 or min(self.padding) < 0 or self.outputs < 1:
             raise ShapeError(
                 "A convolution needs a positive filter and stride, and no negative padding.",
-                expected="positive filter and stride, padding not negative",
                 got=f"filter {self.kernel}, stride {self.stride}, padding {self.padding}",
+                advice="stride=1, padding=0, and a filter of one entry or more",
             )
         for size, pad, taps in zip(self.shape[1:], self.padding, self.kernel, strict=True):
             if pad >= size + taps:
                 raise ShapeError(
-                    "The padding of a convolution is too large.", expected=f"less than {size + taps}", got=pad
+                    "The padding of a convolution is too large.",
+                    got=pad,
+                    advice=f"padding={size} at most, the size of the image",
                 )
             if size + 2 * pad < taps:
                 raise ShapeError(
-                    "The filter is larger than the padded image.",
-                    expected=f"at most {size + 2 * pad}",
-                    got=taps,
+                    f"The filter, {shape_text(self.kernel)}, is larger than the padded image.",
+                    got=f"{shape_text(self.shape[1:])} and a padding of {self.padding}",
+                    advice=self._fitting,
                 )
+
+    @property
+    def _fitting(self) -> str:
+        """What to write where the filter is larger than the padded image."""
+        sizes = self.shape[1:]
+        least = tuple(max(0, (taps - size + 1) // 2) for taps, size in zip(self.kernel, sizes, strict=True))
+        if all(pad <= size for pad, size in zip(least, sizes, strict=True)):
+            return f"padding={least}"
+        return f"a filter of at most {shape_text(sizes)}"
 
     @property
     def out_shape(self) -> tuple[int, int, int]:
