@@ -234,7 +234,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda A, x: cb.concatenate([]), cb.ShapeError, "at least one array"),
     (lambda A, x: cb.stack([A, x]), cb.ShapeError, "equal shapes"),
     (lambda A, x: A + x[:3], cb.ShapeError, "can be broadcast"),
-    (lambda A, x: cb.broadcast_to(A, (3, 3)), cb.ShapeError, "does not fit the array"),
+    (lambda A, x: cb.broadcast_to(A, (3, 3)), cb.ShapeError, "does not fit an array"),
     (lambda A, x: A if A else x, cb.DTypeError, "Whether an encrypted value is true"),
     (lambda A, x: x < A, cb.DTypeError, "cannot be compared"),
     (lambda A, x: x == A, cb.DTypeError, "cannot be compared"),

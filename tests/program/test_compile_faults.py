@@ -110,12 +110,12 @@ EXPRESSIONS: dict[str, tuple[Callable[[Any, Any], Any], type[cb.CipherblasError]
     "a pair with an array": (
         lambda a, b: (a @ b, np.ones((4, 4))),
         cb.DTypeError,
-        "result 1 is not one",
+        "result 1 is a value of type ndarray",
     ),
     "a set returned": (lambda a, b: {a, b}, cb.DTypeError, "type set"),
-    "no result": (lambda a, b: (), cb.ParameterError, "expected 1 to 256, got 0"),
-    "no result by name": (lambda a, b: {}, cb.ParameterError, "expected 1 to 256, got 0"),
-    "too many results": (lambda a, b: [a @ b] * 257, cb.ParameterError, "expected 1 to 256, got 257"),
+    "no result": (lambda a, b: (), cb.ParameterError, "(?s)got 0.*1 to 256"),
+    "no result by name": (lambda a, b: {}, cb.ParameterError, "(?s)got 0.*1 to 256"),
+    "too many results": (lambda a, b: [a @ b] * 257, cb.ParameterError, "(?s)got 257.*1 to 256"),
     "nested results": (
         lambda a, b: (a, (b, a)),
         cb.DTypeError,

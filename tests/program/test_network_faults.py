@@ -29,17 +29,17 @@ BAD_LAYERS: list[tuple[type[cb.CipherblasError], str, Any, Callable[[Any], Any]]
     (cb.ShapeError, r"(?s)got 4x1x3x3.*filters of shape \(4, 2, 3, 3\)", IMAGE, lambda x: cb.conv2d(x, FILTERS[:, :1])),
     (cb.RangeError, r"Filters.* finite.*got NaN at \[0, 0, 0, 0\]", IMAGE, lambda x: cb.conv2d(x, FILTERS * np.nan)),
     (cb.RangeError, r"got an infinity at \[0, 0\]", VECTOR, lambda x: cb.matvec(MATRIX * np.inf, x)),
-    (cb.DTypeError, "real dtype.*got complex128", IMAGE, lambda x: cb.conv2d(x, FILTERS * 1j)),
-    (cb.DTypeError, "real dtype.*got object", IMAGE, lambda x: cb.conv2d(x, None)),
+    (cb.DTypeError, "real numbers .got dtype complex128", IMAGE, lambda x: cb.conv2d(x, FILTERS * 1j)),
+    (cb.DTypeError, "real numbers .got dtype object", IMAGE, lambda x: cb.conv2d(x, None)),
     (cb.ShapeError, "3x5 and 6.\n.*a right factor of 5 rows", VECTOR, lambda x: cb.matvec(MATRIX[:, :5], x)),
     (cb.ShapeError, "2 dimensions", VECTOR, lambda x: cb.matvec(MATRIX[0], x)),
     # groups
-    (cb.ShapeError, "divisor of 2 input and 4 output channels.*got 3", IMAGE, on_filters(groups=3)),
-    (cb.ShapeError, "divisor of 2 input and 4 output channels.*got 0", IMAGE, on_filters(groups=0)),
+    (cb.ShapeError, "(?s)got 3.*divisor of 2 input and 4 output channels", IMAGE, on_filters(groups=3)),
+    (cb.ShapeError, "(?s)got 0.*divisor of 2 input and 4 output channels", IMAGE, on_filters(groups=0)),
     (cb.ShapeError, r"(?s)2 groups .got 4x2x3x3.*filters of shape \(4, 1, 3, 3\)", IMAGE, on_filters(groups=2)),
     (cb.DTypeError, "groups must be an integer .got 2.0", IMAGE, on_filters(groups=2.0)),
     # bias
-    (cb.ShapeError, r"bias needs .*expected \(4,\).*got 3", IMAGE, on_filters(bias=np.ones(3))),
+    (cb.ShapeError, r"(?s)bias needs .*got 3.*of shape \(4,\)", IMAGE, on_filters(bias=np.ones(3))),
     (cb.RangeError, r"bias.*got NaN at \[1\]", IMAGE, on_filters(bias=[0, np.nan, 0, 0])),
     # stride and padding
     (cb.DTypeError, "stride must be an integer .got 1.5", IMAGE, on_filters(stride=1.5)),
@@ -48,31 +48,31 @@ BAD_LAYERS: list[tuple[type[cb.CipherblasError], str, Any, Callable[[Any], Any]]
     (cb.DTypeError, "stride must be one or two integers .got '11'", IMAGE, on_filters(stride="11")),
     (cb.ShapeError, r"stride must be one or two integers .got \(1, 1, 1\)", IMAGE, on_filters(stride=(1, 1, 1))),
     (cb.ShapeError, r"positive filter and stride.* stride \(0, 0\)", IMAGE, on_filters(stride=0)),
-    (cb.ShapeError, "stride is too large .expected at most 16777216", IMAGE, on_filters(stride=10**30)),
-    (cb.ShapeError, "padding is too large .expected at most 16777216", IMAGE, on_filters(padding=10**30)),
-    (cb.ShapeError, "padding is larger than the image .expected at most 6.*got 7", IMAGE, on_filters(padding=7)),
-    (cb.ShapeError, "padding not negative.*got .*-1", IMAGE, on_filters(padding=(0, -1))),
-    (cb.ParameterError, '"same" or "valid".*got \'full\'', IMAGE, on_filters(padding="full")),
+    (cb.ShapeError, "(?s)stride is too large.*at most 16777216", IMAGE, on_filters(stride=10**30)),
+    (cb.ShapeError, "(?s)padding is too large.*at most 16777216", IMAGE, on_filters(padding=10**30)),
+    (cb.ShapeError, "(?s)padding is larger than the image .got 7.*padding=6", IMAGE, on_filters(padding=7)),
+    (cb.ShapeError, "no negative padding.*got .*-1", IMAGE, on_filters(padding=(0, -1))),
+    (cb.ParameterError, '(?s)got \'full\'.*"same", "valid"', IMAGE, on_filters(padding="full")),
     (cb.ShapeError, r'"same" needs stride 1.*got stride \(2, 2\)', IMAGE, on_filters(padding="same", stride=2)),
     (cb.ShapeError, "odd size.*got .*filter 2x3", IMAGE, lambda x: cb.conv2d(x, FILTERS[:, :, :2], padding="same")),
-    (cb.ShapeError, "than the padded image .expected at most 6.*got 7", IMAGE, lambda x: cb.conv2d(x, TALL)),
+    (cb.ShapeError, r"(?s)7x1, is larger than .*padding=\(1, 0\)", IMAGE, lambda x: cb.conv2d(x, TALL)),
     # pooling and flattening
     (cb.ShapeError, r"at most half of it.*got \(2, 2\)", IMAGE, lambda x: cb.avg_pool2d(x, 2, padding=2)),
-    (cb.ShapeError, "at most 6.*got 7", IMAGE, lambda x: cb.avg_pool2d(x, 7)),
+    (cb.ShapeError, "7x7, is larger than the padded image", IMAGE, lambda x: cb.avg_pool2d(x, 7)),
     (cb.ShapeError, r"got filter \(0, 0\)", IMAGE, lambda x: cb.avg_pool2d(x, 0)),
     (cb.DTypeError, "window of a pooling layer must be an integer .got 2.5", IMAGE, lambda x: cb.avg_pool2d(x, 2.5)),
-    (cb.ShapeError, "pooling layer .*expected 3 dimensions.*got 6", VECTOR, lambda x: cb.avg_pool2d(x, 2)),
-    (cb.ShapeError, "convolution .*expected 3 dimensions.*got 6", VECTOR, lambda x: cb.conv2d(x, FILTERS)),
-    (cb.ShapeError, "flatten .*expected 3 dimensions.*got 2x3", cb.secret(2, 3), lambda x: cb.flatten(x)),
+    (cb.ShapeError, "(?s)pooling layer .*got 6.*of 3 dimensions", VECTOR, lambda x: cb.avg_pool2d(x, 2)),
+    (cb.ShapeError, "(?s)convolution .*got 6.*of 3 dimensions", VECTOR, lambda x: cb.conv2d(x, FILTERS)),
+    (cb.ShapeError, r"(?s)flatten .*got 2x3.*reshape\(1, 2, 3\)", cb.secret(2, 3), lambda x: cb.flatten(x)),
     (cb.DTypeError, "a node of the program.*got list", VECTOR, lambda x: x + cb.flatten([[1.0]])),
-    (cb.ShapeError, "expected 1 dimensions.*got 2x6x6", IMAGE, lambda x: cb.matvec(np.ones((3, 72)), x)),
+    (cb.ShapeError, "(?s)got 2x6x6.*a vector", IMAGE, lambda x: cb.matvec(np.ones((3, 72)), x)),
     (cb.ShapeError, "a matrix or a vector.*got 2x6x6", IMAGE, lambda x: x.T),
     # polynomials
-    (cb.ParameterError, "expected 1 to 64.*got 0", VECTOR, lambda x: cb.polynomial(x, [1.0])),
-    (cb.ParameterError, "expected 1 to 64.*got 0", VECTOR, lambda x: cb.polynomial(x, [1.0, 0.0])),
-    (cb.ParameterError, "expected 1 to 64.*got 0", VECTOR, lambda x: cb.polynomial(x, [])),
-    (cb.ParameterError, "expected 1 to 64.*got 65", VECTOR, lambda x: cb.polynomial(x, [1.0] * 66)),
-    (cb.RangeError, "a finite number.*got inf", VECTOR, lambda x: cb.polynomial(x, [1.0, np.inf])),
+    (cb.ParameterError, "(?s)got 0.*65 coefficients", VECTOR, lambda x: cb.polynomial(x, [1.0])),
+    (cb.ParameterError, "(?s)got 0.*65 coefficients", VECTOR, lambda x: cb.polynomial(x, [1.0, 0.0])),
+    (cb.ParameterError, "(?s)got 0.*65 coefficients", VECTOR, lambda x: cb.polynomial(x, [])),
+    (cb.ParameterError, "(?s)got 65.*65 coefficients", VECTOR, lambda x: cb.polynomial(x, [1.0] * 66)),
+    (cb.RangeError, "must be finite .got inf", VECTOR, lambda x: cb.polynomial(x, [1.0, np.inf])),
     (cb.RangeError, "a double.*got more than", VECTOR, lambda x: cb.polynomial(x, [1, 10**400])),
     (cb.DTypeError, "a number.*got str", VECTOR, lambda x: cb.polynomial(x, [1.0, "a"])),
     (cb.DTypeError, "numbers in order.*got int", VECTOR, lambda x: cb.polynomial(x, 3)),
@@ -89,11 +89,11 @@ def test_layers(kind: Any, text: str, operand: Any, function: Any) -> None:
 
 
 def test_operands_that_are_secret_or_clear_in_the_wrong_place() -> None:
-    with pytest.raises(cb.ShapeError, match=r"1 \(a vector\), 2 \(a matrix\) or 3 \(an image\).*got 4"):
+    with pytest.raises(cb.ShapeError, match=r"(?s)got 4.*cb.secret\(channels, height, width\)"):
         cb.secret(4, 2, 3, 3)
-    with pytest.raises(cb.DTypeError, match=r"bias must be clear .*expected an array.*got a node"):
+    with pytest.raises(cb.DTypeError, match=r"(?s)bias .*must be an array.*reshape\(-1, 1, 1\)"):
         cb.compile(lambda x, b: cb.conv2d(x, FILTERS, b), {"x": IMAGE, "b": cb.public(4)})
-    with pytest.raises(cb.ShapeError, match=r"filters of a convolution .*expected 4 dimensions.*got 4x2"):
+    with pytest.raises(cb.ShapeError, match=r"(?s)filters of a convolution .*got 4x2.*of 4 dimensions"):
         cb.compile(lambda x, w: cb.conv2d(x, w), {"x": IMAGE, "w": cb.public(4, 2)})
 
 
@@ -135,7 +135,7 @@ def made() -> tuple[cb.Program, cb.Client]:
 @pytest.mark.parametrize(
     ("name", "value", "kind", "text"),
     [
-        ("w", np.ones((4, 2, 3)), cb.ShapeError, "filters"),
+        ("w", np.ones((4, 2, 3)), cb.ShapeError, "an array of 4 dimensions"),
         ("w", np.ones((4, 2, 3, 2)), cb.ShapeError, "4x2x3x3|4, 2, 3, 3"),
         ("w", np.full((4, 2, 3, 3), np.nan), cb.RangeError, "finite"),
         ("w", np.full((4, 2, 3, 3), 1.5), cb.RangeError, "1"),

@@ -73,6 +73,12 @@ class Advice:
     options: Mapping[str, Any] = field(default_factory=dict)
     call: Call | None = None
 
+    def also(self, other: Advice | None) -> Advice:
+        """This one and another one together."""
+        if other is None:
+            return self
+        return Advice(f"{self.write}, and {other.write}", {**self.options, **other.options})
+
 
 def without(*names: str) -> Advice:
     """Advice to leave out options of `compile`."""

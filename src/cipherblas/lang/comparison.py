@@ -122,9 +122,9 @@ def _composed(
     value, low = x, margin
     try:
         stages = composition(margin / reach, precision)
-    except PrecisionError as error:
+    except PrecisionError as refused:
         if stated:  # else the margin follows the precision
-            error.advice = _nearer(margin / reach, precision)
+            refused.advice = _nearer(margin / reach, precision)
         raise
     with as_bounded():  # each is near to the sign on the whole range of the one before it
         for stage in stages:

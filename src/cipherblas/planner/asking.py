@@ -18,6 +18,7 @@ from cipherblas.common.errors import (
     without,
 )
 from cipherblas.common.progress import Tell
+from cipherblas.crypto.security import LEVELS
 from cipherblas.lang.deferred import Deferred, functions_of
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.graph import deduplicated
@@ -35,8 +36,7 @@ from cipherblas.planner.targets import asked_errors
 from cipherblas.planner.truncation import truncated
 
 # Options that force a part of the plan, in the order in which it is tried whether it does without.
-FORCED = ("block", "options", "algorithm", "form", "parameters", "ring_degree", "key_policy", "security")
-DEFAULTS: dict[str, Any] = {"security": 128}  # of those that are not None
+FORCED = ("block", "options", "algorithm", "form", "parameters", "ring_degree", "key_policy")
 COARSER = (1e-3, 1e-2)  # than the default, where functions do not reach that
 COARSEST = 1e-1  # precision that is advised
 TRIES = 3  # plans that are looked for to find a precision that can be reached
@@ -79,29 +79,50 @@ def planned_as_asked(
 def _advise_options(
     error: CipherblasError, expression: Expression, options: PlanOptions, progress: Tell | None
 ) -> None:
-    """Advise what to leave out of the options, or say that no option helps."""
+    """Advise what to leave out of the options, or say that no option helps.
 
-    def attempt(names: tuple[str, ...]) -> Advice | None:
-        if progress is not None:
-            progress(f"whether {without(*names).write} does")
-        dropped: dict[str, Any] = {name: DEFAULTS.get(name) for name in names}
-        fewer = replace(options, **dropped)
-        try:
-            _planned(expression, fewer, progress)
-        except MemoryBudgetError as lacking:
-            if lacking.advice:  # a larger budget
-                return lacking.advice[0]
-            raise
-        return None
-
-    forced = [name for name in FORCED if getattr(options, name) not in (None, DEFAULTS.get(name))]
-    found = left_out(forced, attempt)
+    Less security is advised where nothing else is enough: the next level, which the advice names.
+    """
+    forced = tuple(name for name in FORCED if getattr(options, name) is not None)
+    found = left_out(forced, lambda names: _attempt(without(*names), expression, options, progress))
+    for bits in reversed([level for level in LEVELS if level < options.security]):
+        less = Advice(f"security={bits}: at {bits} bits of security it fits", {"security": bits})
+        for names in ((), forced) if forced else ((),):
+            if found is None:
+                advice = less if not names else without(*names).also(less)
+                found = _tried(advice, expression, options, progress)
     if found is not None:
         error.advice = (found,)
     elif isinstance(error, PrecisionError):
         error.cause = (
             f"{(error.cause or 'The program itself is too much').removesuffix('.')}; no option helps."
         )
+
+
+def _attempt(
+    advice: Advice, expression: Expression, options: PlanOptions, progress: Tell | None
+) -> Advice | None:
+    """What else is to be written beside the advice; raises CipherblasError where it does not help."""
+    if progress is not None:
+        progress(f"whether {advice.write} does")
+    try:
+        _planned(expression, replace(options, **advice.options), progress)
+    except MemoryBudgetError as lacking:
+        if lacking.advice:  # a larger budget
+            return lacking.advice[0]
+        raise
+    return None
+
+
+def _tried(
+    advice: Advice, expression: Expression, options: PlanOptions, progress: Tell | None
+) -> Advice | None:
+    """The advice, with what else is to be written; None where it does not help."""
+    try:
+        more = _attempt(advice, expression, options, progress)
+    except CipherblasError:
+        return None
+    return advice.also(more)
 
 
 def _does(

@@ -22,8 +22,5 @@ def left_out(names: Sequence[str], attempt: Attempt) -> Advice | None:
             more = attempt(dropped)
         except CipherblasError:
             continue
-        advice = without(*dropped)
-        if more is None:
-            return advice
-        return Advice(f"{advice.write}, and {more.write}", {**advice.options, **more.options})
+        return without(*dropped).also(more)
     return None

@@ -160,6 +160,7 @@ class PlanOptions:
                 "There is no such level of security.",
                 expected=" | ".join(map(str, LEVELS)),
                 got=self.security,
+                advice=_at_level(self.security),
             )
         if self.security == 0 and not self.insecure:
             raise SecurityError(
@@ -381,6 +382,12 @@ class PlanOptions:
                 f"The option {name} must be a positive number.", expected="a positive number", got=value
             )
         object.__setattr__(self, name, int(value))  # 4e9 bytes are welcome
+
+
+def _at_level(security: int) -> Advice:
+    """The least level of security that is as high as what was asked for, or the highest there is."""
+    bits = next((level for level in LEVELS if level >= security), max(LEVELS))
+    return Advice(f"security={bits}", {"security": bits})
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,61 @@
+"""What is advised in place of options that no plan meets: less security comes last, and is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import cipherblas as cb
+from cipherblas.common.errors import MemoryBudgetError
+from cipherblas.planner import asking
+from cipherblas.planner.plan import PlanOptions
+
+
+def _advised(monkeypatch: pytest.MonkeyPatch, fits: Any, **options: Any) -> list[tuple[str, dict[str, Any]]]:
+    """What is advised where programs are planned with the options that fit, and no others."""
+
+    def planned(expression: Any, options: PlanOptions, progress: Any) -> None:
+        if not fits(options):
+            raise MemoryBudgetError("It does not fit.")
+
+    monkeypatch.setattr(asking, "_planned", planned)
+    with pytest.raises(MemoryBudgetError) as caught:
+        cb.compile(lambda a: a * a, {"a": cb.secret(4)}, **options)
+    return [(one.write, dict(one.options)) for one in caught.value.advice]
+
+
+def test_less_security_is_the_next_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = _advised(monkeypatch, lambda options: options.security < 256, security=256)
+    assert found == [("security=192: at 192 bits of security it fits", {"security": 192})]
+
+
+def test_less_security_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fits(options: PlanOptions) -> bool:
+        return options.security == 128 or (options.ring_degree is None and options.form is None)
+
+    found = _advised(monkeypatch, fits, security=192, ring_degree=8192, form="blocks")
+    assert found == [("the same without form= and ring_degree=", {"form": None, "ring_degree": None})]
+
+
+def test_less_security_and_fewer_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = _advised(
+        monkeypatch,
+        lambda options: options.security == 128 and options.form is None,
+        security=192,
+        form="blocks",
+    )
+    both = "the same without form=, and security=128: at 128 bits of security it fits"
+    assert found == [(both, {"form": None, "security": 128})]
+
+
+def test_no_less_than_what_is_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _advised(monkeypatch, lambda options: options.security == 0) == []
+    assert _advised(monkeypatch, lambda options: options.security == 0, security=192) == []
+
+
+@pytest.mark.parametrize(("asked", "advised"), [(1, 128), (100, 128), (129, 192), (300, 256)])
+def test_a_level_that_there_is_not(asked: int, advised: int) -> None:
+    with pytest.raises(cb.ParameterError, match="no such level of security") as caught:
+        cb.compile(lambda a: a * a, {"a": cb.secret(4)}, security=asked)
+    assert [one.options for one in caught.value.advice] == [{"security": advised}]
