@@ -73,6 +73,7 @@ MORE = (
     Row("sums of each of a batch", lambda T, U: (T @ U).sum(axis=(1, 2))),
     Row("means of each of a batch", lambda T, U: (T @ U).mean(axis=-1, keepdims=True) + 1),
     Row("variances of columns of a batch", lambda T, U: (T @ U / 4).var(axis=-2)),
+    Row("sums over two axes of four", lambda U: U.reshape(2, 1, 2, -1).sum(axis=(1, 3))),
     Row("variances over a batch", lambda T, U: (T @ U / 4).var(axis=0)),
     Row("a batch as a vector", lambda T, U: (T @ U).ravel()[3:]),
     Row("cumulative sums over a batch", lambda T, U: (T @ U).cumsum(axis=0)),
