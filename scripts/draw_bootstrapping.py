@@ -37,6 +37,12 @@ def measured() -> Row:
     return found
 
 
+def beside(row: Row) -> str:
+    """What else ran: the load without the threads that are measured."""
+    others = row["load"] - row["threads"]
+    return "with no other work on the machine" if others < 0.1 else f"beside a load of {number(others)}"
+
+
 def text(row: Row) -> str:
     """Ours beside the peer's, and the seconds of our steps."""
     theirs = row["peer_params"]
@@ -54,9 +60,9 @@ def text(row: Row) -> str:
     return "\n".join(
         [
             f"`{row['command']}`, of commit {row['commit']},",
-            f"on {row['machine']}, at a load of {number(row['load'])},",
-            f"1 of it this thread: OpenFHE's minimum time is {number(row['speedup_of_least'])} times ours. Over "
-            f"{row['ciphertexts']} ciphertexts",
+            f"on {row['machine']}, {beside(row)}.",
+            f"OpenFHE's minimum time is {number(row['speedup_of_least'])} times ours.",
+            f"Over {row['ciphertexts']} ciphertexts",
             f"the worst slot of ours has {number(row['precision_bits'], 3)} bits, where "
             f"{number(row['predicted_bits'], 3)} are predicted.",
             "",

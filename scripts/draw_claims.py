@@ -88,7 +88,11 @@ def products(found: list[Row]) -> str:
         gemm = marked(best, plain(best))
         cells = [marked(by[form], seconds(by[form]), 3) if by.get(form) in some else "" for form in CLAIMED]
         met = {True: "met", False: "**not met**", None: ""}
-        claims = [met[best.get(name)] for name in ("meets_times_gemm", "meets_seconds")]
+        by_plan = " by predictions" if best.get("estimated") else ""
+        claims = [
+            said + (by_plan if said else "")
+            for said in (met[best.get(name)] for name in ("meets_times_gemm", "meets_seconds"))
+        ]
         body.append([d, gemm, *cells, f"{marked(best, times(best))} (`{best['form']}`)", *claims])
     return table(header, body)
 

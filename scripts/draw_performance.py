@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from measured_pages import MEASURED, ROOT, Row, conditions, main, number, ring, rows, table
+from measured_pages import MEASURED, ROOT, Row, conditions, main, number, packages, ring, rows, table
 
 ROWS, FAME, ROOFLINE = (MEASURED / f"{name}.jsonl" for name in ("performance", "fame", "roofline"))
 PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"
@@ -258,7 +258,8 @@ def five(found: list[Row]) -> str:
             clear["gemm_seconds"],
         )
     )
-    return table(("case", "ours", "peer", "ratio"), body)
+    shown = table(("case", "ours", "peer", "ratio"), body)
+    return f"{shown}\n\nMeasured with the package of {packages(found)}."
 
 
 def tables() -> dict[tuple[Path, str], str]:

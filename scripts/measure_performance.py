@@ -110,12 +110,12 @@ def others_during(seconds: float) -> float:
 
 def measured(arguments: list[str], shown: str) -> list[Row]:
     """The rows of one command."""
-    start, before, at = time.perf_counter(), busy(), commit()
+    start, before, at, day = time.perf_counter(), busy(), commit(), time.strftime("%Y-%m-%d")
     program = [sys.executable, "-m", "cipherblas", "bench", *arguments, "--json", "--quiet"]
     done = subprocess.run(program, stdout=subprocess.PIPE, text=True, check=True)
     others = round(max(0.0, (busy() - before) / (time.perf_counter() - start)), 3)
     return [
-        {"command": shown, "commit": at, "others": others, **json.loads(line)}
+        {"command": shown, "commit": at, "date": day, "others": others, **json.loads(line)}
         for line in done.stdout.splitlines()
     ]
 

@@ -42,15 +42,21 @@ def ring(row: Row) -> str:
     return f"2^{params['n'].bit_length() - 1}, {params['limbs']}"
 
 
+def packages(found: list[Row]) -> str:
+    """The commits that the rows were measured with, and the days where the rows say them."""
+    commits, days = (sorted({row[name] for row in found if name in row}) for name in ("commit", "date"))
+    return f"commit {'; '.join(commits)}" + (f", on {'; '.join(days)}" if days else "")
+
+
 def conditions(found: list[Row]) -> str:
     """Where, on what and how the rows were measured."""
-    machines, commits = ("; ".join(sorted({row[name] for row in found})) for name in ("machine", "commit"))
+    machines = "; ".join(sorted({row["machine"] for row in found}))
     others = [row["others"] for row in found]
     commands = list(dict.fromkeys(row["command"] for row in found))
     return "\n".join(
         [
             f"- Machine: {machines}. A virtual machine.",
-            f"- The package is that of commit {commits}.",
+            f"- The package is that of {packages(found)}.",
             f"- Other processes kept {number(statistics.median(others))} of a core busy at the median of all commands, "
             f"{number(max(others))} at the most.",
             "",

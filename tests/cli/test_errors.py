@@ -144,7 +144,7 @@ def test_a_text_is_told_apart(flow: Any, invoke: Any, tmp_path: Path) -> None:
     """What to write is said, and nothing of pickles."""
     np.savetxt(tmp_path / "A.csv", flow.A, delimiter=",")
     result = invoke("encrypt", flow.keys, tmp_path / "A.csv", "--as", "a", "-o", tmp_path / "A.ct")
-    failed(result, "A.csv", "numpy.save('A.npy', numpy.loadtxt('A.csv', delimiter=','))", "got a .csv file")
+    failed(result, "A.csv", "is a text", "numpy.save('A.npy', numpy.loadtxt('A.csv', delimiter=','))")
     assert "pickle" not in result.stderr
 
 
@@ -223,11 +223,32 @@ def test_kinds_of_files_are_told_apart(flow: Any, invoke: Any, tmp_path: Path) -
     operands = ["--a", flow.a, "--b", flow.b, "-o", out]
     failed(invoke("run", flow.a, flow.evaluation, *operands), "expected program", "got ciphertext")
     failed(invoke("run", flow.plan, flow.secret, *operands), "expected evaluation-keys", "got secret-key")
-    failed(invoke("run", flow.plan, flow.keys, *operands), "manifest")
+    failed(invoke("run", flow.plan, flow.keys, *operands), f"Write: {flow.evaluation}", "secret key")
     failed(invoke("decrypt", flow.keys, flow.a, "-o", out), "expected result", "got operand")
     failed(invoke("run", flow.plan, flow.evaluation, "--a", flow.c, "--b", flow.b, "-o", out), "operand")
-    failed(invoke("decrypt", flow.evaluation, flow.c, "-o", out), "program")
+    failed(invoke("decrypt", flow.evaluation, flow.c, "-o", out), f"Write: {flow.keys}")
     failed(invoke("decrypt", flow.plan, flow.c, "-o", out), "a folder")
+    assert not out.exists()
+
+
+def test_files_that_are_not_ours_are_named(flow: Any, invoke: Any, tmp_path: Path) -> None:
+    """An array, an archive, a text and an empty file: what each is, and what is to be given."""
+    text, empty, out = tmp_path / "t.txt", tmp_path / "empty", tmp_path / "out"
+    text.write_text("a,b\n1,2\n3,4\n")
+    empty.write_bytes(b"")
+    np.savez(tmp_path / "Z.npz", a=np.eye(3))
+    plan = "Write: the file that cipherblas plan -o FILE"
+    failed(invoke("explain", flow.a_npy), "is a NumPy file, not a program", plan)
+    failed(invoke("explain", tmp_path / "Z.npz"), "is a .npz or .zip archive, not a program", plan)
+    failed(invoke("explain", text), "is a text, not a program", plan)
+    failed(invoke("explain", empty), "is empty, not a program", plan)
+    result = invoke("run", flow.plan, flow.evaluation, "--a", flow.a_npy, "--b", flow.b, "-o", out)
+    ours = Path(flow.a_npy).with_suffix(".ct")
+    failed(
+        result, "is a NumPy file, not a ciphertext", f"Write: cipherblas encrypt KEYS {flow.a_npy} -o {ours}"
+    )
+    failed(invoke("encrypt", flow.keys, tmp_path / "Z.npz", "-o", out), "numpy.load('Z.npz')[name]")
+    failed(invoke("encrypt", flow.keys, empty, "-o", out), "is empty", f"numpy.save({str(empty)!r}, array)")
     assert not out.exists()
 
 

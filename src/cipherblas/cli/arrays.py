@@ -16,6 +16,7 @@ from cipherblas.common.arrays import narrow_array
 from cipherblas.common.errors import DTypeError, FormatError
 from cipherblas.crypto import files
 
+SAVED = "numpy.save({!r}, array)"
 _TEXTS = (".csv", ".tsv", ".txt")
 
 
@@ -44,9 +45,12 @@ def _load(path: Path) -> NDArray[Any]:
     except (ValueError, EOFError, SyntaxError) as error:
         if "Python objects" in str(error):
             raise DTypeError(
-                f"{path} holds Python objects.", expected=expected, got="dtype object"
+                f"{path} holds Python objects, not numbers.",
+                advice=f"numpy.save({str(path)!r}, array.astype(float))",
             ) from error
-        raise FormatError(f"{path} is not a whole NumPy file.", expected=expected, got=str(error)) from error
+        raise FormatError(
+            f"{path} is not a whole NumPy file.", got=str(error), advice=SAVED.format(str(path))
+        ) from error
 
 
 def _check_kind(path: Path, start: bytes, expected: str) -> None:
@@ -54,19 +58,20 @@ def _check_kind(path: Path, start: bytes, expected: str) -> None:
     if start == MAGIC_PREFIX:
         return
     if start.startswith(b"PK"):
-        raise FormatError(f"{path} holds several arrays.", expected=expected, got="a .npz archive")
+        raise FormatError(
+            f"{path} is a .npz archive, which may hold several arrays, not {expected}.",
+            advice=f"numpy.save({path.with_suffix('.npy').name!r}, numpy.load({path.name!r})[name])",
+        )
     if path.suffix.lower() in _TEXTS:
         numbers = f"numpy.loadtxt({path.name!r}, delimiter=',')"
         target = f"{path.with_suffix('.npy').name!r}"
-        raise FormatError(
-            f"{path} is a text: write its numbers into a .npy file with numpy.save({target}, {numbers}).",
-            expected=expected,
-            got=f"a {path.suffix} file",
-        )
+        raise FormatError(f"{path} is a text, not {expected}.", advice=f"numpy.save({target}, {numbers})")
     if not start:
-        raise FormatError(f"{path} is empty.", expected=expected, got="no byte")
+        raise FormatError(f"{path} is empty, not {expected}.", advice=SAVED.format(str(path)))
     raise FormatError(
-        f"{path} is not a NumPy file.", expected=expected, got=f"a file that begins with {start!r}"
+        f"{path} is not a NumPy file.",
+        got=f"a file that begins with {start!r}",
+        advice=SAVED.format(str(path)),
     )
 
 

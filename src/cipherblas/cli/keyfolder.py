@@ -37,10 +37,10 @@ def new_folder(path: Path) -> Iterator[Path]:
     try:
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise StorageError(
-                f"Cannot write {path}.",
-                expected="a new or an empty folder (keys are never overwritten)",
-                got="a folder with files" if target.is_dir() else "a file",
+                f"Cannot write {path}: it is {'a folder with files' if target.is_dir() else 'a file'}.",
                 errno=errno.EEXIST,
+                advice="a new or an empty folder",
+                cause="Keys are never overwritten.",
             )
         try:
             temporary.mkdir(mode=0o700)
@@ -57,13 +57,30 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 def open_client(folder: Path, security: int, insecure: bool, progress: Progress) -> Client:
     """The client of a folder that `keygen` wrote; progress and errors as `Program.load` and `Client.load`."""
-    if not folder.is_dir():
-        got = "a file" if folder.exists() else "nothing there"
+    if not (folder / PROGRAM).is_file() or not (folder / SECRET).exists():
+        got = "another folder" if folder.is_dir() else "a file" if folder.exists() else "nothing there"
+        around = folder.parent if (folder.parent / SECRET).is_file() else None
         raise StorageError(
-            f"Cannot read {folder}.", expected="a folder that `cipherblas keygen` wrote", got=got
+            f"Cannot read {folder}.",
+            expected="a folder that `cipherblas keygen` wrote",
+            got=got,
+            advice=f"cipherblas keygen PROGRAM -o {folder if got == 'nothing there' else 'keys'}"
+            if around is None
+            else str(around),
         )
     program = Program.load(folder / PROGRAM, security=security, insecure=insecure, progress=progress)
     return Client.load(folder / SECRET, program, security=security, insecure=insecure)
+
+
+def without_secret_key(path: Path) -> Path:
+    """A file or folder of evaluation keys; StorageError for the folder of a client."""
+    if (path / SECRET).exists() and (path / EVALUATION).is_dir():
+        raise StorageError(
+            f"{path} is the folder of a client.",
+            advice=str(path / EVALUATION),
+            cause="It holds the secret key, which a server must not have.",
+        )
+    return path
 
 
 def folder_bytes(path: Path) -> int:

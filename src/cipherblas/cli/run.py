@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from cipherblas.cli.arrays import lengths_of, load_array
+from cipherblas.cli.keyfolder import without_secret_key
 from cipherblas.cli.options import (
     NAMES,
     Debug,
@@ -76,7 +77,7 @@ def run(
         int | None,
         bytes_option(
             "--key-memory",
-            "Memory for evaluation keys; where they are more, they go into a temporary file.",
+            "Memory for evaluation keys; if they need more, the rest is kept in a temporary file.",
             "all",
         ),
     ] = None,
@@ -104,7 +105,7 @@ def run(
     ] = None,
     sharing: Annotated[
         Sharing,
-        typer.Option(help="On several ranks, how they share the movements of data of products in slots."),
+        typer.Option(help="How MPI ranks divide the rotations of a product."),
     ] = Sharing.per_rank,
     security: Security = 128,
     insecure: Insecure = False,
@@ -147,7 +148,7 @@ def run(
                     operands[name] = load_array(path, (len(declared.shape),))
         with display.progress("reading the evaluation keys") as progress:
             keys = EvaluationKeys.load(
-                evaluation_keys,
+                without_secret_key(evaluation_keys),
                 security=security,
                 insecure=insecure,
                 lazy=True,

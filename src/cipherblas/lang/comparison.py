@@ -34,7 +34,7 @@ def sign(x: Expression, *, margin: float, precision: float | None = None) -> Exp
         precision: the largest error outside of the margin; None leaves it to `cb.compile`: as fine as the precision of
             the program needs it.
 
-    Levels: those of the fewest that a composition of minimax polynomials of degrees 3, 7, 15 and 31 takes (Lee et al.
+    Levels: the minimum over compositions of minimax polynomials of degrees 3, 7, 15 and 31 (Lee et al.
     2021): 7 for a margin of 0.1 of the bound and a precision of 1e-3. Key: relinearisation.
 
     Errors: those of encryption are amplified most around zero, and are planned for entries there too.

@@ -152,8 +152,8 @@ def joined(parts: Sequence[Expression], axis: int = 0) -> Expression:
     Beside `concatenate`, which computes every part alone, this saves refreshes and entrywise operations where matrices
     are small beside a ciphertext. Take parts out again by `split`.
 
-    Levels: none. Keys: none, where the parts come encrypted as they lie then: by columns for axis 1, by rows for
-    axis 0; else those of a transposition. Such programs have products by GEMM.
+    Levels: none. Keys: none if the parts are already encrypted in the needed orientation (by columns for axis 1, by
+    rows for axis 0); else those of a transposition. Such programs have products by GEMM.
 
     Args:
         parts: secret matrices that are computed, of equal lengths along the other axis.

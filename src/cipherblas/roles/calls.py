@@ -31,7 +31,7 @@ def operands_in_one_mapping(function: Callable[P, R]) -> Callable[P, R]:
         if stray or len(args) != before + 1 or not isinstance(args[before], Mapping):
             raise DTypeError(
                 "Operands are given in one dictionary.",
-                expected=_line(function.__name__, before, stray, takes_any),
+                advice=_line(function.__name__, before, stray, takes_any),
                 got=f"{', '.join(stray)} by keyword" if stray else _given(args[before:]),
             )
         return function(*args, **kwargs)

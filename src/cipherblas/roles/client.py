@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import DTypeError, MismatchError, RangeError, ShapeError, capitalized
+from cipherblas.common.errors import (
+    DTypeError,
+    MismatchError,
+    RangeError,
+    ShapeError,
+    capitalized,
+    in_place_of,
+)
 from cipherblas.common.limits import check_available
 from cipherblas.common.pickles import NeverCopied
 from cipherblas.common.progress import Progress, Steps
@@ -35,10 +42,12 @@ from cipherblas.rlwe.matrices.encryption import decrypt as decrypt_matrix
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.encryptor import check_public_key_planned, encrypt_operands
 from cipherblas.roles.key_record import KeyRecord
-from cipherblas.roles.messages import EncryptedOperand, EncryptedResult, check_parameters, short_id
+from cipherblas.roles.messages import AGAIN, EncryptedOperand, EncryptedResult, check_parameters, short_id
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.sharing import Sharing, flooded
 from cipherblas.runtime.values import Output
+
+OLDER = "decrypt(result, of=…), or --of FILE, with the operands that it was computed from"
 
 
 class Client(NeverCopied):
@@ -201,7 +210,9 @@ class Client(NeverCopied):
             values, program = self._decrypted(result, progress), self.program
             return program.arranged([program.rounded(one) for one in values] if program.exact else values)
         if not isinstance(share, Sharing):
-            raise DTypeError("`share` must be a Sharing.", expected="Sharing", got=type(share).__name__)
+            raise DTypeError(
+                "`share` must be a Sharing.", got=type(share).__name__, advice="share=cb.Sharing(entries=…)"
+            )
         sigmas = share.deviations(self.program, progress)
         entries = sum(math.prod(node.shape) for node in self.program.results)
         self._record.spend(share, entries, result.digest)
@@ -217,17 +228,22 @@ class Client(NeverCopied):
                 "Only an encrypted result can be decrypted.",
                 expected="EncryptedResult",
                 got=type(result).__name__,
+                advice="client.decrypt(server.run(operands))",
             )
         if result.program_id != program.id:
             raise MismatchError(
                 "The result belongs to another program.",
                 expected=short_id(program.id),
                 got=short_id(result.program_id),
+                advice="the client of the program that the server ran",
             )
         check_parameters("the result", result.parameters, program.plan.parameters)
         if result.key_id != self._secret.key_id:
             raise MismatchError(
-                "The result belongs to another key pair.", expected=self._secret.key_id, got=result.key_id
+                "The result belongs to another key pair.",
+                expected=self._secret.key_id,
+                got=result.key_id,
+                advice="the client that encrypted the operands",
             )
         each, outputs = result.each, program.outputs
         if len(each) != len(outputs) or bool(result.parts) != program.expression.root:
@@ -253,15 +269,18 @@ class Client(NeverCopied):
         for name, digest in {**self._record.latest(), **given}.items():
             if name in given and name not in secret:
                 raise MismatchError(
-                    "The program has no secret operand of that name.", expected=" | ".join(secret), got=name
+                    "The program has no secret operand of that name.",
+                    expected=" | ".join(secret),
+                    got=name,
+                    advice=in_place_of(name, secret),
                 )
             if result.operands.get(name, digest) != digest:
                 which = "the given" if name in given else "the latest"
-                hint = "" if name in given else " (another one is named by `of`, or --of)"
                 raise MismatchError(
-                    f"The result is not of {which} encryption of operand {name!r}{hint}.",
+                    f"The result is not of {which} encryption of operand {name!r}.",
                     expected=short_id(digest),
                     got=short_id(result.operands[name]),
+                    advice=() if name in given else OLDER,
                 )
 
     def _decrypted(
@@ -288,6 +307,7 @@ class Client(NeverCopied):
                     f"{capitalized(what)} has an entry beyond its bound: it was not computed as planned, "
                     "or an operand or an assumption of the program does not keep its bound.",
                     expected=f"at most {limit:g} in absolute value",
+                    advice="bounds (bound=…, cb.assume) that all inputs keep, as program.check(inputs) tells",
                 )
             found.append(values)
         return found
@@ -345,8 +365,8 @@ class Client(NeverCopied):
         if not isinstance(program, PlannedProgram):
             raise DTypeError(
                 "A client is loaded with the file of a key and a program.",
-                expected="Client.load(path, program)",
                 got=type(program).__name__,
+                advice="cb.Client.load(path, program), with program = cb.Program.load(file)",
             )
         fingerprint = program.plan.parameters.fingerprint()
         secret = SecretKey.load(path, fingerprint=fingerprint, security=security, insecure=insecure)
@@ -355,6 +375,7 @@ class Client(NeverCopied):
                 "The secret key belongs to another program.",
                 expected=short_id(program.id),
                 got=short_id(secret.program_id),
+                advice="the program that the key was made for, or program.client() for a key of this one",
             )
         client = cls(program, secret)
         client._record = KeyRecord(secret.key_id, secret.params, path, secret.recorded)
@@ -368,22 +389,29 @@ def _digests(of: Mapping[str, EncryptedOperand] | None, program_id: str) -> dict
     if not isinstance(of, Mapping):
         raise DTypeError(
             "`of` must be a dictionary of encrypted operands.",
-            expected="a dictionary as encrypt returns",
             got=type(of).__name__,
+            advice="of=client.encrypt(operands)",
         )
     for name, operand in of.items():
         if not isinstance(operand, EncryptedOperand):
             raise DTypeError(
-                "`of` must hold encrypted operands.", expected="EncryptedOperand", got=type(operand).__name__
+                "`of` must hold encrypted operands.",
+                expected="EncryptedOperand",
+                got=type(operand).__name__,
+                advice="of=client.encrypt(operands)",
             )
         if operand.program_id != program_id:
             raise MismatchError(
                 f"Operand {operand.name!r} was encrypted for another program.",
                 expected=short_id(program_id),
                 got=short_id(operand.program_id),
+                advice=AGAIN,
             )
         if operand.name != name:
             raise MismatchError(
-                "The operand was encrypted under another name.", expected=name, got=operand.name
+                "The operand was encrypted under another name.",
+                expected=name,
+                got=operand.name,
+                advice=f"{{{operand.name!r}: …}}",
             )
     return {name: operand.digest for name, operand in of.items()}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cipherblas import _core
 from cipherblas.common.arrays import finite_array
-from cipherblas.common.errors import DTypeError, MemoryBudgetError, MismatchError
+from cipherblas.common.errors import DTypeError, MemoryBudgetError, MismatchError, in_place_of
 from cipherblas.common.limits import check_available, check_bound, check_whole, encoded
 from cipherblas.common.memory import Array, aligned_empty, mapped_file
 from cipherblas.common.progress import Progress, Steps
@@ -61,12 +61,18 @@ class Encryptor:
 
     def __init__(self, program: PlannedProgram, key: PublicKey) -> None:
         if not isinstance(key, PublicKey):
-            raise DTypeError("An encryptor takes a public key.", expected="PublicKey", got=type(key).__name__)
+            raise DTypeError(
+                "An encryptor takes a public key.",
+                expected="PublicKey",
+                got=type(key).__name__,
+                advice="program.encryptor(client.public_key())",
+            )
         if key.program_id != program.id:
             raise MismatchError(
                 "The public key belongs to another program.",
                 expected=short_id(program.id),
                 got=short_id(key.program_id) or "no program",
+                advice="client.public_key() of a client of this program",
             )
         check_parameters("the public key", key.params, program.plan.parameters)
         check_public_key_planned(program)
@@ -102,7 +108,7 @@ def check_public_key_planned(program: PlannedProgram) -> None:
     if not any(operand.public_key for operand in program.operands.values()):
         raise MismatchError(
             "No operand of the program is planned for a public key.",
-            expected='secret(rows, cols, encryption="public-key")',
+            advice='cb.secret(…, encryption="public-key") where one is declared',
             got=", ".join(name for name, operand in program.operands.items() if operand.secret),
         )
 
@@ -136,12 +142,18 @@ def _checked(program: PlannedProgram, key: Key, name: str, value: Any) -> Matrix
     if operand is None or not operand.secret:
         secret = [key for key, item in program.operands.items() if item.secret]
         raise MismatchError(
-            "The program has no secret operand of that name.", expected=" | ".join(secret), got=name
+            "The program has no secret operand of that name.",
+            expected=" | ".join(secret),
+            got=name,
+            advice=in_place_of(name, secret),
         )
     if isinstance(key, PublicKey) and not operand.public_key:
         raise MismatchError(
             f"Operand {name!r} is planned for the secret key, with a smaller error.",
-            expected='secret(rows, cols, encryption="public-key")',
+            advice=(
+                'cb.secret(…, encryption="public-key") where it is declared',
+                "client.encrypt, with the secret key",
+            ),
             got="a public key",
         )
     matrix = finite_array(value, f"operand {name!r}", (len(operand.shape),))

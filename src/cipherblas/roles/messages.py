@@ -100,7 +100,7 @@ class EncryptedOperand(Sealed):
     feeds: tuple[tuple[FreshCiphertext | EncryptedRows, ...], ...]
     key_id: str = ""
 
-    remedy: ClassVar[str] = "keep the array that it was encrypted from"
+    remedy: ClassVar[str] = "the array that it was encrypted from"
 
     @property
     def nbytes(self) -> int:
@@ -388,7 +388,7 @@ class EncryptedResult(Sealed):
     parts: tuple[int, ...] = ()
     promise: PromiseName = "bounds"
 
-    remedy: ClassVar[str] = "client.decrypt(result) gives its values"
+    remedy: ClassVar[str] = "client.decrypt(result), which gives its values"
 
     def __post_init__(self) -> None:
         if self.parts and (sum(self.parts), len(self.parts)) != (len(self.ciphertexts), len(self.shape)):
@@ -555,12 +555,25 @@ def _read(
         reader = opened.enter_context(files.Reader(path, KIND, security=security, insecure=insecure))
         if reader.header.get("role") != role:
             got = reader.header.get("role")
-            raise MismatchError(f"{reader.path} holds another kind of ciphertext.", expected=role, got=got)
+            raise MismatchError(
+                f"{reader.path} holds another kind of ciphertext.",
+                expected=role,
+                got=got,
+                advice=WRITES.get(role, ()),
+            )
         if not lazy:
             return reader.header, reader.read_all(progress), reader.parameters
         tensors = read_but_parts(reader, progress)
         opened.pop_all()  # it is closed with the last ciphertext that reads
         return reader.header, tensors, reader.parameters
+
+
+AGAIN = "client.encrypt(operands), of a client of this program"
+# By what a file of ciphertexts holds, who writes it.
+WRITES = {
+    "operand": "the file that `cipherblas encrypt`, or EncryptedOperand.save, wrote",
+    "result": "the file that `cipherblas run`, or EncryptedResult.save, wrote",
+}
 
 
 def check_parameters(what: str, got: Parameters, expected: Parameters) -> None:
@@ -585,4 +598,12 @@ def check_shape(name: str, got: Sequence[int], expected: Sequence[int]) -> None:
             f"Operand {name!r} has the wrong shape.",
             expected="x".join(map(str, expected)),
             got="x".join(map(str, got)),
+            advice=f"{name}.T"
+            if len(got) == 2 and tuple(got) == tuple(expected)[::-1]
+            else f"an array of shape {tuple(expected)}",
         )
+
+
+def given(operands: Mapping[str, Any]) -> str:
+    """How all operands of a program are given."""
+    return "{" + ", ".join(f"{name!r}: …" for name in operands) + "}"

@@ -91,7 +91,7 @@ class RankPlan:
             ("algorithm", _algorithm(self.program, self.sharing)),
             *self._others(),
             *self._divided(),
-            ("time", f"{self.total:.3g} s: compute {compute:.3g} s, communication {communication:.3g} s"),
+            ("time", f"{self.total:.3g} s: compute {compute:.3g} s, {self._messages(communication)}"),
             ("speed-up", f"{self.speedup:.2f} over one rank ({self.alone:.3g} s)"),
             ("messages", f"{_range([run.sent.messages for run in self.runs])} a rank"),
             ("sent", f"{_range([run.sent.nbytes for run in self.runs])} bytes a rank"),
@@ -99,6 +99,12 @@ class RankPlan:
             ("memory", f"{size(max(self.peak_bytes))} a rank, {size(plan.peak_bytes)} in one process"),
         ]
         return "\n".join(f"{name:<10} {text}" for name, text in rows)
+
+    def _messages(self, seconds: float) -> str:
+        """What messages take, or that no network says so."""
+        if seconds == 0 and any(run.sent.messages for run in self.runs):
+            return "and messages, which are counted as free without --network FILE (bench distributed --network-output)"
+        return f"communication {seconds:.3g} s"
 
     def _others(self) -> list[tuple[str, str]]:
         """Ways to share that take longer."""

@@ -39,7 +39,7 @@ from cipherblas.planner.promises import SampledErrors
 from cipherblas.planner.simulation import RangeFound, ranges_of
 from cipherblas.planner.worst_case import worst_errors
 from cipherblas.roles.calls import operands_in_one_mapping
-from cipherblas.roles.messages import check_shape, short_id
+from cipherblas.roles.messages import check_shape, given, short_id
 from cipherblas.runtime.values import Input, Output
 
 KIND = "program"
@@ -199,6 +199,7 @@ class PlannedProgram:
                 "The operands are not those of the program.",
                 expected=", ".join(self.operands),
                 got=", ".join(operands) or "none",
+                advice=given(self.operands),
             )
         values = {}
         for name, operand in self.operands.items():

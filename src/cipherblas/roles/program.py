@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from cipherblas.common.errors import DTypeError, MismatchError
 from cipherblas.common.limits import check_name
 from cipherblas.common.progress import Tell
@@ -102,6 +104,13 @@ class Program(PlannedProgram):
         )
 
 
+def _declared(value: Any) -> tuple[str, ...]:
+    """How an operand is declared that is like a value."""
+    shape = tuple(value) if isinstance(value, (tuple, list)) else np.shape(value)
+    lengths = ", ".join(map(str, shape)) if all(isinstance(one, int) for one in shape) else "rows, columns"
+    return f"cb.secret({lengths})", f"cb.public({lengths})"
+
+
 @operands_in_one_mapping
 def compile(
     function: Callable[..., Any],
@@ -154,8 +163,8 @@ def compile(
         if not isinstance(operand, Operand):
             raise DTypeError(
                 f"Operand {name!r} must be declared as secret or public.",
-                expected="secret(…) or public(…)",
                 got=type(operand).__name__,
+                advice=_declared(operand),
             )
     if not any(operand.secret for operand in operands.values()):
         raise MismatchError(

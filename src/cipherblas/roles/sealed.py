@@ -19,7 +19,7 @@ class Sealed(Rebuilt):
     remedy: ClassVar[str]  # how the values are had
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        raise DTypeError(f"An {type(self).__name__} is encrypted, and no array: {self.remedy}.")
+        raise DTypeError(f"An {type(self).__name__} is encrypted, not an array.", advice=self.remedy)
 
     def __repr__(self) -> str:
         sent: Any = self

@@ -20,6 +20,7 @@ from cipherblas.common.errors import (
     MismatchError,
     ParameterError,
     ShapeError,
+    in_place_of,
 )
 from cipherblas.common.limits import check_available, check_bound, check_whole
 from cipherblas.common.progress import Progress
@@ -47,11 +48,13 @@ from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.matrices import CoefficientMatrix, SharedBatch, rows_format
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.messages import (
+    AGAIN,
     EncryptedOperand,
     EncryptedResult,
     array_digest,
     check_parameters,
     check_shape,
+    given,
     short_id,
 )
 from cipherblas.roles.on_ranks import rank_bytes
@@ -94,20 +97,27 @@ class Server:
     ) -> None:
         if not isinstance(keys, EvaluationKeys):
             raise DTypeError(
-                "A server takes evaluation keys.", expected="EvaluationKeys", got=type(keys).__name__
+                "A server takes evaluation keys.",
+                expected="EvaluationKeys",
+                got=type(keys).__name__,
+                advice="program.server(client.evaluation_keys())",
             )
         if keys.program_id != program.id:
             raise MismatchError(
                 "The keys belong to another program.",
                 expected=short_id(program.id),
                 got=short_id(keys.program_id),
+                advice="the evaluation keys of a client of this program",
             )
         check_parameters("the key set", keys.params, program.plan.parameters)
         keys.check(program.plan.keys)
         self.program = program
         if sharing not in SHARINGS:
             raise ParameterError(
-                "There is no such way to share block products.", expected=" | ".join(SHARINGS), got=sharing
+                "There is no such way to share block products.",
+                expected=" | ".join(SHARINGS),
+                got=sharing,
+                advice=in_place_of(sharing, SHARINGS, 'sharing="{}"'),
             )
         self.communicator, self.sharing = communicator, sharing
         self._keys = keys if communicator is None else keys.only(self.rank_runs[communicator.rank].keys)
@@ -137,7 +147,7 @@ class Server:
             ParameterError: the server is alone.
         """
         if self.communicator is None:
-            raise ParameterError("This server has no ranks.", expected="a communicator", got="none")
+            raise ParameterError("This server has no ranks.", advice="program.server(keys, communicator=…)")
         plan = self.program.plan
         size = self.communicator.size
         return rank_runs(plan.parameters, self.program.executed, plan.decided, size, self.sharing)
@@ -302,6 +312,7 @@ class Server:
                 "The operands are not those of the program.",
                 expected=", ".join(declared),
                 got=", ".join(operands) or "none",
+                advice=given(declared),
             )
         encrypted: dict[str, EncryptedOperand] = {}
         clear: dict[str, NDArray[Any]] = {}
@@ -314,6 +325,7 @@ class Server:
                         f"Operand {name!r} is secret and must come encrypted.",
                         expected=f"EncryptedOperand{hint}",
                         got=type(value).__name__,
+                        advice=f"client.encrypt({{{name!r}: …}})[{name!r}] in place of it",
                     )
                 self._check_operand(name, operand, value)
                 encrypted[name] = value
@@ -333,6 +345,7 @@ class Server:
                 f"Operand {name!r} was encrypted for another program.",
                 expected=short_id(self.program.id),
                 got=short_id(value.program_id),
+                advice=AGAIN,
             )
         check_parameters(f"operand {name!r}", value.parameters, self.program.plan.parameters)
         if value.key_id != self._keys.key_id:
@@ -340,16 +353,21 @@ class Server:
                 f"Operand {name!r} and the evaluation keys belong to different key pairs.",
                 expected=self._keys.key_id,
                 got=value.key_id,
+                advice="the evaluation keys of the client that encrypted it",
             )
         if value.encryption == "public-key" and not operand.public_key:
             raise MismatchError(
                 f"Operand {name!r} is planned for the secret key, with a smaller error.",
                 expected=operand.encryption,
                 got=value.encryption,
+                advice='cb.secret(…, encryption="public-key") where it is declared',
             )
         if value.name != name:
             raise MismatchError(
-                "The operand was encrypted under another name.", expected=name, got=value.name
+                "The operand was encrypted under another name.",
+                expected=name,
+                got=value.name,
+                advice=f"{{{value.name!r}: …}}",
             )
         check_shape(name, value.shape, operand.shape)
         inputs = self.program.inputs_of(name)

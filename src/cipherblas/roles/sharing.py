@@ -55,14 +55,20 @@ class Sharing:
             if not is_scalar(value) or not math.isfinite(value) or value != int(value):
                 raise DTypeError(
                     f"`{name}` must be an integer.",
-                    expected="an integer",
                     got=f"{value!r} ({type(value).__name__})",
+                    advice=f"{name}={least}, or more",
                 )
             if not least <= value <= most:
-                raise ParameterError(f"`{name}` is out of range.", expected=f"{least} to {most}", got=value)
+                raise ParameterError(
+                    f"`{name}` is out of range.", got=value, advice=f"{name}= from {least} to {most}"
+                )
             object.__setattr__(self, name, int(value))
         if self.ledger is not None and not callable(self.ledger):
-            raise DTypeError("`ledger` must be a function.", got=type(self.ledger).__name__)
+            raise DTypeError(
+                "`ledger` must be a function.",
+                got=type(self.ledger).__name__,
+                advice="lambda key, result, entries: True, or another function of these",
+            )
 
     def ask_ledger(self, key_id: str, digest: str, entries: int) -> None:
         """Raise a SecurityError unless the ledger, where there is one, grants the entries of a result."""
@@ -93,10 +99,10 @@ class Sharing:
         for node, sigma in zip(program.results, found, strict=True):
             if not sigma < node.bound:
                 raise PrecisionError(
-                    "The noise that sharing needs is larger than the result: plan with a finer precision, or share "
-                    "less.",
+                    "The noise that sharing needs is larger than the result.",
                     expected=f"a standard deviation below the bound {node.bound:g}",
                     got=f"{sigma:.3g}",
+                    advice=("a finer precision=… in cb.compile", "fewer entries=… of cb.Sharing"),
                 )
         return found
 

@@ -26,6 +26,7 @@ from cipherblas.common.errors import (
 from cipherblas.common.memory import Array, aligned_empty, bytes_of, check_memory, in_threads
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto.files import format as form
+from cipherblas.crypto.files.foreign import NEEDED, made, refused, wanted
 from cipherblas.crypto.params import Parameters
 from cipherblas.crypto.security import check_wanted
 
@@ -64,15 +65,20 @@ class Reader:
     ) -> None:
         """Open and check; see `read` for the errors."""
         self.path = os.fspath(path)
-        self._descriptor = _open_regular(self.path, f"a {kind} file")
+        self._descriptor = _open_regular(self.path, wanted(kind))
         try:
             size = os.fstat(self._descriptor).st_size
-            raw = self._read_header(size)
+            raw = self._read_header(size, kind)
+            if not raw.startswith(b"{"):
+                raise refused(self.path, kind, self._read_at(0, min(size, NEEDED)))
             infos, metadata = _parse_container(self.path, raw, size - 8 - len(raw))
             entries = _checked_metadata(self.path, raw, metadata)
             if metadata["kind"] != kind:
                 raise MismatchError(
-                    f"{self.path} is another kind of file.", expected=kind, got=metadata["kind"]
+                    f"{self.path} is another kind of file.",
+                    expected=kind,
+                    got=metadata["kind"],
+                    advice=made(kind),
                 )
             if fingerprint is not None and metadata["fingerprint"] != fingerprint:
                 raise MismatchError(
@@ -101,16 +107,11 @@ class Reader:
             "parameters": self.parameters.to_dict(),
         }
 
-    def _read_header(self, size: int) -> bytes:
-        if size < 8:
-            raise FormatError(f"{self.path} is not a cipherblas file.", expected="8 bytes or more", got=size)
-        length = int.from_bytes(self._read_at(0, 8), "little")
-        if length > form.MAX_HEADER_BYTES:
-            raise FormatError(
-                f"{self.path} is not a cipherblas file.",
-                expected=f"a header of at most {form.MAX_HEADER_BYTES} bytes",
-                got=length,
-            )
+    def _read_header(self, size: int, kind: str) -> bytes:
+        start = self._read_at(0, min(size, NEEDED))
+        length = int.from_bytes(start, "little")
+        if size < 8 or length > form.MAX_HEADER_BYTES:
+            raise refused(self.path, kind, start)
         if length > size - 8:
             raise FormatError(
                 f"{self.path} is truncated.", expected=f"{8 + length} bytes or more", got=f"{size} bytes"
@@ -406,8 +407,6 @@ def _parse_container(path: str, raw: bytes, data_bytes: int) -> tuple[dict[str, 
     The rules are those of the safetensors library: tensors follow one another without gap or overlap and fill the
     file. It would map the file to judge it, and reading a mapped file that shrinks kills the process.
     """
-    if not raw.startswith(b"{"):
-        raise FormatError(f"{path} is not a cipherblas file.", expected="a header that begins with {")
     entries = parse_json(path, raw, "its header")
     metadata = entries.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):

@@ -1,0 +1,51 @@
+"""Files that are not ours: what they seem to be, and what is written in their place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cipherblas.common.errors import FormatError
+
+NUMPY, ZIP = b"\x93NUMPY", b"PK\x03\x04"
+NEEDED = 8  # bytes of the beginning that are looked at
+# By the kind that was wanted: what people call it, and what makes it. {path} is what was given, {ours} a name for it.
+WANTED: dict[str, tuple[str, str]] = {
+    "program": ("a program", "the file that cipherblas plan -o FILE, or program.save(FILE), wrote"),
+    "secret-key": ("a secret key", "the folder that cipherblas keygen -o FOLDER wrote"),
+    "public-key": ("a public key", "the file public-key in the folder of cipherblas keygen"),
+    "evaluation-keys": (
+        "a set of evaluation keys",
+        "the folder evaluation in the folder of cipherblas keygen",
+    ),
+    "ciphertext": ("a ciphertext", "the file that cipherblas encrypt, or cipherblas run, wrote"),
+    "encrypted-matrix": ("an encrypted matrix", "the file that cipherblas encrypt, or cipherblas run, wrote"),
+}
+ARRAY = "cipherblas encrypt KEYS {path} -o {ours}, and {ours} in place of {path}"
+
+
+def wanted(kind: str) -> str:
+    """What a file of a kind of ours holds, for people."""
+    return WANTED[kind][0] if kind in WANTED else f"a file of the kind {kind}"
+
+
+def made(kind: str) -> tuple[str, ...]:
+    """Which file of a kind of ours is to be given."""
+    return WANTED[kind][1:] if kind in WANTED else ()
+
+
+def refused(path: str, kind: str, start: bytes) -> FormatError:
+    """The error of a file that begins with these bytes, where one of a kind of ours was wanted."""
+    array = start.startswith(NUMPY) and kind in ("ciphertext", "encrypted-matrix")
+    advice = [ARRAY.format(path=path, ours=Path(path).with_suffix(".ct"))] if array else []
+    return FormatError(f"{path} is {_kind_of(start)}, not {wanted(kind)}.", advice=[*advice, *made(kind)])
+
+
+def _kind_of(start: bytes) -> str:
+    if start.startswith(NUMPY):
+        return "a NumPy file"
+    if start.startswith(ZIP):
+        return "a .npz or .zip archive"
+    if not start:
+        return "empty"
+    text = start.decode("ascii", "replace")
+    return "a text" if all(c.isprintable() or c in "\t\r\n" for c in text) else "not a file of cipherblas"
