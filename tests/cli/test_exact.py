@@ -75,7 +75,10 @@ def test_fractions_are_refused(folder: Path, invoke: Any, tmp_path: Path) -> Non
         (["--a", "3x4", "--b", "4x2", "--exact", "--program", "a @ b / 2"], "may have fractions"),
         (["--a", "3x4", "--b", "4x2", "--exact", "--dtype", "float32"], "can be exact"),
         (["--a", "3x4", "--b", "4x2", "--exact", "--precision", "1e-2"], "err by less than one half"),
-        (["--a", "3x4", "--b", "4x2", "--dtype", "int8", "--bound-a", "200"], "exceeds its type"),
+        (
+            ["--a", "3x4", "--b", "4x2", "--dtype", "int8", "--bound-a", "200"],
+            "exceeds what its type, int8, holds",
+        ),
     ],
 )
 def test_refusals(arguments: list[str], says: str, invoke: Any) -> None:

@@ -126,7 +126,7 @@ def test_wrong_filters(network: Network, invoke: Any, tmp_path: Path) -> None:
     operands = [word for file in files for word in ("--operand", file)]
     keys = network.folder / "keys" / "evaluation"
     result = invoke("run", network.folder / "plan", keys, *operands, "-o", tmp_path / "y.ct")
-    assert result.exit_code == 1 and "must be filters" in result.stderr
+    assert result.exit_code == 1 and "must be an array of 4 dimensions" in result.stderr
 
 
 @pytest.mark.parametrize("form", ["tensors", "rows"])

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::cipherblas.common.errors.Insecu
 
 
 def test_missing_file_and_directory(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"gone.*a ciphertext file.*No such file") as caught:
+    with pytest.raises(StorageError, match=r"gone.*expected a ciphertext, got No such file") as caught:
         files.read(tmp_path / "gone", "ciphertext", insecure=True)
     assert caught.value.errno == errno.ENOENT
     with pytest.raises(StorageError, match="got a directory"):

@@ -39,6 +39,12 @@ def test_it_is_explained() -> None:
     assert json.loads(json.dumps(on_ranks(product(), 2, FAST).to_dict()))["ranks"] == 2
 
 
+def test_messages_that_nothing_is_known_of_are_said_to_be_free() -> None:
+    assert "communication" in on_ranks(product(), 4, SLOW).explain()
+    assert "counted as free without --network FILE" in on_ranks(product(), 4, FAST).explain()
+    assert "free" not in on_ranks(product(), 1, FAST).explain()
+
+
 def test_memory_of_a_rank() -> None:
     """The right operand is whole on each, all else is divided. The first gathers the result."""
     program = product()

@@ -110,9 +110,9 @@ def test_assumed_bounds_are_part_of_the_file(tmp_path: Path) -> None:
 
 def test_refused_promises() -> None:
     x = Leaf("x", cb.secret(5))
-    with pytest.raises(cb.DTypeError, match=r"assumed of a node of the program .got list"):
+    with pytest.raises(cb.DTypeError, match=r"assumed of must be a node of the program .got list"):
         cb.assume([1.0], 1.0)  # type: ignore[arg-type]
-    with pytest.raises(cb.DTypeError, match=r"assumed bound must be a number .got str"):
+    with pytest.raises(cb.DTypeError, match=r"bound that is assumed must be a number .got str"):
         cb.assume(x, "1")  # type: ignore[arg-type]
     with pytest.raises(cb.ParameterError, match="assumed of an encrypted node"):
         cb.assume(Leaf("w", cb.public(5)), 1.0)

@@ -163,7 +163,7 @@ def test_files_of_other_parameters(flow: Flow, tmp_path: Path) -> None:
 
 
 def test_what_loads_a_client_is_told_in_which_order(flow: Flow) -> None:
-    with pytest.raises(cb.DTypeError, match=r"expected Client.load\(path, program\)"):
+    with pytest.raises(cb.DTypeError, match=r"Write: cb.Client.load\(path, program\)"):
         cb.Client.load(flow.program, flow.folder / "secret key")  # type: ignore[arg-type]
 
 

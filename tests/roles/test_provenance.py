@@ -54,7 +54,7 @@ def test_a_result_of_an_earlier_run_is_refused(program: cb.Program, tmp_path: Pa
     second = client.encrypt({"b": later["b"]})  # the same a
     new = server.run({**first, **second})
     for holder in (client, cb.Client.load(tmp_path / "key", program)):
-        with pytest.raises(cb.MismatchError, match=r"latest encryption of operand 'b'.*`of`"):
+        with pytest.raises(cb.MismatchError, match=r"(?s)latest encryption of operand 'b'.*of=…"):
             holder.decrypt(old)
         assert _close(program, holder.decrypt(new), {"a": earlier["a"], "b": later["b"]})
         # What is asked for by name may be of any time, all or some.
@@ -102,7 +102,9 @@ def test_what_a_result_is_of_is_checked_by_type_and_name() -> None:
     result = server.run(first)
     with pytest.raises(cb.DTypeError, match="expected EncryptedOperand, got str"):
         client.decrypt(result, of={"a": "A.ct"})  # type: ignore[dict-item]
-    with pytest.raises(cb.DTypeError, match="expected a dictionary as encrypt returns, got EncryptedOperand"):
+    with pytest.raises(
+        cb.DTypeError, match=r"must be a dictionary of encrypted operands .got EncryptedOperand"
+    ):
         client.decrypt(result, of=first["a"])  # type: ignore[arg-type]
     with pytest.raises(cb.MismatchError, match=r"under another name .expected b, got a"):
         client.decrypt(result, of={"b": first["a"]})

@@ -33,10 +33,10 @@ def sent() -> tuple[cb.EncryptedOperand, cb.EncryptedResult, cb.EncryptedResult]
 def test_no_array_is_made_of_what_is_encrypted(sent: tuple[Any, ...]) -> None:
     operand, *results = sent
     for make in (np.asarray, np.array, lambda x: np.asarray(x, np.float64), lambda x: np.add(x, 1.0), np.sum):
-        with pytest.raises(cb.DTypeError, match=r"EncryptedOperand is encrypted, and no array"):
+        with pytest.raises(cb.DTypeError, match=r"EncryptedOperand is encrypted, not an array"):
             make(operand)
         for result in results:
-            with pytest.raises(cb.DTypeError, match=r"client\.decrypt\(result\) gives its values"):
+            with pytest.raises(cb.DTypeError, match=r"client\.decrypt\(result\), which gives its values"):
                 make(result)
 
 

@@ -57,7 +57,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 def open_client(folder: Path, security: int, insecure: bool, progress: Progress) -> Client:
     """The client of a folder that `keygen` wrote; progress and errors as `Program.load` and `Client.load`."""
-    if not (folder / PROGRAM).is_file() or not (folder / SECRET).exists():
+    if not (folder / PROGRAM).exists():
         got = "another folder" if folder.is_dir() else "a file" if folder.exists() else "nothing there"
         around = folder.parent if (folder.parent / SECRET).is_file() else None
         raise StorageError(
