@@ -69,7 +69,10 @@ def test_the_machine_of_a_file_changes_times_alone(program: cb.Program, tmp_path
     """Whoever writes the file chooses it, under the same identity: what is computed does not depend on it."""
     header, tensors = program._content()
     slower = {**header["planned_for"], "threads": 1, "link": 1e6, "mask_budget": 0, "minimise": "server"}
-    slower["machine"] = {**slower["machine"], "name": "other", "memory": 1 << 34}
+    rates = dict(slower["machine"]["rates"])
+    for place, (name, rate) in enumerate(rates.items()):  # some a hundred times slower, others faster
+        rates[name] = rate * 100.0 ** (place % 3 - 1) if isinstance(rate, float) else rate
+    slower["machine"] = {**slower["machine"], "name": "other", "memory": 1 << 34, "rates": rates}
     files.write(
         tmp_path / "other",
         "program",
