@@ -24,7 +24,8 @@ from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime import arranged, refreshing  # noqa: F401  (enters them)
 from cipherblas.runtime.blocks import IN_PLACE
 from cipherblas.runtime.executor import Executor
-from cipherblas.runtime.values import Choice, Decisions
+from cipherblas.runtime.slots import SlotRun
+from cipherblas.runtime.values import Choice, Decisions, Value
 from tests.support.clear_runs import ClearInputs, Rotations, evaluators_of, network_in_clear
 
 N, BLOCK = 256, 3
@@ -38,6 +39,11 @@ def ring(raised_first: bool = False) -> RingShape:
     sizing = chain(N, 9, 3, raised_first=raised_first)
     special = [50.0] * sizing.alpha
     return RingShape.from_bits(N, list(sizing.q_bits), special, sizing.alpha, sizing.scale_bits)
+
+
+def deep_ring() -> RingShape:
+    """One without refreshes, and with levels for composed polynomials."""
+    return RingShape.from_bits(N, [50.0] + [40.0] * 60, [50.0] * 12, 12, 40.0)
 
 
 def producers() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -202,6 +208,50 @@ def test_every_operation_on_every_layer(layer: str, size: int) -> None:
         found = network_in_clear(ring(), expression, {"x": x}, Rotations(), "direct", allowed)
         (wanted,) = evaluate_results(expression, {"x": x})
         assert np.abs(found.result - wanted).max() <= allowed * expression.bound, (layer, name)
+
+
+def signs(x: Any) -> Any:
+    return cb.sign(x, margin=0.02, precision=0.01)
+
+
+STEEP: dict[str, Any] = {
+    "relu by signs": lambda x: cb.relu(x, precision=1e-4),
+    "signs": signs,
+    "signs times another": lambda x: signs(x) * (x + 0.25 * x),
+    "signs and a sum": lambda x: 0.5 * (signs(x) + x),
+    "signs of two": lambda x: signs(x) * signs(0.5 * x + 0.25),
+    "signs of signs": lambda x: signs(0.5 * signs(x)),
+    "tanh": lambda x: cb.tanh(30 * x, precision=0.2),
+}
+
+
+@pytest.mark.parametrize("steep", STEEP)
+def test_errors_of_zeros_are_not_magnified(steep: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is off in slots without an entry stays as small as it is, wherever entries are computed from it."""
+    off, found, laid, rng = 2.0**-34, [], SlotRun.laid, np.random.default_rng(4)
+
+    def with_errors(run: SlotRun, *arguments: Any) -> Value:
+        value = laid(run, *arguments)
+        for number, ct in enumerate(value.handles):
+            if ct.data is not None and value.slots.tensor.clean:
+                empty = value.layout.index(number).real == EMPTY
+                ct.data = ct.data + off * rng.choice((-1, 1), empty.shape) * empty
+                found.append(empty.any())
+        return value
+
+    monkeypatch.setattr(SlotRun, "laid", with_errors)
+    weights = [rng.choice((-1, 1), (8, 8)) * rng.uniform(0.2, 0.6, (8, 8)) for _ in range(2)]
+    x = rng.uniform(-1, 1, (8, 5))
+
+    def network(x: Any) -> Any:
+        y = STEEP[steep](cb.assume(weights[0] @ x, 4.0) / 4.0)
+        return weights[1] @ cb.assume(y, 1.0)
+
+    expression = deduplicated(trace(network, {"x": cb.secret(*x.shape)}))
+    run = network_in_clear(deep_ring(), expression, {"x": x}, Rotations(), "direct", 1.0)
+    assert any(found)
+    (wanted,) = evaluate_results(expression, {"x": x})
+    assert np.abs(run.result - wanted).max() <= 30 * off
 
 
 def test_what_is_left_open_holds_numbers_as_large_as_the_bound() -> None:

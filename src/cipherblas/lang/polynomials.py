@@ -96,6 +96,12 @@ class Polynomial(Expression):
         even = self.coefficients[::2]
         return float(sum(-value if index % 2 else value for index, value in enumerate(even)))
 
+    @property
+    def slope_at_zero(self) -> float:
+        """By how much the polynomial multiplies an error of a zero."""
+        slopes = chebyshev.chebder(np.asarray(self.coefficients))
+        return abs(float(chebyshev.chebval(0.0, slopes))) / self.reach
+
     def _transpose(self) -> Expression:
         return self._of(self.x.T)
 

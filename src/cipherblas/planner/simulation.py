@@ -133,11 +133,11 @@ class Simulation:
         told = Steps(progress, draws)
         for draw in range(draws):
             number = draw % count
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"):  # an error without bound is told as one
                 noisy = _noisy(self.samples, expression, steps, number, random)
-            for place, (found, known) in enumerate(zip(noisy, exact[number], strict=True)):
-                squares[place].append((found - known) ** 2)
-                agreed[place] += _agree(found, self.written(place, number, found.shape))
+                for place, (found, known) in enumerate(zip(noisy, exact[number], strict=True)):
+                    squares[place].append((found - known) ** 2)
+                    agreed[place] += _agree(found, self.written(place, number, found.shape))
             told.tick()
         return tuple(
             SampledErrors(

@@ -32,6 +32,7 @@ from cipherblas.runtime.values import Choice, Handles, Value
 
 TENSORS = "tensors"
 PACKING = "packing"
+MOST_MAGNIFIED = 4.0  # errors of zeros that entries are computed from: nothing counts them
 
 
 class TensorRun(SlotRun):
@@ -57,6 +58,10 @@ class TensorRun(SlotRun):
         """The value with zeros in slots without an entry, or but one copy of each. Levels: 1."""
         tensor = tensor_of(value).once() if once else tensor_of(value).with_clean(True)
         return self.of(value.shape, tensor, masked(self.ev, value.handles, tensor), value.unit)
+
+    def cleared(self, value: Value) -> Value:
+        """The value, masked again where what it was computed by has magnified the errors of zeros."""
+        return self.ready(self.masked(value)) if value.magnified > MOST_MAGNIFIED else value
 
     def within(self, value: Value, node: Expression) -> Value:
         """The value of a node, masked where its bound was promised of entries alone: what slots without entries hold
@@ -86,7 +91,7 @@ class TensorRun(SlotRun):
 
     def relaid(self, value: Value, tensor: TensorLayout) -> Value:
         """The value in another layout. Levels: 1 per stage; see `stages`."""
-        value = self.ready(value)
+        value = self.cleared(self.ready(value))
         for stage in stages(tensor_of(value), tensor):
             cts = relayout(self.ev, value.handles, value.layout, stage.layout)
             value = self.ready(self.of(value.shape, stage, cts, value.unit))
@@ -98,7 +103,7 @@ class TensorRun(SlotRun):
 
     def layer(self, node: Expression, value: Value, weights: Weights) -> Value:
         """A layer by the method that was chosen."""
-        ev, value = self.ev, self.ready(value)
+        ev, value = self.ev, self.cleared(self.ready(value))
         choice = self.run.choice(node, tensor_of(value))
         options = dict(choice.options)
         if "layout" in options:
@@ -224,7 +229,8 @@ def add(run: TensorRun, node: Expression, wish: None) -> Value:
     y = run.alike(x, run.value(second))
     clean = tensor_of(x).clean and tensor_of(y).clean
     total = run.sum_of_secrets(x, y)
-    return run.of(total.shape, tensor_of(x).with_clean(clean), total.handles, total.unit)
+    found = run.of(total.shape, tensor_of(x).with_clean(clean), total.handles, total.unit)
+    return replace(found, magnified=max(x.magnified, y.magnified))
 
 
 @computes(TENSORS, "multiply")
@@ -242,10 +248,13 @@ def multiply(run: TensorRun, node: Expression, wish: None) -> Value:
     else:
         y = run.alike(x, run.ready(run.value(second)))
         if not tensor_of(y).clean:  # of two factors one may be anything where the other is zero
-            x = run.ready(run.within(x, node))
+            x = run.cleared(run.ready(run.within(x, node)))
+        elif not tensor_of(x).clean and y.magnified > MOST_MAGNIFIED:  # not where it is only near zero
+            x = run.ready(run.masked(run.lowered_to(x, y.first().limbs + 1)))
     cts = [multiplied(run.ev, a, b) for a, b in zip(x.handles, y.handles, strict=True)]
-    clean = tensor_of(x).clean or tensor_of(y).clean
-    return run.of(node.shape, tensor.with_clean(clean), cts, x.unit * y.unit)
+    zeros = [factor.magnified for factor in (x, y) if tensor_of(factor).clean]
+    found = run.of(node.shape, tensor.with_clean(bool(zeros)), cts, x.unit * y.unit)
+    return replace(found, magnified=min(zeros, default=1.0))
 
 
 @computes(TENSORS, GATED)
@@ -263,9 +272,10 @@ def polynomial(run: TensorRun, node: Expression, wish: None) -> Value:
         x = run.masked(x)
     tensor = tensor_of(x)
     value = evaluated(run, function, x, zeros=tensor.clean)
-    middle = function.at_zero
+    steepness = function.slope_at_zero * abs(x.unit / value.unit)
+    magnified, middle = max(1.0, x.magnified * steepness) if tensor.clean else 1.0, function.at_zero
     if not (middle and tensor.clean):
-        return value
+        return replace(value, magnified=magnified)
     ev, share, size = run.ev, middle / value.unit, math.prod(node.shape)
 
     def entries() -> Any:
@@ -277,7 +287,7 @@ def polynomial(run: TensorRun, node: Expression, wish: None) -> Value:
         for number in range(tensor.ciphertexts)
     ]
     cts = [ev.bounded(ev.add_plain(ct, plain), 1.0) for ct, plain in zip(value.handles, plains, strict=True)]
-    return run.of(node.shape, tensor, cts, value.unit)
+    return replace(run.of(node.shape, tensor, cts, value.unit), magnified=magnified)
 
 
 def _assumed(node: Expression) -> bool:

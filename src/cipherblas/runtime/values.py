@@ -87,6 +87,7 @@ class Value:
     Attributes:
         cells: `cells[i][j]` are the handles of block (i, j); tensors and encrypted rows are one block.
         unit: may be negative.
+        magnified: errors of zeros in slots without an entry are so many times as large as those of a masked value.
     """
 
     shape: tuple[int, ...]
@@ -94,6 +95,7 @@ class Value:
     cells: list[list[Handles]]
     unit: float
     secret: bool = True
+    magnified: float = 1.0
 
     @property
     def slots(self) -> SlotForm:
