@@ -165,6 +165,26 @@ def test_agreement_decides_the_error() -> None:
     assert finer.plan.error_target < program.plan.error_target
 
 
+def test_functions_that_name_no_precision_are_as_fine_as_the_samples_need() -> None:
+    """Of half of what is asked for, the errors of three layers are more than all of it."""
+    weights = np.random.default_rng(4).normal(size=(4, 12, 12)) / 4
+    samples = np.random.default_rng(5).uniform(-1, 1, (20, 12, 2))
+
+    def layers(x: Any, tanh: Any = cb.tanh) -> Any:
+        for matrix in weights[:3]:
+            x = tanh(3 * (matrix @ x))
+        return weights[3] @ x
+
+    program = cb.compile(layers, {"x": cb.secret(12, 2)}, samples={"x": samples}, precision=0.01, **TOY)
+    assert any(one.parameters.get("error", 1) < 0.00125 for one in ordered(program.expression))
+    (figures,) = program.plan.promise.figures
+    client = program.client()
+    x = np.random.default_rng(6).uniform(-1, 1, (12, 2))
+    found = client.decrypt(program.server(client.evaluation_keys()).run(client.encrypt({"x": x})))
+    assert figures.approximation < program.plan.error <= 0.01 * program.expression.bound
+    assert np.abs(found - layers(x, np.tanh)).max() <= program.plan.error
+
+
 def test_a_rare_draw_of_errors_that_leaves_its_range_makes_the_scale_larger(monkeypatch: Any) -> None:
     """While plans are compared few errors are drawn: the plan that is taken is simulated on more of them."""
     simulate, refused = BySamples.planned, []

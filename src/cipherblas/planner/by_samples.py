@@ -150,6 +150,17 @@ def agreeing(expression: Expression, options: PlanOptions) -> PlanOptions:
     return replace(options, error=arranged(expression, allowed))
 
 
+def check_functions(expression: Expression, options: PlanOptions) -> None:
+    """Raise PrecisionError where the approximations of a program alone are further from its functions than is asked for,
+    on the samples that its promise is for."""
+    promise = options.promised
+    assert isinstance(promise, BySamples)
+    if promise.agreement is not None:
+        promise.allowed(expression)
+    else:
+        promise.check(expression, options.relative_to(expression).targets(expression))
+
+
 def simulated_plan(
     plan: Plan,
     executed: Expression,

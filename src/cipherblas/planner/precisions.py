@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
+from cipherblas.common.errors import CipherblasError, PrecisionError
 from cipherblas.lang.deferred import COARSEST, Deferred, functions_of, with_precisions, within
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.results import results_of
-from cipherblas.planner.by_samples import BySamples
+from cipherblas.planner.by_samples import BySamples, check_functions
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.truncation import sensitivities
 
@@ -16,6 +18,7 @@ LEAST_SHARE = 0.1  # where functions with a precision of their own take more tha
 FINEST = 2.0**-44
 UNIT, STEPS = 5e-5, 4  # precisions are this one times powers of two, and so many between two of them
 ROUNDS = 3  # the slope of a function is another one at another precision
+FINER, FINER_ROUNDS = 4.0, 5  # where the errors of functions are measured
 
 
 def settled(expression: Expression, options: PlanOptions) -> Expression:
@@ -31,12 +34,30 @@ def settled(expression: Expression, options: PlanOptions) -> Expression:
         return expression
     chosen = dict.fromkeys(map(id, functions), COARSEST)
     if isinstance(options.promised, BySamples):
-        # Errors of functions are measured; slopes that hold for every input are far larger.
         precision = float(options.relative_to(with_precisions(expression, chosen)[0]).precision)
-        return with_precisions(expression, dict.fromkeys(chosen, _stepped(SHARE * precision)))[0]
+        return _measured(expression, chosen, options, _stepped(SHARE * precision))
     for _ in range(ROUNDS):
         chosen = _needed(expression, functions, chosen, options)
     return with_precisions(expression, chosen)[0]
+
+
+def _measured(
+    expression: Expression, functions: Iterable[int], options: PlanOptions, precision: float
+) -> Expression:
+    """The program with a precision that all functions share, where errors are measured on samples: slopes that hold for
+    every input are far larger. It is made finer until the results are as near as is asked for."""
+    found = with_precisions(expression, dict.fromkeys(functions, precision))[0]
+    for _ in range(FINER_ROUNDS):
+        try:
+            check_functions(found, options)
+            break
+        except PrecisionError:
+            precision = _stepped(precision / FINER)
+            try:
+                found = with_precisions(expression, dict.fromkeys(functions, precision))[0]
+            except CipherblasError:  # a function that cannot be approximated so precisely
+                break
+    return found
 
 
 def _needed(
