@@ -99,6 +99,8 @@ MORE = (
     Row("products of batches", lambda T, U: cb.matmul(T @ U, U) / 16, lambda T, U: T @ U @ U / 16),
     Row("a number everywhere", lambda s, x: s * s * x + s),
     Row("constants that are larger", lambda x: x + np.ones((3, 4))),
+    Row("by the number of its entries", lambda x: x * (x.ndim / x.size)),
+    Row("by the number of entries of all", lambda B: B * (B.ndim / B.size)),
     Row(
         "a clear mask",
         lambda x, y: cb.where([1, 0, 1, 0], x, y * 2),

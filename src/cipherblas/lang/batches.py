@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn, TypeGuard, TypeVar
@@ -50,6 +51,16 @@ class Batch(Sequence[Expression]):
 
     def __array_function__(self, *called: Any, **named: Any) -> NoReturn:
         self.nodes[0].__array_function__(*called, **named)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes, as in NumPy."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of entries, as in NumPy."""
+        return math.prod(self.shape)
 
     def __len__(self) -> int:
         return len(self.nodes)

@@ -436,6 +436,16 @@ class Expression(metaclass=_Watched):
     def __getitem__(self, key: Any) -> Expression:
         return _function("getitem")(self, key)
 
+    @property
+    def ndim(self) -> int:
+        """The number of axes, as in NumPy."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of entries, as in NumPy."""
+        return math.prod(self.shape)
+
     def __len__(self) -> int:
         if not self.shape:
             raise DTypeError(
