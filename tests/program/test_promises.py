@@ -219,6 +219,7 @@ def test_agreement_that_polynomials_do_not_have_is_refused() -> None:
 def test_without_a_promise_steps_are_as_precise_as_asked() -> None:
     program = compiled(samples=None, promise="none", error=None, precision=1e-4)
     assert "promise           none" in program.explain()
+    assert "error of a step   at most " in program.explain() and "expected error" not in program.explain()
     assert program.plan.to_dict()["promise"] == {"kind": "none"}
     client = program.client()
     result = program.server(client.evaluation_keys()).run(client.encrypt({"x": inputs(1)[0]}))

@@ -78,7 +78,7 @@ def explain(
         *_fast_memory(plan),
         *_times(plan),
         *(
-            ("expected error", _error(plan, one, shape, exact))
+            (plan.promise.figure, _error(plan, one, shape, exact))
             for one, shape in zip(plan.results, results, strict=True)
         ),
         *_found_on_samples(plan),
@@ -475,7 +475,7 @@ def _error(plan: Plan, result: ResultFigures, shape: tuple[int, ...], exact: boo
     missed = "" if result.error <= result.target else ", NOT reached by these parameters"
     how = f"precision={plan.precision:.2g}" if plan.asked_error is None else f"error={result.target:.2g}"
     how = f"exact integers, {how}" if exact else how
-    text = f"at most {result.error:.2g} per entry (asked: {result.target:.2g} by {how}{missed})"
+    text = f"at most {result.error:.2g} {plan.promise.of} (asked: {result.target:.2g} by {how}{missed})"
     if not result.label:
         return text
     return f"{result.label} {shape_text(shape)} up to {result.bound:.3g}, {size(result.nbytes)} down: {text}"

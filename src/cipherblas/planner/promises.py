@@ -37,10 +37,14 @@ class Promise(ABC):
     Attributes:
         name: as an option of `compile`.
         stepwise: it is found from the errors of single steps (`Decisions.stepwise`).
+        figure: what `explain()` calls the error that is stated of a result.
+        of: what errs by so much.
     """
 
     name: ClassVar[PromiseName]
     stepwise: ClassVar[bool] = True
+    figure: ClassVar[str] = "expected error"
+    of: ClassVar[str] = "per entry"
 
     @abstractmethod
     def errors(
@@ -107,6 +111,7 @@ class Steps(Promise):
     """None for the result: the error of each step, relative to the bound of its value, is as asked for."""
 
     name = "none"
+    figure, of = "error of a step", "for a value as large as the result"
 
     def errors(
         self, expression: Expression, results: Sequence[Value], steps: Mapping[int, StepError]
