@@ -151,8 +151,8 @@ def agreeing(expression: Expression, options: PlanOptions) -> PlanOptions:
 
 
 def check_functions(expression: Expression, options: PlanOptions) -> None:
-    """Raise PrecisionError where the approximations of a program alone are further from its functions than is asked for,
-    on the samples that its promise is for."""
+    """Raise PrecisionError where the approximations of a program alone are further from its functions than is asked
+    for, on the samples that its promise is for."""
     promise = options.promised
     assert isinstance(promise, BySamples)
     if promise.agreement is not None:
