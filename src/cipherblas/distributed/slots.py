@@ -102,8 +102,8 @@ class SlotsPlanned(Symbolic):
 
 
 def _made(ev: Evaluator, data: Any, like: Sequence[float]) -> Ct:
-    limbs, components, scale, bound, own, mixed, common, aligned = like
-    errors = SlotErrors(own, mixed, common, bool(aligned))
+    limbs, components, scale, bound, own, mixed, common, aligned, *known = like
+    errors = SlotErrors(own, mixed, common, bool(aligned), *known)
     return ev.make(int(limbs), scale, bound, errors, int(components), data)
 
 

@@ -266,13 +266,19 @@ class MatMul(Expression):
             left * self.right.norm * (1 + NORM_ROUNDING) or math.inf
         )  # where that is too small for a double
 
+    @property
+    def _norms(self) -> float:
+        """A bound on its own norm."""
+        return self.left.norm * self.right.norm * (1 + NORM_ROUNDING) or math.inf
+
     @functools.cached_property
     def row_sum(self) -> float:
-        return max(self.bound, min(super().row_sum, self.left.row_sum * self.right.row_sum))
+        by_norm = math.sqrt(self.shape[1]) * self._norms
+        return max(self.bound, min(super().row_sum, self.left.row_sum * self.right.row_sum, by_norm))
 
     @functools.cached_property
     def column_sum(self) -> float:
-        usual = super().column_sum
+        usual = min(super().column_sum, math.sqrt(self.shape[0]) * self._norms)
         return (
             min(usual, self.left.column_sum * self.right.column_sum) if len(self.left.shape) == 2 else usual
         )

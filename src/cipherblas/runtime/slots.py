@@ -20,7 +20,7 @@ from cipherblas.lang.operations import Leaf
 from cipherblas.lang.polynomials import POLYNOMIAL
 from cipherblas.lang.refreshing import REFRESH
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
-from cipherblas.rlwe.noise import TAIL, SlotErrors, worst
+from cipherblas.rlwe.noise import TAIL, MatrixSums, SlotErrors, worst
 from cipherblas.runtime import schedule
 from cipherblas.runtime.executor import Executor, FormRun
 from cipherblas.runtime.graphs import blockwise_graph
@@ -256,11 +256,12 @@ class SlotRun(FormRun):
         are multiplied, and not by the number of its terms."""
         left, right = node.children
         inner = left.shape[-1]
+        column_norm = math.sqrt(right.bound) * math.sqrt(right.column_sum)
         sides = [
-            (one, total, min(norm, total))
-            for one, other, total, norm in (
+            (one, MatrixSums(total, min(squares, total, other.norm), other.norm))
+            for one, other, total, squares in (
                 (right, left, left.row_sum, left.row_norm),
-                (left, right, right.column_sum, math.sqrt(right.bound) * math.sqrt(right.column_sum)),
+                (left, right, right.column_sum, column_norm),
             )
             if one.secret and not one.packable and left is not right
             if total < KNOWN_BELOW * inner * other.bound and not is_constant(other)
@@ -269,16 +270,18 @@ class SlotRun(FormRun):
             return multiplied()
         with contextlib.ExitStack() as stack:
             found = []
-            for one, total, norm in sides:
+            for one, sums in sides:
                 x = self.run.unconverted(one, self.name, None)
-                found.append((abs(x.unit), *self._errors(x), total, norm))
+                errors, most = self._errors(x)
+                product = errors.multiplied(sums, math.prod(one.shape), len(x.handles))
+                found.append((abs(x.unit), max(TAIL * errors.deviation, most), product, most * sums.row_sum))
                 stack.enter_context(self.run.exact(one, self.name, self._message(x), {}))
             value = multiplied()
         # Each factor is what it is with its own errors, where the other one's are multiplied by it.
-        both = math.prod(unit * max(TAIL * errors.deviation, most) for unit, errors, most, _, _ in found)
-        for unit, errors, most, total, norm in found:
+        both = math.prod(unit * beyond for unit, beyond, _, _ in found)
+        for unit, _, errors, most in found:
             factor = unit / abs(value.unit)
-            value = self._with_errors(value, errors.mapped(total, norm).times(factor), most * total * factor)
+            value = self._with_errors(value, errors.times(factor), most * factor)
         if len(found) > 1:
             more = inner * both / abs(value.unit)
             value = self._with_errors(value, SlotErrors(common=more / TAIL), more)
@@ -298,7 +301,7 @@ class SlotRun(FormRun):
 
         def more(ev: Evaluator, ct: Any) -> Any:
             own = ct.errors
-            total = own.plus(errors) if errors.own else own.with_common(errors.dependent)
+            total = own.plus(errors) if errors.own else own.with_spread(errors)
             return ev.assume_errors(ct, total, ev.worst_error(ct) + most * ct.scale)
 
         return self.mapped("errors", value, more)

@@ -14,7 +14,7 @@ from cipherblas.rlwe.noise.coefficients import (
     fresh_bound,
     switch_bound,
 )
-from cipherblas.rlwe.noise.slots import TRANSFORM_ERROR, NoiseModel, SlotErrors, worst
+from cipherblas.rlwe.noise.slots import TRANSFORM_ERROR, MatrixSums, NoiseModel, SlotErrors, worst
 from cipherblas.rlwe.noise.tails import (
     FAILURE_BITS,
     PRODUCT_TAIL,
@@ -36,6 +36,7 @@ __all__ = [
     "TAIL",
     "TRANSFORM_ERROR",
     "CoefficientNoise",
+    "MatrixSums",
     "NoiseModel",
     "SlotErrors",
     "WorstCoefficients",

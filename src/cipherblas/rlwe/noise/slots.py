@@ -10,6 +10,7 @@ them apart. A result's error is read as at most `tail(entries)` times its deviat
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -35,12 +36,16 @@ class SlotErrors(NamedTuple):
             (`plus_distinct`) add them up in squares.
         common: may depend on each other in any way.
         aligned: `own` has not been moved to other slots: slot j of another ciphertext depends at most on slot j.
+        covered: the part of `common` that `spread` is about.
+        spread: deviation of any combination of these errors of the ciphertext's entries, of squares that add up to one.
     """
 
     own: float = 0.0
     mixed: float = 0.0
     common: float = 0.0
     aligned: bool = True
+    covered: float = 0.0
+    spread: float = 0.0
 
     @property
     def deviation(self) -> float:
@@ -50,15 +55,20 @@ class SlotErrors(NamedTuple):
     @property
     def dependent(self) -> float:
         """What a sum over other slots or ciphertexts adds up by its absolute values."""
-        return math.hypot(self.mixed, self.common)
+        return self.covered + math.hypot(self.mixed, self.common - self.covered)
 
     def with_own(self, *more: float) -> SlotErrors:
         """With further independent errors."""
-        return SlotErrors(math.hypot(self.own, *more), self.mixed, self.common, self.aligned)
+        return SlotErrors(math.hypot(self.own, *more), *self[1:])
 
     def with_common(self, more: float) -> SlotErrors:
         """With a further error that may be the same everywhere."""
-        return SlotErrors(self.own, self.mixed, self.common + more, self.aligned)
+        return SlotErrors(self.own, self.mixed, self.common + more, *self[3:])
+
+    def with_spread(self, other: SlotErrors) -> SlotErrors:
+        """With further errors, of which a combination of entries is known."""
+        covered, spread = self.covered + other.covered, self.spread + other.spread
+        return self._replace(common=self.common + other.dependent, covered=covered, spread=spread)
 
     def everywhere(self) -> SlotErrors:
         """The same errors, which may be those of other ciphertexts too."""
@@ -75,19 +85,24 @@ class SlotErrors(NamedTuple):
 
     def times(self, factor: float) -> SlotErrors:
         """Of the slots times a number."""
-        return SlotErrors(self.own * factor, self.mixed * factor, self.common * factor, self.aligned)
+        own, mixed, common, aligned, covered, spread = self
+        return SlotErrors(
+            own * factor, mixed * factor, common * factor, aligned, covered * factor, spread * factor
+        )
 
     def plus(self, other: SlotErrors) -> SlotErrors:
         """Of a sum of two ciphertexts, which may be the same one."""
         dependent = self.dependent + other.dependent
+        known = self.covered + other.covered, self.spread + other.spread
         if self.aligned and other.aligned:
-            return SlotErrors(self.own + other.own, 0.0, dependent)
-        return SlotErrors(0.0, 0.0, dependent + self.own + other.own)
+            return SlotErrors(self.own + other.own, 0.0, dependent, True, *known)
+        return SlotErrors(0.0, 0.0, dependent + self.own + other.own, True, *known)
 
     def plus_distinct(self, other: SlotErrors) -> SlotErrors:
         """Of a sum in which no slot's own errors occur twice."""
         mixed = math.hypot(self.own, other.own, self.mixed, other.mixed)
-        return SlotErrors(0.0, mixed, self.common + other.common)
+        known = self.covered + other.covered, self.spread + other.spread
+        return SlotErrors(0.0, mixed, self.common + other.common, True, *known)
 
     def seen_once(self) -> SlotErrors:
         """Where the caller knows that rows of what follows see every mixed error once: they are own errors then."""
@@ -100,11 +115,32 @@ class SlotErrors(NamedTuple):
             return SlotErrors(row_norm * self.own, 0.0, dependent, aligned=False)
         return SlotErrors(0.0, row_norm * self.own, dependent)
 
+    def multiplied(self, sums: MatrixSums, entries: int, parts: int) -> SlotErrors:
+        """Of a product of a matrix and one of so many entries in so many ciphertexts that have these errors: by the
+        largest error and the sums of rows, and by combinations of errors and the norm, whichever is less."""
+        alone, moved = (self.own, 0.0) if self.aligned else (0.0, self.own)
+        others = math.sqrt(entries) * math.hypot(moved, self.mixed, self.common - self.covered)
+        spread = sums.norm * (math.hypot(alone, others) + math.sqrt(parts) * self.spread)
+        largest = min(math.hypot(sums.row_norm * self.own, sums.row_sum * self.dependent), spread)
+        return SlotErrors(common=largest, covered=largest, spread=spread)
+
+
+class MatrixSums(NamedTuple):
+    """What is known of a matrix: the largest sum of absolute values in a row, root of a sum of squares in a row, and
+    singular value."""
+
+    row_sum: float
+    row_norm: float
+    norm: float
+
 
 def worst(errors: Iterable[SlotErrors]) -> SlotErrors:
     """The largest of each kind."""
-    own, mixed, common, aligned = zip(*errors, strict=True)
-    return SlotErrors(max(own), max(mixed), max(common), all(aligned))
+    own, mixed, common, aligned, covered, spread = zip(*errors, strict=True)
+    if not any(covered):
+        return SlotErrors(max(own), max(mixed), max(common), all(aligned))
+    largest, rest = max(covered), max(map(operator.sub, common, covered))
+    return SlotErrors(max(own), max(mixed), rest + largest, all(aligned), largest, max(spread))
 
 
 class NoiseModel:
