@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from cipherblas.evaluators.slots.symbolic import Symbolic
-from cipherblas.rlwe.noise import FAILURE_BITS, PRODUCT_TAIL, SlotErrors, concentration, hamming_weight, tail
+from cipherblas.rlwe.noise import (
+    FAILURE_BITS,
+    PRODUCT_TAIL,
+    MatrixSums,
+    SlotErrors,
+    concentration,
+    hamming_weight,
+    tail,
+    worst,
+)
 from cipherblas.rlwe.rings import RingShape
 
 SAMPLES = 1 << 20
@@ -59,6 +68,44 @@ def test_maps_add_own_errors_in_squares_and_others_up() -> None:
     assert x.mapped(2.0, 2.0) == SlotErrors(
         own=2.0, common=2.0, aligned=False
     )  # one slot each: a permutation
+
+
+@pytest.mark.parametrize("kind", ["orthogonal", "permutation", "one row", "zeros"])
+def test_errors_together_grow_by_the_norm(kind: str) -> None:
+    """The errors of three products, followed as a matrix of covariances: the worst ones that are told to be common."""
+    rng, n = np.random.default_rng(3), 16
+    matrix = {
+        "orthogonal": np.linalg.qr(rng.normal(size=(n, n)))[0],
+        "permutation": np.eye(n)[rng.permutation(n)],
+        "one row": np.eye(n)[[0] * n],
+        "zeros": np.zeros((n, n)),
+    }[kind]
+    sums = MatrixSums(
+        float(np.abs(matrix).sum(axis=1).max()),
+        float(np.linalg.norm(matrix, axis=1).max()),
+        float(np.linalg.norm(matrix, 2)),
+    )
+    found, roots = SlotErrors(), np.zeros((n, 0))  # the errors are `roots` times independent ones
+    for own, common in ((0.5, 1.0), (0.0, 2.0), (1.0, 0.25)):
+        found = SlotErrors(own=own).with_spread(found.multiplied(sums, n, 1)).with_common(common)
+        signs = np.sign(rng.normal(size=(n, 1)))
+        roots = np.hstack([matrix @ roots, own * np.eye(n), common * signs])
+        entries = np.linalg.norm(roots, axis=1).max()
+        assert entries <= found.deviation * (1 + 1e-9)
+        after = found.multiplied(sums, n, 1)
+        assert np.linalg.norm(matrix @ roots, axis=1).max() <= after.common + 1e-9
+        assert np.linalg.norm(matrix @ roots, 2) <= after.spread + 1e-9
+        assert after.common <= sums.row_sum * (found.own + found.dependent) + 1e-9
+
+
+def test_what_is_known_of_errors_together_is_kept_by_sums_and_numbers_alone() -> None:
+    x = SlotErrors(own=1.0).with_spread(SlotErrors(common=2.0, covered=2.0, spread=3.0))
+    assert x.times(2.0) == SlotErrors(own=2.0, common=4.0, covered=4.0, spread=6.0)
+    assert x.plus(x) == SlotErrors(own=2.0, common=4.0, covered=4.0, spread=6.0)
+    assert x.with_common(1.0).dependent == 3.0
+    for moved in (x.rotated(), x.mapped(1.0, 1.0), x.share(4), x.seen_once(), x.everywhere()):
+        assert moved.covered == moved.spread == 0.0
+    assert worst([x, SlotErrors(common=4.0)]).dependent == 6.0  # the parts may be of different ones
 
 
 def test_terms_of_a_product_that_share_a_factor_share_its_error() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.cli.options import parse_operand
-from cipherblas.common.errors import DTypeError, RangeError, ShapeError
+from cipherblas.common.errors import DTypeError, PrecisionError, RangeError, ShapeError
 from cipherblas.lang.analysis import trace
 from cipherblas.planner.worst_case import worst_errors
 from tests.support.runs import run, toy, toy_rows
@@ -23,6 +23,10 @@ RNG = np.random.default_rng(15)
 def stochastic(n: int) -> Any:
     matrix = RNG.uniform(0, 1, (n, n))
     return matrix / matrix.sum(axis=1, keepdims=True)
+
+
+def orthogonal(n: int) -> Any:
+    return np.linalg.qr(RNG.normal(size=(n, n)))[0]
 
 
 def iterated(A: Any, v: Any, times: int = 3) -> Any:
@@ -180,3 +184,62 @@ def test_on_the_command_line() -> None:
     name, operand = parse_operand("A=15x15:row_sum=1:norm=2")
     assert (name, operand) == ("A", S(15, 15, row_sum=1.0, norm=2.0))
     assert parse_operand("w=4x5:public:column_sum=3")[1] == P(4, 5, column_sum=3.0)
+
+
+def bounded(A: Any, v: Any, times: int, right: bool = False) -> Any:
+    for _ in range(times):
+        v = cb.assume(v @ A if right else A @ v, math.sqrt(8))
+    return v
+
+
+@pytest.mark.encrypted
+@pytest.mark.parametrize(
+    ("declare", "columns", "function"),
+    [
+        (P, 1, bounded),
+        (P, 3, lambda A, v, times: bounded(A, v.T, times, right=True)),
+        (S, 1, lambda A, v, times: bounded(A.T, v, times)),
+    ],
+)
+def test_errors_of_orthogonal_matrices_add_up_in_slots(declare: Any, columns: int, function: Any) -> None:
+    """The largest error of an entry may grow by the root of eight in each product, those of a column together do not."""
+
+    def program(times: int, **options: Any) -> cb.Program:
+        known = {"norm": 1.0} if options.pop("known", True) else {"row_sum": math.sqrt(8)}
+        operands = {"A": declare(8, 8, bound=1.0, **known), "v": S(8, columns)}
+        options = {"algorithm": "fame", "block": 8, **options}
+        return toy(lambda A, v: function(A, v, times), **operands, **options)
+
+    longest = program(5, error=1e-2)
+    fixed = {"parameters": longest.plan.parameters, "error": 2.0}
+    errors = [program(times, **fixed).plan.error for times in (2, 4, 5)]
+    assert errors[2] / errors[1] < 1.6 and errors[2] / errors[0] < 5
+    assert program(5, known=False, **fixed).plan.error > 3 * errors[2]
+    signs = np.where(np.arange(8)[:, None] + np.arange(columns) & 1, 1.0, -1.0)
+    for matrix, values in ((orthogonal(8), signs), (np.eye(8)[::-1], signs), (np.zeros((8, 8)), 0 * signs)):
+        run(longest, {"A": matrix, "v": values}).check()
+
+
+@pytest.mark.encrypted
+@pytest.mark.parametrize(("declare", "columns"), [(P, 1), (P, 4), (S, 1)])
+def test_errors_of_orthogonal_matrices_add_up_by_rows(declare: Any, columns: int) -> None:
+    """Ranges do not grow with the number of terms then, and neither do errors."""
+    times, error = (6, 1e-2) if declare is P else (3, 1e-3)
+    function = lambda A, v: iterated(A, v, times)  # noqa: E731
+    program = toy_rows(function, A=declare(16, 16, norm=1.0), v=S(16, columns), error=error)
+    usual = {"A": declare(16, 16), "v": S(16, columns), "error": error}
+    assumed = lambda A, v: cb.assume(function(A, v), 4.0)  # noqa: E731
+    if declare is P:
+        with pytest.raises(PrecisionError):  # roundings of weights may grow by the number of terms each time
+            toy_rows(assumed, **usual)
+    else:
+        bits = [
+            math.fsum(map(math.log2, one.plan.parameters.q)) for one in (toy_rows(assumed, **usual), program)
+        ]
+        assert bits[1] <= bits[0] - 2 * 2 * (times - 1)
+    hadamard = np.array([[1.0]])
+    while len(hadamard) < 16:
+        hadamard = np.kron(hadamard, [[0.5, 0.5], [0.5, -0.5]]) * math.sqrt(2)
+    values = np.where(np.arange(16)[:, None] + np.arange(columns) & 1, 1.0, -1.0)
+    for matrix in (orthogonal(16), hadamard, np.eye(16)[RNG.permutation(16)], np.zeros((16, 16))):
+        run(program, {"A": matrix, "v": values}).check()

@@ -24,7 +24,7 @@ from cipherblas.crypto.params import (
 from cipherblas.crypto.security import max_log_qp
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.graph import products
-from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.nodes import Expression, matrix_shape, ordered
 from cipherblas.lang.results import results_of
 from cipherblas.methods.matmul.registry import GEMM
 from cipherblas.planner.budgets import Budgets
@@ -35,7 +35,7 @@ from cipherblas.planner.strategy import Candidate, RefuseUpload, Run, Scored, St
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.byte_products import sides_of
 from cipherblas.runtime.executor import missing
-from cipherblas.runtime.rows import ROWS, can_be_fixed, can_be_reduced
+from cipherblas.runtime.rows import ROWS, can_be_fixed, can_be_reduced, known_norm
 from cipherblas.runtime.values import Choice, Decisions
 
 ROW_DEGREES = tuple(1 << log_n for log_n in range(11, 15))
@@ -85,15 +85,18 @@ def byte_bits(n: int) -> float | None:
 def weight_bits_for(precision: float, expression: Expression) -> int:
     """Bits of rounded weights: each product then adds at most an eighth of the precision.
 
-    That is relative to bounds by the sums of rows, which the roundings of all entries of a row may exceed.
+    That is relative to bounds by the sums of rows, or norms, which the roundings of all entries of a row may exceed.
     """
-    spread = 1.0
-    for node in products(expression):
+    spread, nodes = 1.0, products(expression)
+    for node in nodes:
         left, right = node.children
         if left.secret != right.secret:
-            known = right.column_sum if left.secret else left.row_sum
-            clear = right if left.secret else left
-            spread = max(spread, left.shape[1] * clear.bound / known)
+            total = right.column_sum if left.secret else left.row_sum
+            clear, secret = (right, left) if left.secret else (left, right)
+            spread = max(spread, left.shape[1] * clear.bound / total)
+            if len(nodes) > 1 and math.isfinite(known_norm(clear)):  # roundings of all columns count together
+                columns = math.sqrt(min(matrix_shape(secret)))
+                spread = max(spread, left.shape[1] * clear.bound / known_norm(clear) * columns)
     return max(2, math.ceil(math.log2(4 / precision * spread)))
 
 

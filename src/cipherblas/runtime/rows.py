@@ -39,6 +39,7 @@ from cipherblas.runtime import byte_products
 from cipherblas.runtime.byte_products import Sides
 from cipherblas.runtime.executor import FORMS, OPERAND, Executor, FormRun, computes
 from cipherblas.runtime.placing import LAID, Wish, lies_by_columns, placeable
+from cipherblas.runtime.slots import KNOWN_BELOW
 from cipherblas.runtime.values import Input, Value
 
 ROWS = "rows"
@@ -66,6 +67,12 @@ def sums_are_exact(largest: float, terms: int) -> bool:
 def most_weight_bits(terms: int) -> int:
     """Bits of rounded weights of which a sum of so many is exact in float64: keys of fixed weights are such sums."""
     return EXACT_BITS - 1 - math.ceil(math.log2(terms))
+
+
+def known_norm(node: Expression) -> float:
+    """The norm of a matrix, where more is known of it than follows from the bound of its entries."""
+    usual = KNOWN_BELOW * node.bound * math.sqrt(math.prod(node.shape))
+    return node.norm if node.norm < usual and not is_constant(node) else math.inf
 
 
 def can_be_fixed(product: Expression) -> bool:
@@ -381,15 +388,20 @@ class RowRun(FormRun):
     def pieces_product(self, node: Expression, wish: Wish, x: Value, y: Value) -> Value:
         """The products of the pieces of both factors."""
         ev, (left, right) = self.ev, node.children
+        most = math.inf
         if x is not y and not any(value.rows.columns_by_bytes for value in (x, y)):
-            self._know_sums(x, left.row_sum, left.bound)
-            self._know_sums(y, right.column_sum, right.bound)
+            self._know_sums(x, left, left.row_sum)
+            self._know_sums(y, right, right.column_sum)
+            if self.keeps(x, left) and self.keeps(y, right):
+                most = node.bound / abs(x.unit * y.unit)
         first, second = (y, x) if wish.by_columns else (x, y)
         apart = not operands_of(left) & operands_of(right)
         ev.spend(ev.product_steps * len(first.handles) * len(second.handles), "products of pieces")
         pieces = [
             ev.rows_of(
-                ev.stack([secret_product(ev, row_piece, col_piece, apart) for row_piece in first.handles]),
+                ev.stack(
+                    [secret_product(ev, row_piece, col_piece, apart, most) for row_piece in first.handles]
+                ),
                 *(0, first.rows.shape[1]),
             )
             for col_piece in second.handles
@@ -397,12 +409,25 @@ class RowRun(FormRun):
         cut = first.rows.columns_by_bytes, second.rows.columns_by_bytes
         return self.result(node.shape, wish.by_columns, pieces, x.unit * y.unit, cut)
 
-    def _know_sums(self, value: Value, known: float, bound: float) -> None:
-        """What the program knows of the sums over the inner dimension of a factor, where errors are no part of it."""
-        unit = abs(value.unit)
+    def keeps(self, value: Value, node: Expression) -> bool:
+        """Whether what the program knows of a node holds for the messages of its value: errors are no part of them."""
+        return all(piece.bound <= node.bound / abs(value.unit) for piece in value.handles)
+
+    def known_most(self, product: Expression, value: Value, secret: Expression) -> float:
+        """What no entry of a product with a clear factor exceeds, in units of its secret one's value, of which the norm
+        is known from here on."""
+        if not self.keeps(value, secret):
+            return math.inf
         for piece in value.handles:
-            if piece.bound <= bound / unit:
-                piece.column_sum = known / unit
+            piece.norm = known_norm(secret) / abs(value.unit)
+        return product.bound / abs(value.unit)
+
+    def _know_sums(self, value: Value, node: Expression, known: float) -> None:
+        """What the program knows of the sums over the inner dimension of a factor, and of its norm."""
+        if self.keeps(value, node):
+            unit, norm = abs(value.unit), known_norm(node)
+            for piece in value.handles:
+                piece.column_sum, piece.norm = known / unit, norm / unit
 
     def clear_factor(self, product: Expression, transposed: bool) -> ClearFactor:
         """The clear factor of a product in integers: as it is where that is exact, else rounded as was chosen."""
@@ -432,7 +457,8 @@ class RowRun(FormRun):
         rounding = MOST_ROUNDING if self.options(product).get("rounded") else 1.0
         if any(self.sides(product)):
             return self._in_bytes(ClearFactor((), shape, node.bound, unit, exact, integers), node, transposed)
-        return ClearFactor((id(node), transposed), shape, node.bound, unit, exact, integers, total, rounding)
+        known = total, known_norm(node)
+        return ClearFactor((id(node), transposed), shape, node.bound, unit, exact, integers, *known, rounding)
 
     def _in_bytes(self, factor: ClearFactor, node: Expression, transposed: bool) -> ClearFactor:
         """The bytes of a factor, as rows of one."""
@@ -619,11 +645,12 @@ def _product(run: RowRun, node: Expression, wish: Wish) -> Value:
         number = len(run.run.fixed_factors)
         run.run.fixed_factors.append(factor)
         x = run.operand(other, inner, shared=True)
-        pieces = list(ev.fixed_product(factor, number, x.first()))
+        pieces = list(ev.fixed_product(factor, number, x.first(), run.known_most(node, x, other)))
     else:
         x, factor = run.value(other, inner), factor.once()
         if method is None:
-            pieces = [ev.clear_product(factor, piece) for piece in x.handles]
+            most = math.inf if any(sides) else run.known_most(node, x, other)
+            pieces = [ev.clear_product(factor, piece, most) for piece in x.handles]
         else:
             pieces = [method.of_clear(run, node, factor, piece, wish.placing) for piece in x.handles]
     return run.result(node.shape, wish.by_columns, pieces, x.unit, (any(sides), False))

@@ -16,7 +16,7 @@ from cipherblas.common.work import Work
 from cipherblas.crypto.keys.numbers import describe_galois
 from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.crypto.params import MOST_OPERAND_MESSAGE
-from cipherblas.evaluators.rows.values import Batch, ClearFactor, Encryption, Part, Rows
+from cipherblas.evaluators.rows.values import UNKNOWN, Batch, ClearFactor, Encryption, Part, Rows, Spread
 from cipherblas.evaluators.slots.values import Ledger
 from cipherblas.rlwe.costs import WORD_BYTES, Costs
 from cipherblas.rlwe.counts import Counts
@@ -213,6 +213,7 @@ class RowsBookkeeper(ABC):
         independent: bool = False,
         source: Rows | None = None,
         booked: bool = True,
+        spread: Spread = UNKNOWN,
     ) -> Rows:
         """A handle, booked and checked: the message must not wrap around the modulus.
 
@@ -226,7 +227,8 @@ class RowsBookkeeper(ABC):
         if math.isfinite(bound):
             self._check_room(limbs, scale, bound, noise, bias)
         nbytes = self.nbytes(shape, limbs) if booked and source is None else 0
-        return Rows(shape, limbs, scale, bound, noise, bias, data, self.ledger, nbytes, independent, source)
+        known = independent, source, spread
+        return Rows(shape, limbs, scale, bound, noise, bias, data, self.ledger, nbytes, *known)
 
     def _check_room(self, limbs: int, scale: float, bound: float, noise: float, bias: float) -> None:
         magnitude = math.log2(scale * bound + TAIL * noise + bias)

@@ -23,7 +23,17 @@ from cipherblas import _core
 from cipherblas.common.errors import LevelError, MismatchError, ShapeError
 from cipherblas.crypto.keys.numbers import weight_key
 from cipherblas.evaluators.rows.bookkeeping import KEYS_PER_STEP, TRANSPOSE_POLICIES, RowsBookkeeper
-from cipherblas.evaluators.rows.values import Apart, Batch, ClearFactor, Encryption, Part, Rows
+from cipherblas.evaluators.rows.values import (
+    UNKNOWN,
+    Apart,
+    Batch,
+    ClearFactor,
+    Encryption,
+    Part,
+    Rows,
+    Spread,
+    spread_over,
+)
 from cipherblas.rlwe.costs import (
     CLEAR_COPIES,
     WORD_BYTES,
@@ -45,8 +55,11 @@ class RowsEvaluator(RowsBookkeeper):
 
     # ---- products ----
 
-    def clear_product(self, factor: ClearFactor, x: Rows) -> Rows:
+    def clear_product(self, factor: ClearFactor, x: Rows, most: float = math.inf) -> Rows:
         """factor @ x: two GEMMs per limb. Levels: none; the modulus must hold the product. Keys: none.
+
+        Args:
+            most: what the caller knows that no entry exceeds.
 
         Where the sums of a float64 GEMM exceed its significand the result is rounded, if the error stays below the
         noise that the factor amplifies; else it is computed exactly from parts. Of an operand with moduli of its own it
@@ -63,17 +76,17 @@ class RowsEvaluator(RowsBookkeeper):
                 "The inner dimensions of the product differ.", expected=f"{k} rows", got=x.shape[0]
             )
         if self.is_operand(x.limbs):
-            return self._reduced_product(factor, x)
-        noise, bias, exact = self._amplified(factor, x, math.sqrt(1 + self._weight))
+            return self._reduced_product(factor, x, most)
+        noise, bias, spread, exact = self._amplified(factor, x, math.sqrt(1 + self._weight))
         for width in (self.n, x.shape[1]):
             self.costs.clear_gemm(self.counts, m, k, width, x.limbs, factor.largest, exact)
-        bound, scale = factor.gain * x.bound, x.scale / factor.unit
-        result = self.make((m, x.shape[1]), x.limbs, scale, bound, noise, bias, None)
+        bound, scale = min(factor.gain * x.bound, most), x.scale / factor.unit
+        result = self.make((m, x.shape[1]), x.limbs, scale, bound, noise, bias, None, spread=spread)
         self.ledger.touch(clear_gemm_bytes(m, k, max(self.n, x.shape[1])))
         result.data = self._clear_product_data(factor, x, exact)
         return result
 
-    def _reduced_product(self, factor: ClearFactor, x: Rows) -> Rows:
+    def _reduced_product(self, factor: ClearFactor, x: Rows, most: float) -> Rows:
         """That of an operand with moduli of its own."""
         if not factor.exact or factor.largest > MOST_REDUCED:
             self.check_switched(x, "multiplied by weights that are no whole numbers of 16 bits")
@@ -85,7 +98,7 @@ class RowsEvaluator(RowsBookkeeper):
         for width in (self.n, x.shape[1]):
             self.costs.secret_gemm(self.counts, m, k, width, x.limbs)
         self.costs.operand_switch(self.counts)
-        bound, scale = factor.gain * x.bound, x.scale / factor.unit / dropped
+        bound, scale = min(factor.gain * x.bound, most), x.scale / factor.unit / dropped
         result = self.make((m, x.shape[1]), kept, scale, bound, noise, bias, None)
         moduli, words = len(moduli_at(self.params, x.limbs)), words_at(self.params, x.limbs)
         packed = operand_gemm_bytes(m, k, max(self.n, x.shape[1]), moduli)
@@ -93,12 +106,15 @@ class RowsEvaluator(RowsBookkeeper):
         result.data = self._reduced_product_data(factor, x)
         return result
 
-    def fixed_product(self, factor: ClearFactor, number: int, x: Batch) -> list[Rows]:
+    def fixed_product(self, factor: ClearFactor, number: int, x: Batch, most: float = math.inf) -> list[Rows]:
         """factor @ x for a factor known when keys are made: one GEMM per limb, on the b part, and one key switch.
 
         The a parts stay as they are and the secrets become factor · s_j: each a is decomposed once and switched with
         a key for each row of the factor (Bae et al. 2024, "precomputed" products). Levels: none. Keys: one per row,
         of `number`. The result has one piece for every N columns.
+
+        Args:
+            most: as of `clear_product`.
 
         Raises:
             ShapeError: inner dimensions differ. LevelError: the product does not fit the modulus.
@@ -111,9 +127,9 @@ class RowsEvaluator(RowsBookkeeper):
         self.spend(m // KEYS_PER_STEP, "keys of fixed weights")
         for row in range(m):
             self._use_weights(weight_key(number, row), x.limbs)
-        noise, bias, exact = self._amplified(factor, x, 1.0)
+        noise, bias, _, exact = self._amplified(factor, x, 1.0)
         self.costs.clear_gemm(self.counts, m, k, x.shape[1], x.limbs, factor.largest, exact)
-        bound, scale = factor.gain * x.bound, x.scale / factor.unit
+        bound, scale = min(factor.gain * x.bound, most), x.scale / factor.unit
         noise = math.hypot(noise, math.sqrt(self._variance.switch(x.limbs)))
         pieces = []
         for start in range(0, x.shape[1], self.n):
@@ -128,20 +144,29 @@ class RowsEvaluator(RowsBookkeeper):
             piece.data = data
         return pieces
 
-    def _amplified(self, factor: ClearFactor, x: Encryption, secret: float) -> tuple[float, float, bool]:
-        """Noise and bias of factor @ x, and whether it must be exact.
+    def _amplified(
+        self, factor: ClearFactor, x: Encryption, secret: float
+    ) -> tuple[float, float, Spread, bool]:
+        """Noise and bias of factor @ x, what is known of these errors together, and whether it must be exact.
 
         Args:
             secret: what the error of a rounded GEMM of one part grows by.
         """
-        k, largest = factor.shape[1], factor.largest
+        (m, k), largest = factor.shape, factor.largest
         noise, bias = x.weighed_noise(factor), factor.largest_sum * x.bias
-        if not factor.exact:
-            bias += k * 0.5 * x.bound * x.scale
+        spread = UNKNOWN
+        if math.isfinite(factor.norm):
+            spread = x.together.times(factor.largest_norm)
+            noise, bias = min(noise, spread.noise), min(bias, spread.bias)
+        if not factor.exact:  # each weight is off by one half
+            bias += 0.5 * x.scale * min(k * x.bound, math.sqrt(k) * x.norm)
+            spread = spread.plus(Spread(0.0, 0.5 * x.scale * math.sqrt(m * k) * x.length))
         rounding = secret * max(_core.small_gemm_rms(k, largest, q) for q in self.params.q[: x.limbs])
         # Residues of several limbs must belong together.
         exact = x.limbs > 1 or rounding > factor.rounding * noise
-        return (noise if exact else math.hypot(noise, rounding)), bias, exact
+        added = 0.0 if exact else rounding
+        spread = spread.plus(spread_over((m, x.shape[1]), added, 0.0))
+        return math.hypot(noise, added), bias, spread, exact
 
     def _check_length(self, x: Rows) -> None:
         """Rows that are longer than N are under several secrets: there are no keys for them."""
@@ -390,7 +415,7 @@ class RowsEvaluator(RowsBookkeeper):
         if not 1 <= limbs < x.limbs:
             raise LevelError("The rows cannot keep so many limbs.", expected=f"1 to {x.limbs}", got=limbs)
         data = self._drop_data(self.settled(x), limbs)
-        return self.make(x.shape, limbs, x.scale, x.bound, x.noise, x.bias, data, x.independent, source=x)
+        return self._alike(x, data, limbs=limbs)
 
     def take(self, x: Rows, rows: int, cols: int) -> Rows:
         """The first rows and columns: a copy."""
@@ -407,7 +432,9 @@ class RowsEvaluator(RowsBookkeeper):
         x = self.settled(x) if taken else x
         data = None if x.data is None else self._rows_data(x, start, stop)
         shape = (stop - start, x.shape[1])
-        found = self.make(shape, x.limbs, x.scale, x.bound, x.noise, x.bias, data, source=x)
+        found = self.make(
+            *(shape, x.limbs, x.scale, x.bound, x.noise, x.bias, data), source=x, spread=x.spread
+        )
         if x.apart is not None:
             found.apart = Apart(x.apart.elements[start:stop], taken, data)
         if x.packed is not None:
@@ -430,7 +457,8 @@ class RowsEvaluator(RowsBookkeeper):
         if all(x.apart is not None for x in xs):
             return self._stacked_apart(xs, shape, bound, noise, bias)
         data = self._stack_data([self.settled(x) for x in xs])
-        return self.make(shape, first.limbs, first.scale, bound, noise, bias, data)
+        spread = Spread(math.hypot(*(x.spread.noise for x in xs)), math.hypot(*(x.spread.bias for x in xs)))
+        return self.make(shape, first.limbs, first.scale, bound, noise, bias, data, spread=spread)
 
     def _stacked_apart(
         self, xs: Sequence[Rows], shape: tuple[int, int], bound: float, noise: float, bias: float
@@ -459,7 +487,10 @@ class RowsEvaluator(RowsBookkeeper):
         self.costs.addition(self.counts, x.shape, x.limbs)
         noise, bias = x.noise + y.noise, x.bias + y.bias  # both may come from one operand
         independent = x.independent and y.independent
-        result = self.make(x.shape, x.limbs, x.scale, x.bound + y.bound, noise, bias, None, independent)
+        result = self.make(
+            *(x.shape, x.limbs, x.scale, x.bound + y.bound, noise, bias, None, independent),
+            spread=x.spread.plus(y.spread),
+        )
         result.data = combine(x, y)
         return result
 
@@ -484,7 +515,10 @@ class RowsEvaluator(RowsBookkeeper):
         self.check_switched(x, "added")
         self.counts.adds += 1
         bias = x.bias + 0.5  # equal values have equal errors
-        result = self.make(x.shape, x.limbs, x.scale, x.bound + bound, x.noise, bias, None, x.independent)
+        result = self.make(
+            *(x.shape, x.limbs, x.scale, x.bound + bound, x.noise, bias, None, x.independent),
+            spread=x.spread.plus(spread_over(x.shape, 0.0, 0.5)),
+        )
         entries = x.shape[0] * x.shape[1]
         self.ledger.touch(entries * (x.limbs + CLEAR_COPIES) * WORD_BYTES)
         result.data = self._add_clear_data(x, values)
@@ -492,9 +526,7 @@ class RowsEvaluator(RowsBookkeeper):
 
     def bounded(self, x: Rows, bound: float) -> Rows:
         """The same matrix; no entry exceeds `bound`, as the caller knows. Free."""
-        bound = min(x.bound, bound)
-        shape, limbs = x.shape, x.limbs
-        return self.make(shape, limbs, x.scale, bound, x.noise, x.bias, x.data, x.independent, source=x)
+        return self._alike(x, x.data, bound=min(x.bound, bound))
 
     def as_message(self, x: Rows) -> Rows:
         """The same matrix, whose errors count as a part of its message: the caller keeps them. Free."""
@@ -504,12 +536,37 @@ class RowsEvaluator(RowsBookkeeper):
 
     def absorb(self, x: Rows, factor: float) -> Rows:
         """The matrix times a positive number: a change of scale alone. Free and exact."""
-        bound = x.bound * factor
-        scale = x.scale / factor
-        return self.make(x.shape, x.limbs, scale, bound, x.noise, x.bias, x.data, x.independent, source=x)
+        return self._alike(x, x.data, bound=x.bound * factor, scale=x.scale / factor)
 
-    def read_as(self, x: Rows, *, scale: float, bound: float, noise: float, bias: float = 0.0) -> Rows:
+    def _alike(
+        self,
+        x: Rows,
+        data: Any,
+        *,
+        limbs: int | None = None,
+        bound: float | None = None,
+        scale: float | None = None,
+    ) -> Rows:
+        """Another handle on the same message and errors."""
+        return self.make(
+            *(x.shape, limbs or x.limbs, scale or x.scale, x.bound if bound is None else bound),
+            *(x.noise, x.bias, data, x.independent),
+            source=x,
+            spread=x.spread,
+        )
+
+    def read_as(
+        self,
+        x: Rows,
+        *,
+        scale: float,
+        bound: float,
+        noise: float,
+        bias: float = 0.0,
+        spread: Spread = UNKNOWN,
+    ) -> Rows:
         """What a sum of parts means: its message is scale · entry, with this error on top of its own."""
         x = self.settled(x)
+        spread = spread.plus(spread_over(x.shape, x.noise, 0.0))
         noise = math.hypot(x.noise, noise)
-        return self.make(x.shape, x.limbs, scale, bound, noise, bias, x.data, source=x)
+        return self.make(x.shape, x.limbs, scale, bound, noise, bias, x.data, source=x, spread=spread)

@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -31,6 +31,7 @@ class ClearFactor:
         exact: every entry is a whole number of units.
         integers: makes the matrix of integers, of an integer type or float64.
         row_sum: bound on the sum of absolute values in a row, where less is known to hold than k times `bound`.
+        norm: bound on the singular values, where one is known.
         rounding: times the noise that it amplifies, that the rounding of a float64 GEMM may be.
     """
 
@@ -41,6 +42,7 @@ class ClearFactor:
     exact: bool
     integers: Callable[[], NDArray[Any]]
     row_sum: float = math.inf
+    norm: float = math.inf
     rounding: float = 1.0
 
     def once(self) -> ClearFactor:
@@ -72,9 +74,44 @@ class ClearFactor:
         return min(max(self.gain / self.unit + rounding, 1.0), self.shape[1] * self.largest)
 
     @property
+    def largest_norm(self) -> float:
+        """Bound on the singular values of the matrix of integers."""
+        rounding = 0.0 if self.exact else 0.5 * math.sqrt(math.prod(self.shape))
+        return self.norm / self.unit + rounding
+
+    @property
     def largest(self) -> float:
         """Bound on the integers, 1 at the least."""
         return max(math.floor(self.bound / self.unit + 0.5), 1)
+
+
+class Spread(NamedTuple):
+    """What is known of a matrix's errors together, in units of the message.
+
+    Attributes:
+        noise: deviation of any combination of the entries' errors, of squares that add up to one.
+        bias: root of the sum of squares of their systematic errors.
+    """
+
+    noise: float
+    bias: float
+
+    def times(self, factor: float) -> Spread:
+        """Of what is multiplied by a number, or by a matrix of that norm."""
+        return Spread(self.noise * factor, self.bias * factor)
+
+    def plus(self, other: Spread) -> Spread:
+        """Of a sum, whose terms may have the same errors."""
+        return Spread(self.noise + other.noise, self.bias + other.bias)
+
+
+UNKNOWN = Spread(math.inf, math.inf)
+
+
+def spread_over(shape: tuple[int, int], noise: float, bias: float) -> Spread:
+    """Of errors of every entry of a matrix, of which nothing else is known."""
+    root = math.sqrt(math.prod(shape))
+    return Spread(root * noise, root * bias)
 
 
 class Encryption:
@@ -89,6 +126,8 @@ class Encryption:
         bias: largest systematic error of the message (rounded weights), in units of the message.
         independent: errors of different entries are independent. Those of a product are not: each is a sum of
             errors of its factors, for matrices of ones the same sums.
+        spread: of the errors together, where more is known than follows from those of single entries.
+        norm: bound on the singular values, where one is known.
         data: the evaluator's own representation (None in `RowsSymbolic`).
     """
 
@@ -102,8 +141,10 @@ class Encryption:
         "independent",
         "limbs",
         "noise",
+        "norm",
         "scale",
         "shape",
+        "spread",
     )
 
     def __init__(
@@ -119,7 +160,9 @@ class Encryption:
         nbytes: int,
         independent: bool,
         source: Encryption | None = None,
+        spread: Spread = UNKNOWN,
     ) -> None:
+        self.spread, self.norm = spread, math.inf
         self.shape, self.limbs, self.scale, self.bound = shape, limbs, scale, bound
         self.noise, self.bias, self.data, self.independent = noise, bias, data, independent
         self._ledger, self._booked = ledger, nbytes
@@ -135,6 +178,18 @@ class Encryption:
         found = self.noise / self.scale, self.bias / self.scale + rounding
         self.noise, self.bias = 0.0, 0.0
         return found
+
+    @property
+    def length(self) -> float:
+        """Root of the sum of squares of all entries."""
+        return min(math.sqrt(math.prod(self.shape)) * self.bound, math.sqrt(min(self.shape)) * self.norm)
+
+    @property
+    def together(self) -> Spread:
+        """Of its errors together, by what is known of them or of single entries."""
+        usual = spread_over(self.shape, self.noise, self.bias)
+        noise = self.noise if self.independent else usual.noise
+        return Spread(min(self.spread.noise, noise), min(self.spread.bias, usual.bias))
 
     def weighed_noise(self, factor: ClearFactor) -> float:
         """Noise of the sums of entries of a column that a factor weighs; Σu² is at most max|u|·Σ|u|."""

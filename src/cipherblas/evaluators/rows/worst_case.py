@@ -17,7 +17,16 @@ from cipherblas import _core
 from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.evaluators.rows.bookkeeping import TRANSPOSE_POLICIES
 from cipherblas.evaluators.rows.interface import RowsEvaluator
-from cipherblas.evaluators.rows.values import EXACT_BITS, FLOAT_ERROR, Batch, ClearFactor, Part, Rows
+from cipherblas.evaluators.rows.values import (
+    EXACT_BITS,
+    FLOAT_ERROR,
+    UNKNOWN,
+    Batch,
+    ClearFactor,
+    Part,
+    Rows,
+    Spread,
+)
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.matrices.transposition import gathered_switches
 from cipherblas.rlwe.noise import WorstCoefficients
@@ -82,9 +91,18 @@ class RowsWorstCase(RowsEvaluator):
         """Errors, and rounding by less than 1 and to float64."""
         return WorstRows(message, self._worst.fresh(public_key) + 1 + message * 2.0**-EXACT_BITS)
 
-    def read_as(self, x: Rows, *, scale: float, bound: float, noise: float, bias: float = 0.0) -> Rows:
+    def read_as(
+        self,
+        x: Rows,
+        *,
+        scale: float,
+        bound: float,
+        noise: float,
+        bias: float = 0.0,
+        spread: Spread = UNKNOWN,
+    ) -> Rows:
         """What a sum of parts means; its halves carry the error of the product."""
-        rows = super().read_as(x, scale=scale, bound=bound, noise=noise, bias=bias)
+        rows = super().read_as(x, scale=scale, bound=bound, noise=noise, bias=bias, spread=spread)
         rows.data = WorstRows(scale * bound, x.data.error + x.data.product)
         return rows
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 
 from cipherblas.evaluators.rows.interface import RowsEvaluator
-from cipherblas.evaluators.rows.values import Rows
+from cipherblas.evaluators.rows.values import UNKNOWN, Rows, Spread, spread_over
 from cipherblas.rlwe.noise import TAIL
 
 
-def secret_product(ev: RowsEvaluator, left: Rows, right: Rows, apart: bool = False) -> Rows:
+def secret_product(
+    ev: RowsEvaluator, left: Rows, right: Rows, apart: bool = False, most: float = math.inf
+) -> Rows:
     """M1 @ M2, encrypted by rows, from M1 encrypted by columns and M2 encrypted by rows.
 
     With M1 = Sᵀ·A1 + B1 and M2 = A2·S + B2,
@@ -25,6 +27,7 @@ def secret_product(ev: RowsEvaluator, left: Rows, right: Rows, apart: bool = Fal
         left: row encryption of M1ᵀ (k × m), m <= N.
         right: row encryption of M2 (k × n), n <= N.
         apart: no operand is in both, so that the errors of fresh ones have nothing in common.
+        most: what the caller knows that no entry exceeds.
 
     Where both are one encryption, as of Xᵀ·X, two of the GEMMs are of symmetric matrices, and two are one.
 
@@ -49,16 +52,28 @@ def secret_product(ev: RowsEvaluator, left: Rows, right: Rows, apart: bool = Fal
     total = ev.add(first, ev.at_key_limbs(rest))
     dropped = ev.dropped(limbs, total.limbs)
     # (Δ1 M1 + E1)(Δ2 M2 + E2), entries as large as their bounds, and sums of them as far as they are known.
-    of_right = left.scale * right.weighed_by(left)
-    of_left = right.scale * left.weighed_by(right)
+    # Errors of one factor meet the other one; where its norm is known, all of them together grow by that.
+    both, (of_right, from_right) = TAIL * left.noise * right.noise * k, _met(right, left)
+    of_left, from_left = _met(left, right)
     apart = apart and left.independent and right.independent
     noise = math.hypot(of_right, of_left) if apart else of_right + of_left
-    noise += TAIL * left.noise * right.noise * k
+    noise += both
     bias = left.scale * left.total * right.bias + (right.scale * right.total + k * right.bias) * left.bias
+    more = spread_over((m, n), both, k * right.bias * left.bias)
     return ev.read_as(
         total,
         scale=left.scale * right.scale / dropped,
-        bound=min(left.total * right.bound, left.bound * right.total),
+        bound=min(left.total * right.bound, left.bound * right.total, most),
         noise=noise / dropped,
         bias=bias / dropped,
+        spread=from_right.plus(from_left).plus(more).times(1 / dropped),
     )
+
+
+def _met(x: Rows, other: Rows) -> tuple[float, Spread]:
+    """Noise of the sums of errors of x that entries of another matrix weigh, and what is known of these together."""
+    noise = other.scale * x.weighed_by(other)
+    if math.isinf(other.norm):
+        return noise, UNKNOWN
+    spread = x.together.times(other.scale * other.norm)
+    return min(noise, spread.noise), spread
