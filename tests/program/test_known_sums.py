@@ -202,7 +202,7 @@ def bounded(A: Any, v: Any, times: int, right: bool = False) -> Any:
     ],
 )
 def test_errors_of_orthogonal_matrices_add_up_in_slots(declare: Any, columns: int, function: Any) -> None:
-    """The largest error of an entry may grow by the root of eight in each product, those of a column together do not."""
+    """The largest error may grow by the root of eight in each product, those of a column together do not."""
 
     def program(times: int, **options: Any) -> cb.Program:
         known = {"norm": 1.0} if options.pop("known", True) else {"row_sum": math.sqrt(8)}

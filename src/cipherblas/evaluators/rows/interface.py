@@ -415,7 +415,7 @@ class RowsEvaluator(RowsBookkeeper):
         if not 1 <= limbs < x.limbs:
             raise LevelError("The rows cannot keep so many limbs.", expected=f"1 to {x.limbs}", got=limbs)
         data = self._drop_data(self.settled(x), limbs)
-        return self._alike(x, data, limbs=limbs)
+        return self._another(x, data, limbs=limbs)
 
     def take(self, x: Rows, rows: int, cols: int) -> Rows:
         """The first rows and columns: a copy."""
@@ -526,7 +526,7 @@ class RowsEvaluator(RowsBookkeeper):
 
     def bounded(self, x: Rows, bound: float) -> Rows:
         """The same matrix; no entry exceeds `bound`, as the caller knows. Free."""
-        return self._alike(x, x.data, bound=min(x.bound, bound))
+        return self._another(x, x.data, bound=min(x.bound, bound))
 
     def as_message(self, x: Rows) -> Rows:
         """The same matrix, whose errors count as a part of its message: the caller keeps them. Free."""
@@ -536,9 +536,9 @@ class RowsEvaluator(RowsBookkeeper):
 
     def absorb(self, x: Rows, factor: float) -> Rows:
         """The matrix times a positive number: a change of scale alone. Free and exact."""
-        return self._alike(x, x.data, bound=x.bound * factor, scale=x.scale / factor)
+        return self._another(x, x.data, bound=x.bound * factor, scale=x.scale / factor)
 
-    def _alike(
+    def _another(
         self,
         x: Rows,
         data: Any,
