@@ -40,7 +40,7 @@ from cipherblas.evaluators.slots.worst_case import WorstCase
 from cipherblas.forms.convert.coefficients import Halves, Packing, joined_rows, slots_to_rows
 from cipherblas.forms.form import Placing
 from cipherblas.methods.matmul.ring_elements import Elements, placed_elements, rows_of, spread
-from cipherblas.methods.matmul.ring_products import inner_product, outer_product
+from cipherblas.methods.matmul.ring_products import ALL, Terms, inner_product, outer_product
 from cipherblas.methods.matmul.ring_weights import gathered_product, packed_product
 from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows
 from cipherblas.rlwe.matrices.rlwe import RlweRows
@@ -230,6 +230,43 @@ def test_products_of_ring_elements(own: int, m: int, k: int, n: int) -> None:
     clear = Evaluators(lambda: Clear(params), lambda: clear_rows, lambda: elements)
     for one, expected in zip(run(clear, None), results, strict=True):
         np.testing.assert_allclose(clear_rows.decrypt(one)[:, :m], expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["permutation", "one row", "shares", "zeros"])
+def test_products_of_ring_elements_use_sums(kind: str) -> None:
+    """Of a left factor whose rows have sums up to one, and a right one whose columns do."""
+    own, m, k, n = 64, 8, 40, 8
+    left, right, values = matrix_of(k, m), np.sign(matrix_of(k, n, 1)), matrix_of(n, 3, 2)
+    left = {
+        "permutation": np.eye(k)[:, :m],
+        "one row": np.eye(k)[:, [0] * m],
+        "shares": left / np.abs(left).sum(axis=0),
+        "zeros": np.zeros((k, m)),
+    }[kind]
+    values, each = values / np.abs(values).sum(axis=0), own // m
+    secret = generate_secret(parameters(4 * own, own))
+
+    def run(evs: Evaluators, key: SecretKey | None, outer: Terms, inner: Terms) -> list[Any]:
+        x = placed(evs, key, left, Placing(each))
+        found = outer_product(evs, x, [placed(evs, key, right, Placing(each, 0))], n, m, outer)
+        vs = [placed(evs, key, values.T, Placing(each, 0, negative=True))]
+        return [evs.rows.settled(one) for one in (found, inner_product(evs, found, vs, n, inner))]
+
+    known = Terms(left=1.0, most=1.0), Terms(right=1.0)
+    counted = counting(secret.params)
+    planned, usual = run(counted, None, *known), run(counting(secret.params), None, ALL, ALL)
+    real = native(secret.params, make_evaluation_keys(secret, counted.request))
+    worst, wanted = bounding(secret.params), left.T @ right
+    decrypted_error = worst.rows.decrypted_error  # type: ignore[attr-defined]
+    bounds, others = run(worst, None, *known), run(worst, None, ALL, ALL)
+    for one, plan, other, bound, most, expected in zip(
+        run(real, secret, *known), planned, usual, bounds, others, (wanted.T, (wanted @ values).T), strict=True
+    ):
+        error = np.abs(decrypted(secret, one)[:, :m] - expected).max()
+        assert error < plan.error(expected.size) < decrypted_error(bound)
+        assert np.abs(expected).max() <= plan.bound <= 1.0 < other.bound
+        assert plan.error(expected.size) < other.error(expected.size) / 1.2
+        assert decrypted_error(bound) < decrypted_error(most) / 1.2
 
 
 def factor_of(matrix: NDArray[np.float64], bits: int) -> ClearFactor:

@@ -19,6 +19,7 @@ from cipherblas.methods.matmul.ring_elements import (
     spread,
 )
 from cipherblas.methods.matmul.ring_products import (
+    Terms,
     inner_elements,
     inner_product,
     outer_elements,
@@ -88,7 +89,8 @@ def _outer(run: RowRun, node: Expression, wish: Wish, scales: tuple[float, float
 
     x = placed(wide, Placing(each))
     ys = [placed(narrow, Placing(each, first)) for first in range(0, count, each)]
-    rows = outer_product(run.run.evaluators, x.first(), [y.first() for y in ys], count, degree)
+    terms = _known(run, node, (x, ys[0]), swapped=wide == 1)
+    rows = outer_product(run.run.evaluators, x.first(), [y.first() for y in ys], count, degree, terms)
     return run.result(node.shape, wish.by_columns, [rows], x.unit * ys[0].unit)
 
 
@@ -153,7 +155,8 @@ def _inner(run: RowRun, node: Expression, wish: Wish, scales: tuple[float, float
         run.value(other, Wish(by_columns, scale, held.limbs, placing=Placing(each, first, negative=True)))
         for first in range(-held.first, terms, each)
     ]
-    rows = inner_product(run.run.evaluators, held, [y.first() for y in ys], terms)
+    known = _known(run, node, (x, ys[0]), swapped=not by_columns)
+    rows = inner_product(run.run.evaluators, held, [y.first() for y in ys], terms, known)
     return run.result(node.shape, by_columns, [rows], x.unit * ys[0].unit)
 
 
@@ -183,6 +186,19 @@ def _inner_moved(run: RowRun, node: Expression, x: Value, moved: Carried, scale:
     found = replace(found, errors=found.errors.beside(_of_sums(parts.errors, met, terms)))
     rows = run.ev.absorb(rows_of(evs, found, (factor.shape[0], degree), held=1), moved.gain)
     return run.result(node.shape, by_columns, [rows], x.unit * moved.sign)
+
+
+def _known(run: RowRun, node: Expression, factors: tuple[Value, Value], swapped: bool) -> Terms:
+    """What the program knows of a product; the first factor is the left one, or `swapped`."""
+    left, right = node.children
+    sides = [(left, left.row_sum), (right, right.column_sum)]
+    sides = sides[::-1] if swapped else sides
+    kept = [run.keeps(value, side) for value, (side, _) in zip(factors, sides, strict=True)]
+    totals = [
+        total / side.bound if keeps else math.inf for keeps, (side, total) in zip(kept, sides, strict=True)
+    ]
+    most = node.bound / abs(math.prod(value.unit for value in factors)) if all(kept) else math.inf
+    return Terms(*totals, most)
 
 
 def _of_sums(errors: Errors, met: float, terms: int) -> Errors:

@@ -45,11 +45,11 @@ class Errors:
         strays = (x.noise, worst) if x.strays is None else x.strays
         return cls(x.scale * x.bound, x.noise, x.bias, worst, strays, x.independent)
 
-    def of_sums(self, count: int) -> float:
+    def of_sums(self, count: float) -> float:
         """Deviation of the error of a sum of coefficients of so many elements."""
         return self.noise * (math.sqrt(count) if self.independent else count)
 
-    def met(self, count: int, entries: int) -> float:
+    def met(self, count: float, entries: int) -> float:
         """Of so many such sums over as many coefficients, in each of which one that means something meets strays."""
         strays = self.strays[0] * (math.sqrt(count) if self.independent else count)
         return math.hypot(self.of_sums(count), strays * math.sqrt(entries - 1))

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from cipherblas.common.errors import ParameterError
 from cipherblas.evaluators.family import Evaluators
@@ -34,7 +35,33 @@ MOST_FACTORS = 256  # right factors in memory at once, as ring elements in NTT f
 Rights = Callable[[int, int], "list[list[Ct]]"]  # the right factors of sums start to stop - 1
 
 
-def outer_product(evs: Evaluators, wide: Rows, narrow: Sequence[Rows], count: int, degree: int) -> Rows:
+class Terms(NamedTuple):
+    """What a sum of products is known to have.
+
+    Attributes:
+        left, right: terms whose factor on that side is as large as its bound, if all others are zero.
+        most: what no sum exceeds.
+    """
+
+    left: float = math.inf
+    right: float = math.inf
+    most: float = math.inf
+
+    def of(self, number: int) -> tuple[float, float]:
+        """The first two of a sum of so many."""
+        return min(self.left, number), min(self.right, number)
+
+    def bound(self, number: int, left: float, right: float) -> float:
+        """Of a sum of so many products of factors up to these bounds."""
+        return min(min(self.of(number)) * left * right, self.most)
+
+
+ALL = Terms()
+
+
+def outer_product(
+    evs: Evaluators, wide: Rows, narrow: Sequence[Rows], count: int, degree: int, terms: Terms = ALL
+) -> Rows:
     """Wᵀ·Y by columns, or Yᵀ·W by rows: one row for each column of Y, with as many entries as W has columns.
 
     Levels: none; the modulus must hold the product of both scales. Keys: relinearisation.
@@ -44,6 +71,7 @@ def outer_product(evs: Evaluators, wide: Rows, narrow: Sequence[Rows], count: in
         narrow: the columns of Y in groups of r: k rows of N coefficients each, entry j at t_j.
         count: columns of Y.
         degree: entries of a row, N/r.
+        terms: what is known of the sums, the wide factor on the left.
 
     Raises:
         LevelError: the modulus does not hold the product.
@@ -56,7 +84,8 @@ def outer_product(evs: Evaluators, wide: Rows, narrow: Sequence[Rows], count: in
         Errors.of_rows(evs, first),
         sums=len(narrow),
         entries=(degree, min(each, count)),
-        bound=k * wide.bound * first.bound,
+        bound=terms.bound(k, wide.bound, first.bound),
+        terms=terms,
     )
     return rows_of(evs, found, (count, degree))
 
@@ -70,6 +99,7 @@ def outer_elements(
     sums: int,
     entries: tuple[int, int],
     bound: float,
+    terms: Terms = ALL,
 ) -> Elements:
     """`outer_product` of elements: packed rows, of so many sums.
 
@@ -77,25 +107,29 @@ def outer_elements(
         y: errors of the right factors.
         entries: coefficients of a factor of either side that mean something.
         bound: of the entries of the product.
+        terms: what else is known of them.
     """
     k, limbs, (of_x, of_y) = len(x.cts), x.cts[0].limbs, entries
     cts, errors, n = _sums_of_products(evs, x.cts, rights, sums, bound), x.errors, evs.elements.n
     any_x, any_y = (max(one.noise, one.strays[0]) for one in (errors, y))
     worst_x, worst_y = (max(one.worst, one.strays[1]) for one in (errors, y))
+    left, right = terms.of(k)
     # Errors of different coefficients of a row are independent, those of different rows may come from one operand.
     noise = math.hypot(
-        errors.message * y.met(k, of_x),
-        y.message * errors.met(k, of_y),
+        errors.message * y.met(left, of_x),
+        y.message * errors.met(right, of_y),
         TAIL * any_x * any_y * math.sqrt(n) * k,
         math.sqrt(evs.rows.switch_variance(limbs)),
     )
-    bias = k * (errors.message * y.bias + (y.message + y.bias) * errors.bias)
-    worst = errors.message * y.worst_met(of_x) + y.message * errors.worst_met(of_y)
-    worst = k * (worst + n * worst_x * worst_y) + evs.rows.worst_switch(limbs)
+    bias = left * errors.message * y.bias + (right * y.message + k * y.bias) * errors.bias
+    worst = left * errors.message * y.worst_met(of_x) + right * y.message * errors.worst_met(of_y)
+    worst += k * n * worst_x * worst_y + evs.rows.worst_switch(limbs)
     return Elements(cts, Errors(cts[0].scale * bound, noise, bias, worst, (noise, worst)))
 
 
-def inner_product(evs: Evaluators, packed: Rows, narrow: Sequence[Rows], terms: int) -> Rows:
+def inner_product(
+    evs: Evaluators, packed: Rows, narrow: Sequence[Rows], terms: int, known: Terms = ALL
+) -> Rows:
     """P·Y by columns, or Yᵀ·Pᵀ by rows: one row for each row of `narrow`.
 
     Levels: none; the modulus must hold the product of both scales. Keys: relinearisation.
@@ -105,6 +139,7 @@ def inner_product(evs: Evaluators, packed: Rows, narrow: Sequence[Rows], terms: 
         narrow: Y by columns in groups of r of its rows, as the elements hold those of P: each as many rows of N
             coefficients as Y has columns, entry j at X^(-t_j), zeros where the elements hold other rows.
         terms: rows of Y.
+        known: what is known of the sums, P on the left.
 
     Raises:
         ParameterError: the rows do not come from ring elements.
@@ -131,13 +166,22 @@ def inner_product(evs: Evaluators, packed: Rows, narrow: Sequence[Rows], terms: 
         *(evs, Elements(cts, errors), rights, Errors.of_rows(evs, first)),
         sums=count,
         terms=terms,
-        bound=terms * packed.bound * first.bound,
+        bound=known.bound(terms, packed.bound, first.bound),
+        known=known,
     )
     return rows_of(evs, found, (count, packed.shape[1]), held=1)
 
 
 def inner_elements(
-    evs: Evaluators, x: Elements, rights: Rights, y: Errors, *, sums: int, terms: int, bound: float
+    evs: Evaluators,
+    x: Elements,
+    rights: Rights,
+    y: Errors,
+    *,
+    sums: int,
+    terms: int,
+    bound: float,
+    known: Terms = ALL,
 ) -> Elements:
     """`inner_product` of elements: one for each of so many sums, at the multiples of X^r, beside what means nothing.
 
@@ -145,19 +189,21 @@ def inner_elements(
         y: errors of the right factors.
         terms: rows that the elements of x hold.
         bound: of the entries of the product.
+        known: what else is known of them.
     """
     limbs, of_x, coefficients = x.cts[0].limbs, x.errors, evs.elements.n * len(x.cts)
     cts = _sums_of_products(evs, x.cts, rights, sums, bound)
     # All coefficients of x meet errors of y, those that stand where y is zero among them.
     met = max(y.noise, y.strays[0]) * math.sqrt(coefficients)
+    left, right = known.of(terms)
     noise = math.hypot(
-        y.message * of_x.of_sums(terms),
+        y.message * of_x.of_sums(right),
         of_x.message * met,
         TAIL * of_x.noise * met,
         math.sqrt(evs.rows.switch_variance(limbs)),
     )
-    bias = terms * (of_x.message * y.bias + (y.message + y.bias) * of_x.bias)
-    worst = terms * of_x.worst * (y.message + y.bias)
+    bias = left * of_x.message * y.bias + (right * y.message + terms * y.bias) * of_x.bias
+    worst = of_x.worst * (right * y.message + terms * y.bias)
     worst += coefficients * (of_x.message + of_x.worst) * max(y.worst, y.strays[1])
     worst += evs.rows.worst_switch(limbs)
     return Elements(cts, Errors(cts[0].scale * bound, noise, bias, worst, (math.inf, math.inf)))
