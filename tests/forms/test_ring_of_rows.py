@@ -259,8 +259,9 @@ def test_products_of_ring_elements_use_sums(kind: str) -> None:
     worst, wanted = bounding(secret.params), left.T @ right
     decrypted_error = worst.rows.decrypted_error  # type: ignore[attr-defined]
     bounds, others = run(worst, None, *known), run(worst, None, ALL, ALL)
+    results = wanted.T, (wanted @ values).T
     for one, plan, other, bound, most, expected in zip(
-        run(real, secret, *known), planned, usual, bounds, others, (wanted.T, (wanted @ values).T), strict=True
+        run(real, secret, *known), planned, usual, bounds, others, results, strict=True
     ):
         error = np.abs(decrypted(secret, one)[:, :m] - expected).max()
         assert error < plan.error(expected.size) < decrypted_error(bound)
