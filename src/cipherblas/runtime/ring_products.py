@@ -191,14 +191,13 @@ def _inner_moved(run: RowRun, node: Expression, x: Value, moved: Carried, scale:
 def _known(run: RowRun, node: Expression, factors: tuple[Value, Value], swapped: bool) -> Terms:
     """What the program knows of a product; the first factor is the left one, or `swapped`."""
     left, right = node.children
-    sides = [(left, left.row_sum), (right, right.column_sum)]
-    sides = sides[::-1] if swapped else sides
-    kept = [run.keeps(value, side) for value, (side, _) in zip(factors, sides, strict=True)]
-    totals = [
-        total / side.bound if keeps else math.inf for keeps, (side, total) in zip(kept, sides, strict=True)
-    ]
+    sides = (left, left.row_sum), (right, right.column_sum)
+    kept, terms = [], []
+    for value, (side, total) in zip(factors, sides[::-1] if swapped else sides, strict=True):
+        kept.append(run.keeps(value, side))
+        terms.append(total / side.bound if kept[-1] else math.inf)
     most = node.bound / abs(math.prod(value.unit for value in factors)) if all(kept) else math.inf
-    return Terms(*totals, most)
+    return Terms(terms[0], terms[1], most)
 
 
 def _of_sums(errors: Errors, met: float, terms: int) -> Errors:
