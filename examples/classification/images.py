@@ -99,8 +99,8 @@ def load_digits() -> LabelledImages:
     except ImportError as error:
         raise StorageError(
             "The digits of scikit-learn are not installed.",
-            expected="pip install 'cipherblas[demo]'",
-            got=str(error),
+            advice="pip install scikit-learn",
+            cause=f"{error}.",
         ) from error
     found = load()
     order = np.random.default_rng(SEED).permutation(len(found.target))  # neighbours are by the same writer

@@ -98,7 +98,7 @@ def train_linear(images: LabelledImages) -> LinearModel:
         from threadpoolctl import threadpool_limits  # comes with scikit-learn
     except ImportError as error:
         raise StorageError(
-            "Training needs scikit-learn.", expected="pip install 'cipherblas[demo]'", got=str(error)
+            "Training needs scikit-learn.", advice="pip install scikit-learn", cause=f"{error}."
         ) from error
     with threadpool_limits(1):  # small products: threads would wait for each other longer than they compute
         trained = LogisticRegression(C=REGULARISATION, max_iter=500).fit(images.pixels.T, images.digits)

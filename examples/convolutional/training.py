@@ -47,7 +47,7 @@ def train(
         from autograd.misc.optimizers import adam
     except ImportError as error:
         raise StorageError(
-            "Training needs autograd.", expected="pip install 'cipherblas[demo]'", got=str(error)
+            "Training needs autograd.", advice="pip install autograd", cause=f"{error}."
         ) from error
     random = np.random.default_rng(seed)
     batches = _Batches(images, random)

@@ -74,7 +74,7 @@ def test_demo_without_scikit_learn(invoke: Any, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     result = invoke(*SMALL, "-o", tmp_path / "picture.png")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "pip install 'cipherblas[demo]'" in result.stderr and list(tmp_path.iterdir()) == []
+    assert "Write: pip install scikit-learn" in result.stderr and list(tmp_path.iterdir()) == []
 
 
 def test_demo_without_matplotlib(invoke: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,7 @@ FOLLOWED: dict[str, dict[str, dict[str, Any]]] = {
     "refused/clear result": {CLEAR: {"formula": "a + p"}},
     "refused/operand without use": {"operands without it": {"operands": {"a": S(8, 8)}}},
     "refused/constant that is not finite": {"a finite number": {"formula": "a * 2.0"}},
-    "refused/division by zero": {"a number other than 0": {"formula": "a / 2"}},
+    "refused/division by zero": {"a divisor other than 0": {"formula": "a / 2"}},
     "refused/text in a formula": {
         "an operand of the program, a number or an array of NumPy": {"formula": "a @ W(8, 8)"}
     },

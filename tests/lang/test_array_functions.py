@@ -27,6 +27,7 @@ MORE = (
     Row("a row", lambda A, x: (A @ x)[None] + A),
     Row("keepdims", lambda A: A / 2 - A.mean(axis=1, keepdims=True)),
     Row("all axes", lambda A: A.sum(axis=(0, 1), keepdims=True)),
+    Row("a division by an array", lambda A: (A - A.mean(axis=0)) / np.arange(1.0, 1.0 + A.shape[1])),
     Row("ddof", lambda A: A.var(axis=1, ddof=1)),
     Row(
         "parts of a polynomial",

@@ -256,8 +256,13 @@ WRITTEN: dict[str, dict[str, str]] = {
     },
     "a * 10**400": {"a number below 1.8e308": "a * 10.0**100"},
     "a * np.inf": {"a finite number": "a * 1.0"},
-    "a / 0": {"a number other than 0": "a / 2"},
-    "a / A": {"x * (1 / d) for an array d": "a * (1 / (A + 1))"},
+    "a / 0": {"a divisor other than 0": "a / 2"},
+    "a / (A + 0.5)": {"a divisor other than 0": "a / (A + 1)"},
+    "a / np.full((4, 4), np.inf)": {
+        "np.nan_to_num of the array, where zeros may stand for NaN": "a / np.full((4, 4), 2.0)"
+    },
+    "a / 'x'": {"an operand of the program, a number or an array of NumPy": "a / 2"},
+    "a / p": {"y * p for y / p, with the inverses of its entries as the values of p": "a * p"},
     "a / x": {
         "y * cb.inverse(x, lower=…) for y / x, no entry of x being below lower": "a * cb.inverse(x, lower=0.5)"
     },

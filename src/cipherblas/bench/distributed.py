@@ -265,7 +265,7 @@ def _launched(ranks: int, arguments: Sequence[str]) -> str:
     try:
         done = subprocess.run([*launcher(ranks), *arguments], capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
-        raise MeasurementError("no mpiexec: pip install 'cipherblas[distributed]'") from error
+        raise MeasurementError("no mpiexec: pip install mpi4py mpich") from error
     if done.returncode:
         raise MeasurementError(f"{ranks} ranks failed: {done.stderr.strip()}")
     return done.stdout

@@ -121,7 +121,7 @@ def run(
       cipherblas run plan.cb evaluation/ --a A.ct --b B.ct -o C.ct
       cipherblas run plan.cb evaluation/ --a weights.npy --b X.ct -o Y.ct
       cipherblas run plan.cb evaluation/ --operand weights=W.npy --operand x=X.ct -o Y.ct
-      cipherblas run network.json evaluation/ --operand x=image.ct --weight-budget 4GiB -o scores.ct
+      cipherblas run network.cb evaluation/ --operand x=image.ct --weight-budget 4GiB -o scores.ct
       mpiexec -n 4 cipherblas run plan.cb evaluation/ --a A.ct --b B.ct -o C.ct
     """
     given = locals()

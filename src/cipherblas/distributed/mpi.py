@@ -295,8 +295,8 @@ def _mpi() -> Any:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # RuntimeError: no library of MPI is found
         raise ParameterError(
-            "Several ranks need mpi4py and an MPI library: `pip install 'cipherblas[distributed]'`.",
-            expected="mpi4py",
-            got=str(error),
+            "Several ranks need mpi4py and an MPI library.",
+            advice="pip install mpi4py mpich",
+            cause=f"{error}.",
         ) from error
     return MPI

@@ -413,18 +413,22 @@ class Expression(metaclass=_Watched):
     def __truediv__(self, other: Any) -> Expression:
         if isinstance(other, Expression):
             return other.__rtruediv__(self)
-        if not is_scalar(other):
-            raise DTypeError(
-                "The division of a node is only supported by a number.",
-                expected="a number",
-                got=type(other).__name__,
-                advice="x * (1 / d) for an array d",
-            )
-        if real_number(other) == 0.0:
-            raise RangeError("The program has a division by zero.", advice="a number other than 0")
-        return self._times(1.0 / real_number(other))
+        if is_scalar(other):
+            divisor: Any = real_number(other)
+        else:
+            _check_array(other)
+            divisor = finite_array(other, "a divisor", (1, 2, 3, 4))
+        if np.any(divisor == 0.0):
+            raise RangeError("The program has a division by zero.", advice="a divisor other than 0")
+        result: Expression = self * (1.0 / divisor)
+        return result
 
     def __rtruediv__(self, other: Any) -> NoReturn:
+        if not self.secret:
+            raise DTypeError(
+                "The division by a clear operand is not computed.",
+                advice="y * p for y / p, with the inverses of its entries as the values of p",
+            )
         raise DTypeError(
             "The division by an encrypted value is not computed.",
             advice="y * cb.inverse(x, lower=…) for y / x, no entry of x being below lower",

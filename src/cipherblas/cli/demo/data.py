@@ -46,8 +46,8 @@ def load_digits(queries: int, gallery: int) -> Digits:
     except ImportError as error:
         raise StorageError(
             "The demonstration needs the digits of scikit-learn.",
-            expected="pip install 'cipherblas[demo]'",
-            got=str(error),
+            advice="pip install scikit-learn",
+            cause=f"{error}.",
         ) from error
     images, digits = load(return_X_y=True)
     order = np.random.default_rng(SEED).permutation(len(digits))
