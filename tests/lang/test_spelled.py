@@ -97,3 +97,11 @@ def test_masks_of_a_table() -> None:
     for key in (mask, (mask,), (slice(None), mask[0]), [True, False, True]):
         found = evaluate_clear(X[key], values)
         np.testing.assert_array_equal(found, values["x"][key])
+
+
+def test_an_array_in_place_of_a_shape_is_not_printed() -> None:
+    """Its entries may be secret."""
+    with pytest.raises(cb.DTypeError) as caught:
+        cb.secret(np.full((2, 2), 0.123456))
+    assert "0.123" not in str(caught.value) and "array.shape" in str(caught.value)
+    assert cb.secret((3, 4)) == cb.secret(3, 4) and cb.public([5]) == cb.public(5)

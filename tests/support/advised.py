@@ -280,6 +280,18 @@ WRITTEN: dict[str, dict[str, str]] = {
     "float(n)": {CLIENT: "n * n"},
     "x % 2": {CLIENT: "x * x"},
     "round(batch // 2)": {CLIENT: "batch"},
+    "cb.matrix_power(a, 0)": {"np.eye(4)": "a @ np.eye(4)"},
+    "cb.matrix_power(a, -1)": {"the decrypted matrix on the client": "a @ a"},
+    "x**0": {"1.0, which that power is everywhere": "x * 1.0"},
+    "x & x": {"x * y, x + y - x * y or 1 - x for and, or and not of zeros and ones": "x * x + 1 - x"},
+    "~x": {"x * y, x + y - x * y or 1 - x for and, or and not of zeros and ones": "1 - x"},
+    "x.__setitem__(0, 1.0)": {
+        "cb.where(mask, y, x), with a clear mask that is True where y replaces x": (
+            "cb.where(np.arange(4) == 0, 1.0, x)"
+        )
+    },
+    "np.linalg.inv(a)": {"the decrypted matrix on the client": "a @ a"},
+    "a.astype(np.float32)": {"x itself: all values are computed in float64": "a * (a.ndim * a.size)"},
     "2**x": {"cb.exp(x * np.log(base)) for base ** x": "cb.exp(x * np.log(2))"},
     "2**batch": {"cb.exp(x * np.log(base)) for base ** x": "cb.exp(batch * np.log(2))"},
     "np.asarray(x)": {
@@ -315,7 +327,8 @@ WRITTEN: dict[str, dict[str, str]] = {
 }
 # Of operands, without a program.
 DECLARED: dict[str, dict[str, str]] = {
-    "cb.secret((3, 4))": {"its numbers one by one: 3, 4": "cb.secret(3, 4)"},
+    "cb.secret(A)": {"the shape of the array, array.shape": "cb.secret(A.shape)"},
+    "cb.secret((3, 4), 5)": {"an integer, as 4": "cb.secret((3, 4))"},
     "cb.secret(3.0)": {"3": "cb.secret(3)"},
     "cb.secret(3.5)": {"an integer, as 4": "cb.secret(4)"},
     "cb.secret(0)": {"1 or more": "cb.secret(1)"},

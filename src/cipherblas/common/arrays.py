@@ -32,6 +32,12 @@ def real_number(value: Any) -> float:
         ) from error
 
 
+def shown(value: Any) -> str:
+    """What a user gave, for an error: of an array, which may hold secrets, no more than its type."""
+    kind = type(value).__name__
+    return f"{value!r} ({kind})" if isinstance(value, (int, float, str, np.number)) else kind
+
+
 def shape_text(shape: Sequence[int]) -> str:
     """A shape for people: 3x32x32; of a number, 1."""
     return "x".join(map(str, shape)) or "1"

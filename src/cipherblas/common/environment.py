@@ -25,6 +25,7 @@ def check() -> None:
             f"The environment variable {ISA} does not name an instruction set of this processor.",
             expected=" or ".join(_core.isas()),
             got=repr(wanted),
+            advice=[f"{ISA}={name}" for name in _core.isas()],
         )
     text = os.environ.get(THREADS, "")
     if text and (re.fullmatch(r"[0-9]{1,9}", text) is None or not 1 <= int(text) <= MOST_THREADS):
@@ -32,6 +33,7 @@ def check() -> None:
             f"The environment variable {THREADS} is not a number of threads.",
             expected=f"1 to {MOST_THREADS}",
             got=repr(text),
+            advice=f"{THREADS}=1, or more",
         )
 
 
@@ -74,10 +76,13 @@ def set_threads(count: int) -> None:
         number = operator.index(count)
     except TypeError:
         raise DTypeError(
-            "The number of threads must be an integer.", expected="an integer", got=repr(count)
+            "The number of threads must be an integer.", got=repr(count), advice="an integer, as 2"
         ) from None
     if not 1 <= number <= MOST_THREADS:
         raise ParameterError(
-            "The number of threads is out of range.", expected=f"1 to {MOST_THREADS}", got=number
+            "The number of threads is out of range.",
+            expected=f"1 to {MOST_THREADS}",
+            got=number,
+            advice="1" if number < 1 else str(MOST_THREADS),
         )
     _core.set_threads(number)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cipherblas.common.arrays import is_scalar, real_number
+from cipherblas.common.arrays import is_scalar, real_number, shown
 from cipherblas.common.errors import DTypeError, RangeError, ShapeError
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import MAX_LENGTH, Operand
@@ -67,7 +67,7 @@ def integer_of(value: Any, what: str) -> int:
         whole = is_scalar(value) and real_number(value).is_integer()
         raise DTypeError(
             f"{what} must be an integer.",
-            got=repr(value),
+            got=shown(value),
             advice=str(int(value)) if whole else "an integer, as 1",
         ) from None
     if abs(number) > MAX_LENGTH:

@@ -465,13 +465,23 @@ def power(x: Expression, exponent: int) -> Expression:
     return _power(_node(x), exponent, Multiply)
 
 
+def _of_no_whole_power(node: Expression, exponent: Any, times: Any) -> str:
+    """What to write for a power that is not computed."""
+    zero = is_scalar(exponent) and exponent == 0
+    if times is MatMul:
+        return f"np.eye({node.shape[0]})" if zero else "the decrypted matrix on the client"
+    if zero:
+        return "1.0, which that power is everywhere"
+    return "cb.sqrt(x, lower=…), cb.inverse(x, lower=…), or cb.chebyshev(f, x) of another power f"
+
+
 def _power(node: Expression, exponent: Any, times: Any) -> Expression:
     whole = _is_int(exponent) or (is_scalar(exponent) and float(exponent).is_integer())
     if not whole or not 1 <= exponent <= 1 << 10:
         raise ParameterError(
             "Only whole powers from 1 to 1024 are computed.",
             got=exponent,
-            advice="cb.sqrt(x, lower=…), cb.inverse(x, lower=…), or cb.chebyshev(f, x) of another power f",
+            advice=_of_no_whole_power(node, exponent, times),
         )
     powers = {1: node}
 

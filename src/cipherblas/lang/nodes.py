@@ -331,6 +331,16 @@ class Expression(metaclass=_Watched):
         ]
 
     @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of entries."""
+        return math.prod(self.shape)
+
+    @property
     def title(self) -> str:
         """In a few words, as a step of a network."""
         return f"{self.op} {shape_text(self.children[0].shape)} to {shape_text(self.shape)}"
@@ -382,6 +392,21 @@ class Expression(metaclass=_Watched):
             "Whole parts and remainders of encrypted values are not computed.",
             advice="the decrypted result on the client",
         )
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        raise DTypeError(
+            "A value of a program is never changed.",
+            advice="cb.where(mask, y, x), with a clear mask that is True where y replaces x",
+        )
+
+    def _bits(self, *_: Any) -> NoReturn:
+        raise DTypeError(
+            "Bits of encrypted values are not computed.",
+            advice="x * y, x + y - x * y or 1 - x for and, or and not of zeros and ones",
+        )
+
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __invert__ = _bits
+    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _bits
 
     __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = __divmod__ = __rdivmod__ = _whole_part
     __round__ = __floor__ = __ceil__ = __trunc__ = _whole_part

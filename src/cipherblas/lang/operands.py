@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.arrays import is_scalar, real_number
+from cipherblas.common.arrays import is_scalar, real_number, shown
 from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError
 
 Encryption = Literal["secret-key", "public-key"]  # which key encrypts an operand
@@ -255,8 +255,8 @@ def _length(value: Any, what: str) -> int:
     except TypeError:
         raise DTypeError(
             f"The number of {what} must be an integer.",
-            got=f"{value!r} ({type(value).__name__})",
-            advice=_unpacked(value),
+            got=shown(value),
+            advice=_whole_length(value),
         ) from None
     if not 1 <= length <= MAX_LENGTH:
         raise ShapeError(
@@ -267,10 +267,16 @@ def _length(value: Any, what: str) -> int:
     return length
 
 
-def _unpacked(value: Any) -> str:
+def _given_shape(shape: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Lengths one by one, or all of them in one tuple, as NumPy's functions take them."""
+    one = shape[0] if len(shape) == 1 else None
+    return tuple(one) if isinstance(one, (tuple, list)) else shape
+
+
+def _whole_length(value: Any) -> str:
     """What to write for a length that is no integer."""
-    if isinstance(value, (tuple, list)):
-        return f"its numbers one by one: {', '.join(map(str, value))}"
+    if isinstance(value, np.ndarray):
+        return "the shape of the array, array.shape"
     if is_scalar(value) and real_number(value).is_integer():
         return str(int(value))
     return "an integer, as 4"
@@ -302,7 +308,7 @@ def secret(
 
     Args:
         shape: rows and columns of a matrix, the length of a vector, channels, height and width of an image; nothing for
-            a number.
+            a number. One by one, or in a tuple: `secret(*array.shape)` and `secret(array.shape)` are the same.
         bound: of the absolute value of an entry; by default 1, for an integer type the largest absolute value of that
             type, which it must not exceed. Of a matrix also one for each column (`columns`).
         encryption: "secret-key": the client alone encrypts it, at half the bytes. "public-key": whoever has the public
@@ -330,7 +336,9 @@ def secret(
     if not isinstance(exact, bool):
         raise DTypeError("`exact` must be True or False.", got=repr(exact), advice="exact=True")
     known = _known(bound, largest, row_sum, column_sum, norm)
-    operand = Operand(shape, True, known.pop("bound"), kind.kind != "f", encryption, exact, **known)
+    operand = Operand(
+        _given_shape(shape), True, known.pop("bound"), kind.kind != "f", encryption, exact, **known
+    )
     if operand.whole and operand.bound > largest:
         raise RangeError(
             f"The bound of an operand exceeds what its type, {kind}, holds.",
@@ -376,7 +384,7 @@ def public(
     """
     kind = _dtype(dtype)
     known = _known(bound, _largest(kind), row_sum, column_sum, norm)
-    return Operand(shape, False, known.pop("bound"), kind.kind != "f", **known)
+    return Operand(_given_shape(shape), False, known.pop("bound"), kind.kind != "f", **known)
 
 
 def _dtype(dtype: Any) -> np.dtype[Any]:

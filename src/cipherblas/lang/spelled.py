@@ -37,6 +37,14 @@ SPELLED: dict[str, str] = {
     "silu": "x * cb.sigmoid(x)",
     "log": "cb.chebyshev(np.log, x, interval=(low, high), promised=True)",
     "dtype": "float64, which all values are computed in",
+    "astype": "x itself: all values are computed in float64",
+    "copy": "x itself: no operation changes it",
+    "real": "x itself",
+    "tolist": "the decrypted result on the client",
+    **dict.fromkeys(
+        ("inv", "pinv", "det", "solve", "lstsq", "eig", "eigh", "eigvalsh", "svd", "qr", "cholesky"),
+        "the decrypted matrix on the client",
+    ),
     **dict.fromkeys(
         ("max", "min", "amax", "amin", "argmax", "argmin", "sort", "argsort", "median", "any", "all", "topk"),
         ON_CLIENT,
