@@ -331,16 +331,6 @@ class Expression(metaclass=_Watched):
         ]
 
     @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of entries."""
-        return math.prod(self.shape)
-
-    @property
     def title(self) -> str:
         """In a few words, as a step of a network."""
         return f"{self.op} {shape_text(self.children[0].shape)} to {shape_text(self.shape)}"
