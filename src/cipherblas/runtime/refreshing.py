@@ -47,19 +47,20 @@ def of_blocks(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
 
 @computes(TENSORS, REFRESH)
 def of_a_tensor(run: TensorRun, node: Expression, wish: None) -> Value:
-    """Every ciphertext. Slots that hold more than the bound would hold anything afterwards."""
+    """Every ciphertext, where the entries lie. Slots that hold more than the bound would hold anything afterwards."""
     (child,) = node.children
-    return _refreshed(run, run.ready(run.within(run.value(child), child)), node, _method(run, node))
+    x = run.ready(run.within(run.value(child), child))
+    return _refreshed(run, x, node, _method(run, node, *x.layout.held))
 
 
-def _method(run: SlotRun, node: Expression, held: int | None = None, repeated: bool = False) -> Bootstrapping:
+def _method(run: SlotRun, node: Expression, held: int, repeated: bool) -> Bootstrapping:
     """How the ciphertexts of a node are refreshed.
 
     Args:
-        held: slots that hold something, by default all; see `Bootstrapping.packed`.
+        held: slots that hold something; see `Bootstrapping.packed`.
     """
     whole = bootstrapping_of(run.ev.params)
-    return whole if held is None or node.parameters["rounds"] > 1 else whole.packed(held, repeated)
+    return whole if node.parameters["rounds"] > 1 else whole.packed(held, repeated)
 
 
 def _refreshed(run: SlotRun, x: Value, node: Expression, method: Bootstrapping) -> Value:
