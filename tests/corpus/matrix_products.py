@@ -217,6 +217,7 @@ product("form/slots for gemm", (8, 8, 8), form="blocks", algorithm="gemm")
 product("form/rows for skewed", (8, 8, 8), form="rows", algorithm="skewed")
 case("form/rows for elementwise products", "(a @ b) * a", a=S(4, 4), b=S(4, 4), form="rows")
 case("form/slots for a network", "cb.square(x)", x=S(6), form="blocks")
+case("form/slots for an image", "cb.square(x)", x=S(2, 3, 3), form="blocks")
 case("form/rows for a network", "cb.square(x)", x=S(6), form="rows")
 for d in (16, 64):
     product(f"minimise/server, square {d}", (d, d, d), minimise="server")

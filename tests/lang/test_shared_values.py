@@ -118,6 +118,48 @@ def test_wholes_are_computed_for_several_parts(name: str) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
 
 
+TWICE: dict[str, tuple[Callable[[Any], Any], int]] = {
+    "whole and part": (lambda x: (cube(x), cube(x)[:3]), 2),
+    "two parts": (lambda x: (cube(x)[:3], cube(x)[3:]), 2),
+    "a part of a part": (lambda x: (cube(x)[1:5], cube(x)[1:5][::2], cube(x)), 2),
+    "a transpose": (lambda x: (cube(x).T, cube(x)), 2),
+    "a sum": (lambda x: (cube(x), cube(x).sum(axis=0)), 2),
+    "assumed": (lambda x: (assumed(cube(x))[:3], assumed(cube(x))[3:]), 2),
+    "other bounds": (lambda x: (assumed(cube(x)), assumed(cube(x), 3.0)), 2),
+    "equal constants": (lambda x: ((x * VALUES) ** 2, (x * VALUES.copy()) ** 2), 1),
+    "other constants": (lambda x: ((x * VALUES) ** 2, (x * -VALUES) ** 2), 2),
+    "other parts": (lambda x: (cube(x[:3]), cube(x[3:])), 4),
+}
+
+
+def assumed(x: Any, bound: float = 2.0) -> Any:
+    return cb.assume(x, bound) if isinstance(x, Expression) else x
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_what_is_written_twice_is_computed_once(name: str) -> None:
+    """Each call of `cube` makes nodes of its own; equal ones are one, and so are the values that parts are of."""
+    function, number = TWICE[name]
+    written = deduplicated(trace(function, {"x": S(6, 6)}), origins=True)
+    once = deduplicated(computed_once(computed_once(written), wholes=True))
+    squares = sum(node.op == "multiply" and all(part.secret for part in node.children) for node in ordered(once))
+    assert squares == number
+    for found, expected in zip(evaluate_results(once, {"x": VALUES}), function(VALUES), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_refreshes_asked_for_twice_are_one() -> None:
+    def refreshed(x: Any) -> Any:
+        return cb.refresh(cube(x))
+
+    def function(x: Any) -> Any:
+        return refreshed(x)[:3], refreshed(x)[3:], cb.refresh(cube(x), rounds=2)
+
+    once = computed_once(deduplicated(trace(function, {"x": S(6, 6)}), origins=True), wholes=True)
+    nodes = ordered(deduplicated(once))
+    assert sum(node.op == "refresh" for node in nodes) == 2 and products(once) == 2
+
+
 def test_one_part_is_computed_from_parts() -> None:
     written = trace(lambda x: cube(x)[:4], {"x": S(6)})
     assert computed_once(written, wholes=True) is written

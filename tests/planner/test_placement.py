@@ -12,6 +12,7 @@ import cipherblas as cb
 from cipherblas.lang.nodes import ordered
 from cipherblas.planner import chains, sizing
 from cipherblas.planner.placement import Step, placed
+from tests.corpus.machine import MACHINE
 from tests.support.runs import run, toy
 
 S = cb.secret
@@ -157,6 +158,49 @@ def test_vectors_and_numbers_are_refreshed_like_matrices(shallow: None, shape: t
     assert bound <= 0.3
 
 
+FACTOR = np.random.default_rng(3).uniform(-1, 1, (16, 16))
+FACTOR /= np.abs(FACTOR).sum(axis=1, keepdims=True)
+
+
+def times(number: int, step: Any) -> Any:
+    def repeated(x: Any) -> Any:
+        for _ in range(number):
+            x = step(x)
+        return x
+
+    return repeated
+
+
+SPELLED: dict[str, Any] = {
+    "squares": squares,
+    "iteration": times(16, lambda x: 0.5 * x * x - 0.5),
+    "polynomials": times(6, lambda x: cb.assume(cb.polynomial(x, [0.1, 0.5, 0, -0.9]), 1.5)),
+    "shallow polynomials": times(4, lambda x: cb.assume(cb.polynomial(x, [0.1, 0.5, 0, -0.9]), 1.5)),
+    "layers": times(4, lambda x: cb.assume(cb.square(FACTOR @ x) - 0.5, 1.0)),
+    "diffusion": times(4, lambda x: cb.assume(x + 0.1 * x * (1 - x) + 0.01 * (FACTOR @ x), 1.0)),
+    "a part": lambda x: squares(x)[:4],
+    "a sum": lambda x: squares(x).sum() / 16,
+}
+
+
+@pytest.mark.parametrize("name", SPELLED)
+def test_vectors_and_columns_are_refreshed_equally_often(shallow: None, name: str) -> None:
+    """Neither (n,) nor (n, 1) is refused where the other one is planned, and both take about as long."""
+    plans = [toy(SPELLED[name], x=S(*shape), error=0.6, machine=MACHINE).plan for shape in ((16,), (16, 1))]
+    vector, column = plans
+    assert vector.counts.modulus_raises == column.counts.modulus_raises
+    assert vector.seconds < 1.5 * column.seconds and column.seconds < 1.5 * vector.seconds
+
+
+@pytest.mark.encrypted
+@pytest.mark.parametrize("form", ["blocks", "tensors"])
+@pytest.mark.parametrize("length", [13, 16])
+def test_vectors_are_refreshed_where_their_entries_lie(shallow: None, form: str, length: int) -> None:
+    program = toy(squares, x=S(length), error=0.3, form=form)
+    assert program.plan.form == form and program.plan.counts.modulus_raises == 2
+    run(program, {"x": np.random.default_rng(0).uniform(0.9, 1, length)}).check()
+
+
 @pytest.mark.parametrize(
     "part",
     [lambda x: x[0], lambda x: x[:, 2], lambda x: x.ravel(), lambda x: x.diagonal()],
@@ -230,6 +274,15 @@ def test_a_deep_value_is_computed_once_whatever_stands_beside_it(shallow: None, 
     assert counts.modulus_raises <= alone.modulus_raises + 2
     each = (alone.relinearisations - 14) / alone.modulus_raises
     assert counts.relinearisations <= 14 + counts.modulus_raises * each + 1
+
+
+def test_two_equal_calls_are_refreshed_as_one(shallow: None) -> None:
+    alone = toy(squares, x=S(8), error=0.6).plan.counts
+    for function in (
+        lambda x: {"first": squares(x)[:4], "last": squares(x)[4:]},
+        lambda x: {"x": squares(x), "first": squares(x)[:4]},
+    ):
+        assert toy(function, x=S(8), error=0.6).plan.counts.modulus_raises <= alone.modulus_raises + 1
 
 
 @pytest.mark.encrypted

@@ -99,22 +99,34 @@ def _is_no_image(node: Expression) -> bool:
     return node.secret and (moved or len(node.shape) > 3)
 
 
-def deduplicated(node: Expression) -> Expression:
-    """The same graph with equal parts made one node, so that nothing is computed twice."""
-    return merged(node)[id(node)]
+def deduplicated(node: Expression, origins: bool = False) -> Expression:
+    """The same graph with equal parts made one node, so that nothing is computed twice; see `merged`."""
+    return merged(node, origins)[id(node)]
 
 
-def merged(node: Expression) -> dict[int, Expression]:
-    """By the id of a node of a graph, the one that stands for it and all that are equal."""
+def merged(node: Expression, origins: bool = False) -> dict[int, Expression]:
+    """By the id of a node of a graph, the one that stands for it and all that are equal.
+
+    Args:
+        origins: of the values that nodes are arrangements of too, which are remembered.
+    """
     known: dict[Any, Expression] = {}
     replaced: dict[int, Expression] = {}
-    for current in ordered(node):
+    order = ordered(node, origins)
+    for current in order:
         children = tuple(replaced[id(child)] for child in current.children)
         key = (type(current), current.identity, *map(id, children))
         if key not in known:
             changed = any(a is not b for a, b in zip(children, current.children, strict=True))
             known[key] = current.rebuilt(children) if changed else current
         replaced[id(current)] = known[key]
+    for current in order if origins else ():
+        one = replaced[id(current)]
+        if current.arranged_of is not None:
+            value, step = current.arranged_of
+            if one.arranged_of is None or (one is current and replaced[id(value)] is not value):
+                one.arranged_of = None
+                one.is_arranged(replaced[id(value)], step)
     return replaced
 
 

@@ -697,8 +697,12 @@ def matrix_shape(node: Expression) -> tuple[int, int]:
     return node.shape[0], node.shape[1]
 
 
-def ordered(node: Expression) -> list[Expression]:
-    """The distinct nodes of a graph, children before parents, left before right."""
+def ordered(node: Expression, origins: bool = False) -> list[Expression]:
+    """The distinct nodes of a graph, children before parents, left before right.
+
+    Args:
+        origins: after them the values that they are known to be arrangements of, with all that these are made of.
+    """
     found: dict[int, Expression] = {}
 
     def visit(current: Expression) -> None:
@@ -708,6 +712,12 @@ def ordered(node: Expression) -> list[Expression]:
             found[id(current)] = current
 
     visit(node)
+    seen = 0
+    while origins and seen < len(found):
+        for current in list(found.values())[seen:]:
+            seen += 1
+            if current.arranged_of is not None:
+                visit(current.arranged_of[0])
     return list(found.values())
 
 

@@ -23,11 +23,11 @@ from cipherblas.planner import chains
 from cipherblas.planner.blocks import BlockStrategy
 from cipherblas.planner.budgets import LEAST_REFRESHED_UPLOAD, budgets_of, secret_entries
 from cipherblas.planner.dry_run import DryRun, TooSlowError, dry_run
-from cipherblas.planner.plan import Plan, PlanOptions
-from cipherblas.planner.planner import is_layers, make_plan
+from cipherblas.planner.plan import AskedForm, Plan, PlanOptions
+from cipherblas.planner.planner import has_layers, is_layers, make_plan, may_be_blocks
 from cipherblas.planner.refusals import INFEASIBLE, nearest
 from cipherblas.planner.sizing import NoRingError, budget_bits
-from cipherblas.planner.tensors import TensorStrategy
+from cipherblas.planner.tensors import TensorStrategy, unsupported
 
 # Of the levels between two refreshes, that are tried: units and scales may drift so far in long segments that a plan
 # spends more than was counted.
@@ -98,7 +98,7 @@ def _with_refreshes(
         try:
             program = with_placed(expression, found.steps, working)
             assert program is not None
-            wanted = replace(options, ring_degree=n, algorithm=found.algorithm)
+            wanted = replace(options, ring_degree=n, algorithm=found.algorithm, form=found.form)
             return program, *make_plan(program, wanted, progress)
         except INFEASIBLE as error:
             failures.append(error)
@@ -111,24 +111,25 @@ def _attempts(
     expression: Expression, options: PlanOptions, progress: Tell | None
 ) -> list[tuple[int, int, Counted]]:
     """Levels between two refreshes and ring degrees that are tried, those that take least first."""
-    attempts: dict[tuple[int, frozenset[int]], tuple[float, int, Counted]] = {}
+    attempts: dict[tuple[int, bool, frozenset[int]], tuple[float, int, Counted]] = {}
     forced = options.ring_degree if options.parameters is None else options.parameters.n
     for n in chains.DEGREES if forced is None else (forced,):
         if attempts and n > chains.USUAL_DEGREE:
             break
         if progress is not None:
             progress(f"what it spends, N = 2^{n.bit_length() - 1}")
-        try:
-            found = counted(expression, options, n)
-        except INFEASIBLE:
-            continue
-        for working in sorted({math.ceil(share * found.most) for share in SHARES}, reverse=True):
-            chosen = placed(found.steps, working)
-            if chosen:  # nothing to refresh: depth is not what this ring lacks
-                cost = found.refresh * sum(found.steps[place].ciphertexts for place in chosen)
-                attempts.setdefault((n, chosen), (cost, working, found))
+        for layers in _ways(expression, options):
+            try:
+                found = counted(expression, options, n, layers)
+            except INFEASIBLE:
+                continue
+            for working in sorted({math.ceil(share * found.most) for share in SHARES}, reverse=True):
+                chosen = placed(found.steps, working)
+                if chosen:  # nothing to refresh: depth is not what this ring lacks
+                    cost = found.refresh * sum(found.steps[place].ciphertexts for place in chosen)
+                    attempts.setdefault((n, layers, chosen), (cost, working, found))
     ordered_by_cost = sorted(attempts.items(), key=lambda one: (one[1][0], one[0][0]))
-    return [(working, n, found) for (n, _), (_, working, found) in ordered_by_cost]
+    return [(working, n, found) for (n, _, _), (_, working, found) in ordered_by_cost]
 
 
 @dataclass(frozen=True)
@@ -139,12 +140,14 @@ class Counted:
         most: levels between two refreshes, at most.
         refresh: what one refresh of a ciphertext takes, in transformed words.
         algorithm: of its products of matrices; None where there are none, or the user says which.
+        form: that it was counted in, where a program of its kind is planned in another one first.
     """
 
     steps: Sequence[Step]
     most: int
     refresh: float
     algorithm: str | None
+    form: AskedForm | None
 
 
 def may_refresh(expression: Expression, options: PlanOptions) -> bool:
@@ -158,15 +161,17 @@ def may_refresh(expression: Expression, options: PlanOptions) -> bool:
     )
 
 
-def counted(expression: Expression, options: PlanOptions, n: int) -> Counted:
+def counted(expression: Expression, options: PlanOptions, n: int, layers: bool) -> Counted:
     """The nodes of a program, and what they spend in slots, by the algorithm that transforms fewest limbs.
 
     They are counted with refreshes wherever one may be, so that no ring is too small.
 
+    Args:
+        layers: layer by layer, and not in blocks.
+
     Raises:
         CipherblasError: slots do not carry the program, or one node spends more levels than there are.
     """
-    layers = _by_layers(expression, options)
     computed = {id(node): node for node in ordered(expression)} if layers else columns(expression)
     if computed is None:
         raise NoRingError("Blocks do not carry images.", n, math.inf, modulus=0.0)
@@ -198,7 +203,9 @@ def counted(expression: Expression, options: PlanOptions, n: int) -> Counted:
             name = options.algorithm
             if isinstance(strategy, BlockStrategy) and strategy.nodes:
                 name = name or candidate.name
-            best = Counted(steps, most, n * _transformed(run), name)
+            other: AskedForm = "tensors" if layers else "blocks"
+            form = options.form if layers == is_layers(expression) else other
+            best = Counted(steps, most, n * _transformed(run), name, form)
     if best is None:
         raise failure or NoRingError(
             f"At N = {n} no size of blocks holds the matrices of the program.", n, math.inf, modulus=0.0
@@ -206,9 +213,17 @@ def counted(expression: Expression, options: PlanOptions, n: int) -> Counted:
     return best
 
 
-def _by_layers(expression: Expression, options: PlanOptions) -> bool:
-    """Whether the program is planned layer by layer where it refreshes, and not in blocks."""
-    return is_layers(expression) or options.form == "tensors" or options.algorithm in LAYER_METHODS
+def _ways(expression: Expression, options: PlanOptions) -> list[bool]:
+    """Whether the program is planned layer by layer where it refreshes, or in blocks, or both are tried, that which is
+    meant for it first.
+
+    Vectors are columns in blocks where no matrix multiplies them, matrices are channels where only clear ones do.
+    """
+    own = is_layers(expression) and options.form != "blocks"
+    if options.form is not None or options.algorithm is not None or options.parameters is not None:
+        return [own or options.form == "tensors" or options.algorithm in LAYER_METHODS]
+    other = may_be_blocks(expression) if own else unsupported(expression) is None and has_layers(expression)
+    return [own, not own] if other else [own]
 
 
 def _steps(expression: Expression, runs: Mapping[int, Expression], run: DryRun, full: int) -> list[Step]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Container
+from dataclasses import replace
 
 from cipherblas.common.errors import Advice, CipherblasError, ParameterError, PrecisionError
 from cipherblas.common.progress import Tell
-from cipherblas.lang.graph import as_matrices, is_network
+from cipherblas.lang.graph import as_matrices, is_network, products
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.refreshing import is_refreshed
 from cipherblas.methods.matmul.registry import GEMM
@@ -46,7 +48,7 @@ def make_plan(
     check_size(expression, budgets, options)
     options.promised.check(expression, options.targets(expression))
     matrices, layered = as_matrices(expression), tensors.unsupported(expression) is None
-    network = is_layers(expression)
+    network = is_layers(expression) and not (options.form == "blocks" and matrices is not None)
     form = (_form_of_network if network else _form_of_matrices)(options)
     if refreshed and form == "rows":
         raise ParameterError(
@@ -68,7 +70,7 @@ def make_plan(
 
     if form in (None, "rows") and matrices is not None:
         enter(rows.RowStrategy, matrices)
-    if form == "tensors" or (form is None and (network or (layered and _has_layers(expression)))):
+    if form == "tensors" or (form is None and (network or (layered and has_layers(expression)))):
         enter(tensors.TensorStrategy, expression)
     worth_mixing = not network and matrices is not None and mixed.unsupported(matrices) is None
     if matrices is not None and (form == "mixed" or (form is None and worth_mixing)):
@@ -81,7 +83,13 @@ def make_plan(
         raise ParameterError("The form does not fit a network.", expected="tensors for a network", got=form)
     search = Search(strategies, options, budgets, progress)
     search.rejected.update((refusal.algorithm, refusal) for refusal in refusals)
-    return search.run()
+    try:
+        return search.run()
+    except INFEASIBLE as error:
+        if form is None and network and may_be_blocks(expression):
+            with contextlib.suppress(*INFEASIBLE):
+                return make_plan(expression, replace(options, form="blocks"), progress)
+        raise error
 
 
 def is_layers(expression: Expression) -> bool:
@@ -91,7 +99,12 @@ def is_layers(expression: Expression) -> bool:
     return as_matrices(expression) is None or tensors.unsupported(expression) is None
 
 
-def _has_layers(expression: Expression) -> bool:
+def may_be_blocks(expression: Expression) -> bool:
+    """Whether vectors are taken for columns in blocks too: where no matrix multiplies them, which layers do better."""
+    return as_matrices(expression) is not None and not products(expression)
+
+
+def has_layers(expression: Expression) -> bool:
     """Whether a program of matrices has products one after another, or products and elementwise ones."""
     steps = [node for node in ordered(expression) if node.secret and not node.linear]
     return len(steps) > 1 and any(node.product for node in steps)
@@ -111,8 +124,8 @@ def _form_of_network(options: PlanOptions) -> AskedForm | None:
     """The form that the options leave for vectors, images and layers, or None where they leave both."""
     if options.form == "blocks":
         raise ParameterError(
-            f"Vectors and images are not computed as {options.form}.",
-            expected="tensors | rows",
+            "Images are not computed in blocks of matrices.",
+            expected="tensors",
             got=options.form,
         )
     for name in BLOCK_OPTIONS:

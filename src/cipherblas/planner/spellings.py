@@ -9,6 +9,7 @@ from collections.abc import Callable
 from cipherblas.common.errors import CipherblasError
 from cipherblas.common.progress import Tell
 from cipherblas.lang.exact import is_exact
+from cipherblas.lang.graph import deduplicated
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.separated import separated
 from cipherblas.lang.shared_values import computed_once
@@ -35,6 +36,7 @@ def planned_spelling(
     Raises:
         CipherblasError: as `planned_associated`.
     """
+    traced = deduplicated(traced, origins=True)
     once = computed_once(traced)
     apart = once if is_exact(once) else separated(once)
     found: list[Planned] = []
