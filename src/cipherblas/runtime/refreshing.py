@@ -23,6 +23,10 @@ from cipherblas.runtime.slots import SlotRun
 from cipherblas.runtime.tensors import TENSORS, TensorRun
 from cipherblas.runtime.values import Handles, Value
 
+# Over those that slots to coefficients take: larger ones are divided by the diagonals, whose errors add up over all that
+# the slots hold nothing in.
+LARGE = 16.0
+
 
 @computes(BLOCKS, REFRESH)
 def of_blocks(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
@@ -40,8 +44,9 @@ def of_blocks(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     if layout is None:
         layout = run.dense(node)
         x = run.relaid(x, layout, node.bound)
-    method = _method(run, node, *layout.held)
-    x = run.lowered_to(run.ready(x), method.levels_before + 1)
+    x = run.ready(x)
+    method = _method(run, node, x, *layout.held)
+    x = run.lowered_to(x, method.limbs_before)
     return _refreshed(run, run.bounded(run.relaid(x, layout, node.bound), node.bound), node, method)
 
 
@@ -50,17 +55,22 @@ def of_a_tensor(run: TensorRun, node: Expression, wish: None) -> Value:
     """Every ciphertext, where the entries lie. Slots that hold more than the bound would hold anything afterwards."""
     (child,) = node.children
     x = run.ready(run.within(run.value(child), child))
-    return _refreshed(run, x, node, _method(run, node, *x.layout.held))
+    return _refreshed(run, x, node, _method(run, node, x, *x.layout.held))
 
 
-def _method(run: SlotRun, node: Expression, held: int, repeated: bool) -> Bootstrapping:
-    """How the ciphertexts of a node are refreshed.
+def _method(run: SlotRun, node: Expression, x: Value, held: int, repeated: bool) -> Bootstrapping:
+    """How the ciphertexts of a node are refreshed: where messages are so large that few slots would lose precision, all
+    slots.
 
     Args:
+        x: ready for products.
         held: slots that hold something; see `Bootstrapping.packed`.
     """
     whole = bootstrapping_of(run.ev.params)
-    return whole if node.parameters["rounds"] > 1 else whole.packed(held, repeated)
+    few = whole.packed(held, repeated)
+    ct = x.first()
+    large = not few.left and ct.bound * ct.scale > LARGE * few.largest(run.ev)
+    return whole if large or node.parameters["rounds"] > 1 else few
 
 
 def _refreshed(run: SlotRun, x: Value, node: Expression, method: Bootstrapping) -> Value:

@@ -62,6 +62,7 @@ class Bootstrapping:
         held: slots from the first one on that are refreshed, 0 for all; what others hold is not read.
         repeated: those numbers are repeated in all others.
         spared: limbs at the top that are not used: `up` has so many factors less than the ring has limbs for.
+        left: limbs of those that slots to coefficients are given, which `down` has no factors for.
         raised_first: ModRaise comes first, and slots to coefficients last.
     """
 
@@ -73,6 +74,7 @@ class Bootstrapping:
     held: int = 0
     repeated: bool = False
     spared: int = 0
+    left: int = 0
     raised_first: bool = False
 
     def packed(self, held: int, repeated: bool = False) -> Bootstrapping:
@@ -90,6 +92,7 @@ class Bootstrapping:
             held=1 << log_held,
             repeated=repeated,
             spared=len(self.up) - up,
+            left=len(self.down) - down,
         )
 
     def together(self, count: int) -> Bootstrapping:
@@ -100,6 +103,11 @@ class Bootstrapping:
     def levels_before(self) -> int:
         """Limbs beyond the first that a ciphertext needs."""
         return 1 if self.raised_first else len(self.down)
+
+    @property
+    def limbs_before(self) -> int:
+        """Limbs of a ciphertext that it makes use of, where it has so many."""
+        return self.levels_before + 1 + self.left
 
     @property
     def levels_after(self) -> int:
@@ -202,7 +210,7 @@ class Bootstrapping:
         """Half as many, one of each two the imaginary part of the other, at the limbs that are read."""
         for ct in cts:
             ev.require_levels(ct, self.levels_before, "bootstrapping")
-        messages = [ev.as_message(ev.drop(ct, self.levels_before + 1)) for ct in cts]
+        messages = [ev.as_message(ev.drop(ct, min(ct.limbs, self.limbs_before))) for ct in cts]
         return [
             ev.bounded(ev.add(x, ev.times_monomial(y, ev.n // 2)), math.sqrt(2) * largest)
             for x, y in zip(messages[::2], messages[1::2], strict=True)
@@ -441,8 +449,8 @@ class Bootstrapping:
         """
         for x in xs:
             ev.require_levels(x, self.levels_before, "bootstrapping")
-        found = [ev.drop(x, self.levels_before + 1) for x in xs]
         bound = max(x.bound for x in xs) if largest is None else largest
+        found = [self._shrunk(ev, x, bound) for x in xs]
         factor = min(1.0, self.largest(ev) / (bound * max(x.scale for x in found)))
         transforms = slots_to_coefficients(ev.slots, self.down, factor)
         for index, transform in enumerate(transforms):
@@ -453,6 +461,15 @@ class Bootstrapping:
         for steps in self._steps(ev):  # coefficients of X^(S/held), and no others
             found = [ev.bounded(ev.linear_transform(x, steps), bound * factor) for x in found]
         return [ev.absorb(x, 1 / factor) for x in found]
+
+    def _shrunk(self, ev: Evaluator, x: Ct, bound: float) -> Ct:
+        """At the limbs that are read: messages that are too large are divided by the limbs that are left. Diagonals of
+        the transforms that did so would be small numbers, encoded coarsely."""
+        x = ev.drop(x, min(x.limbs, self.limbs_before))
+        while x.limbs > self.levels_before + 1 and bound * x.scale > self.largest(ev):
+            most = self.largest(ev) / (bound * x.scale) * ev.params.q[x.limbs - 1]
+            x = ev.bounded(ev.rescale(ev.enlarged(x, max(0, math.floor(math.log2(most))))), x.bound)
+        return ev.drop(x, self.levels_before + 1)
 
     def _steps(self, ev: Evaluator) -> list[Mapping[Step, Plain | None]]:
         """Sums of rotations, one after the other, that add up all by multiples of the slots that are held: four at a
