@@ -201,6 +201,16 @@ def test_vectors_are_refreshed_where_their_entries_lie(shallow: None, form: str,
     run(program, {"x": np.random.default_rng(0).uniform(0.9, 1, length)}).check()
 
 
+@pytest.mark.encrypted
+@pytest.mark.parametrize("shape", [(16,), (8, 8)], ids=str)
+def test_messages_that_grow_between_refreshes_stay_precise(shallow: None, shape: tuple[int, ...]) -> None:
+    """A half of a square counts in units of a quarter, and so on: after some steps messages are 2^30 times as large as
+    those that are refreshed, and dividing them by encoded numbers near 2^-30 would cost all precision."""
+    program = toy(times(10, lambda x: 0.5 * x * x - 0.5), x=S(*shape), error=0.1)
+    assert program.plan.counts.modulus_raises > 0
+    run(program, {"x": np.random.default_rng(0).uniform(-1, 1, shape)}).check()
+
+
 @pytest.mark.parametrize(
     "part",
     [lambda x: x[0], lambda x: x[:, 2], lambda x: x.ravel(), lambda x: x.diagonal()],
