@@ -142,7 +142,9 @@ def test_what_is_written_twice_is_computed_once(name: str) -> None:
     function, number = TWICE[name]
     written = deduplicated(trace(function, {"x": S(6, 6)}), origins=True)
     once = deduplicated(computed_once(computed_once(written), wholes=True))
-    squares = sum(node.op == "multiply" and all(part.secret for part in node.children) for node in ordered(once))
+    squares = sum(
+        node.op == "multiply" and all(part.secret for part in node.children) for node in ordered(once)
+    )
     assert squares == number
     for found, expected in zip(evaluate_results(once, {"x": VALUES}), function(VALUES), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)

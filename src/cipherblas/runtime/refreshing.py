@@ -23,8 +23,8 @@ from cipherblas.runtime.slots import SlotRun
 from cipherblas.runtime.tensors import TENSORS, TensorRun
 from cipherblas.runtime.values import Handles, Value
 
-# Over those that slots to coefficients take: larger ones are divided by the diagonals, whose errors add up over all that
-# the slots hold nothing in.
+# Of messages, over those that slots to coefficients take: larger ones are divided by the diagonals, whose errors add up
+# over all slots that hold nothing.
 LARGE = 16.0
 
 
