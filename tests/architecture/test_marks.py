@@ -58,7 +58,8 @@ def changes(package: Path) -> Iterator[tuple[str, str]]:
             own = called in OPERATIONS and place.startswith("runtime.")
             for name in ({called} if own else set()) | {name for name in named & MARKS if name}:
                 yield name, place
-            if called == "replace" and "form" in named:
+            # In the planner, which holds no values, it is an option.
+            if called == "replace" and "form" in named and not place.startswith("planner."):
                 yield "replace(form=…)", place
         for child in ast.iter_child_nodes(node):
             yield from walk(child, place)
