@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -284,6 +285,29 @@ def test_a_deep_value_is_computed_once_whatever_stands_beside_it(shallow: None, 
     assert counts.modulus_raises <= alone.modulus_raises + 2
     each = (alone.relinearisations - 14) / alone.modulus_raises
     assert counts.relinearisations <= 14 + counts.modulus_raises * each + 1
+
+
+LARGE: dict[str, Any] = {
+    "rows": lambda x: x[13:40],
+    "transpose": lambda x: x.T,
+    "reshape": lambda x: x.reshape(50, 70),
+    "means": lambda x: x.mean(axis=0),
+}
+
+
+@pytest.mark.encrypted
+@pytest.mark.parametrize("name", LARGE)
+def test_a_part_of_a_deep_value_in_several_ciphertexts(shallow: None, name: str) -> None:
+    def both(x: Any) -> Any:
+        found = squares(x)
+        return {"whole": found, "part": LARGE[name](found)}
+
+    options: dict[str, Any] = {"x": S(70, 50), "error": 0.6}
+    program, alone = toy(both, **options), toy(squares, **options)
+    blocks = math.prod(program.outputs[0].form.grid)
+    assert blocks > 1 and "arrange" in {node.op for node in ordered(program.expression)}
+    assert program.plan.counts.relinearisations < 1.5 * alone.plan.counts.relinearisations
+    run(program, {"x": np.random.default_rng(0).uniform(0.9, 1, (70, 50))}).check()
 
 
 def test_two_equal_calls_are_refreshed_as_one(shallow: None) -> None:

@@ -76,9 +76,9 @@ def results(p: Any, x: Any, right: Any, left: Any) -> dict[str, Any]:
         "transposed": (p @ right).T + right.T @ p.T,
         "assumed": cb.assume(p, 2.0) * x,
         "polynomial of what was assumed": cb.polynomial(cb.assume(p, 1.2), [0.5, 0.25, 0.125, 0, 0, 0.25]),
+        "arranged": p.reshape(p.size, 1),
+        "turned round": p[::-1, ::-1] * x,
     }
-    if p.shape == (BLOCK, BLOCK):
-        found["arranged"] = p.reshape(9, 1)
     return (
         found
         | refreshes(p, x)

@@ -26,7 +26,7 @@ from cipherblas.planner.refusals import INFEASIBLE
 from cipherblas.planner.steps import Seconds, Steps
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import Ring
-from cipherblas.runtime.arranged import seen_from
+from cipherblas.runtime.arranged import places_of
 from cipherblas.runtime.blocks import BLOCKS, IN_PLACE, gated, in_place, multiply
 from cipherblas.runtime.executor import METHODS
 from cipherblas.runtime.values import Choice
@@ -183,19 +183,19 @@ class Assignment:
             yield self._way(node, way.layout, limbs, 0.0, sides, None)
 
     def _arranged(self, node: Arrange) -> Iterator[Way]:
-        """Entries at other places, each value being one block, from any layout of the child."""
+        """Entries at other places, from any layout of the child."""
         (child,) = node.children
         layout, before = self._dense(node), self._dense(child)
         if layout is None or before is None:
             return
         for way in [self._in_layout(child, before)] if child.packable else self._ways[id(child)]:
-            if self._grid(child, way.layout) == self._grid(node, layout) == (1, 1):
-                try:
-                    target = seen_from(way.layout, layout, node)
-                    own, limbs = self._steps.relaid(way.layout, target, (1, 1), way.limbs)
-                except INFEASIBLE:
-                    continue
-                yield self._way(node, layout, limbs, own, [way], None)
+            grids = self._grid(child, way.layout), self._grid(node, layout)
+            try:
+                source, target = places_of(way.layout, grids[0], layout, grids[1], node)
+                own, limbs = self._steps.relaid(source, target, (1, 1), way.limbs)
+            except INFEASIBLE:
+                continue
+            yield self._way(node, layout, limbs, own, [way], None)
 
     def _dense(self, node: Expression) -> Layout | None:
         """Of a block of a node, where slots hold one."""

@@ -1,4 +1,4 @@
-"""Computed matrices whose entries are put at other places: one linear transform of a block."""
+"""Computed matrices whose entries are put at other places: one linear transform of all blocks."""
 
 from __future__ import annotations
 
@@ -9,38 +9,80 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.errors import ShapeError
+from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.forms.convert.relayout import relayout
-from cipherblas.forms.form import SlotForm
 from cipherblas.forms.layouts import EMPTY, Layout, SlotIndex
 from cipherblas.lang.arrangements import Arrange
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.runtime.blocks import BLOCKS, BlockRun, Wish
 from cipherblas.runtime.executor import computes
-from cipherblas.runtime.values import Value
+from cipherblas.runtime.graphs import blockwise_graph
+from cipherblas.runtime.values import Handles, Value
+
+MOST_ARRANGED = 32  # ciphertexts that a value is arranged from, and into
 
 
 @computes(BLOCKS, "arrange")
 def arrange(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
-    """One transform from the layout of the child to that of the node, each of one block. Levels: 1."""
+    """One transform from the ciphertexts of the child to those of the node. Levels: 1."""
     assert isinstance(node, Arrange)
     (child,) = node.children
     x = run.ready(run.value(child))
-    layout = (wish or Wish()).layout or run.dense(node)
-    form = run.form(node, layout)
-    if x.slots.grid != (1, 1) or form.grid != (1, 1):
+    form = run.form(node, (wish or Wish()).layout or run.dense(node))
+    source, target = places_of(x.layout, x.slots.grid, form.layout, form.grid, node)
+
+    def moved(ev: Evaluator, cts: Handles) -> Handles:
+        return relayout(ev, cts, source, target)
+
+    ((found,),) = run.done(blockwise_graph("arrange", moved, (1, 1)), [[x.handles]])
+    (rows, cols), each = form.grid, form.layout.ciphertexts
+    blocks = [found[start : start + each] for start in range(0, len(found), each)]
+    cells = [blocks[row * cols : (row + 1) * cols] for row in range(rows)]
+    return run.bounded(run.laid(node.shape, form, cells, x.unit), node.bound)
+
+
+def places_of(
+    layout: Layout, grid: tuple[int, int], after: Layout, grid_after: tuple[int, int], node: Arrange
+) -> tuple[Layout, Layout]:
+    """How a transform sees the child of a node, in blocks of a layout, and the node: as one block each, of the same
+    entries.
+
+    Raises:
+        ShapeError: they take too many ciphertexts.
+    """
+    source, target = of_grid(layout, grid), of_grid(after, grid_after)
+    most = max(source.ciphertexts, target.ciphertexts)
+    if most > MOST_ARRANGED:
         raise ShapeError(
-            f"The {node.title} is only computed where both fit one block.",
-            expected="one block",
-            got=f"{x.slots.grid} and {form.grid} blocks",
+            f"The {node.title} takes too many ciphertexts.", expected=f"at most {MOST_ARRANGED}", got=most
         )
-    source = x.layout
-    target = seen_from(source, layout, node)
-    moved = run.blockwise("arrange", x, lambda ev, cts: relayout(ev, cts, source, target))
-    return run.bounded(run.laid(node.shape, SlotForm(layout, (1, 1)), moved.cells, x.unit), node.bound)
+    return source, seen_from(source, target, node)
+
+
+def of_grid(layout: Layout, grid: tuple[int, int]) -> Layout:
+    """A grid of blocks as one block, whose ciphertexts are those of all of them, row after row."""
+    if grid == (1, 1):
+        return layout
+    rows, cols = grid[0] * layout.rows, grid[1] * layout.cols
+
+    def indexer(number: int) -> SlotIndex:
+        block, ciphertext = divmod(number, layout.ciphertexts)
+        row, col = divmod(block, grid[1])
+        first, index = row * layout.rows * cols + col * layout.cols, layout.index(ciphertext)
+
+        def moved(entries: NDArray[np.int64]) -> NDArray[np.int64]:
+            down, along = np.divmod(entries, layout.cols)
+            return np.where(entries == EMPTY, EMPTY, first + down * cols + along)
+
+        return SlotIndex(moved(index.real), None if index.imag is None else moved(index.imag), index.sign)
+
+    ciphertexts = grid[0] * grid[1] * layout.ciphertexts
+    key = ("grid", layout.key, grid)
+    return replace(layout, key=key, rows=rows, cols=cols, ciphertexts=ciphertexts, indexer=indexer)
 
 
 def seen_from(source: Layout, layout: Layout, node: Arrange) -> Layout:
-    """The layout of the node as one of the entries of its child, which lies in `source`."""
+    """The layout of a node, of one block, as one of the entries of its child, which lies in `source`."""
     before, after = matrix_shape(node.children[0]), matrix_shape(node)
 
     @functools.cache
