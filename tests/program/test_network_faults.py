@@ -100,7 +100,6 @@ def test_operands_that_are_secret_or_clear_in_the_wrong_place() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"form": "blocks"}, "tensors | rows for vectors and images.*got blocks"),
         ({"form": "rows"}, "no method by rows for square 6x1"),
         ({"algorithm": "gemm"}, "no method by rows for square 6x1"),
         ({"algorithm": "fame"}, "expected metakernel .* got fame"),

@@ -216,7 +216,7 @@ def test_what_is_planned_for_the_secret_key_is_refused(
     mixed: cb.Program, client: cb.Client, encryptor: cb.Encryptor
 ) -> None:
     ones = np.ones((4, 4))
-    with pytest.raises(cb.MismatchError, match=r"'a' is planned for the secret key.*public-key"):
+    with pytest.raises(cb.MismatchError, match=r"'a' is planned for the secret key(?s:.*)public-key"):
         encryptor.encrypt({"a": ones})
     with pytest.raises(cb.MismatchError, match=r"expected a \| b, got c"):
         encryptor.encrypt({"c": ones})
@@ -266,7 +266,7 @@ def test_a_public_key_of_another_pair(mixed: cb.Program, client: cb.Client) -> N
 
 def test_programs_without_public_key_operands() -> None:
     program = cb.compile(lambda a, b: a @ b, {"a": S(4, 4), "b": S(4, 4)}, algorithm="skewed")
-    with pytest.raises(cb.MismatchError, match=r"planned for a public key .expected .*got a, b"):
+    with pytest.raises(cb.MismatchError, match=r"planned for a public key .got a, b"):
         program.client().public_key()
     key = generate_public_key(generate_secret(program.plan.parameters, program.id))
     with pytest.raises(cb.MismatchError, match="planned for a public key"):
@@ -275,7 +275,7 @@ def test_programs_without_public_key_operands() -> None:
 
 def test_no_encryptions() -> None:
     for wrong in ("rot13", None, ["public-key"]):
-        with pytest.raises(cb.ParameterError, match=r"expected secret-key \| public-key"):
+        with pytest.raises(cb.ParameterError, match=r'encryption="secret-key"\s+Or: encryption="public-key"'):
             cb.secret(3, 3, encryption=wrong)  # type: ignore[arg-type]
     with pytest.raises(cb.ParameterError, match="clear operand"):
         Operand((3, 3), False, 1.0, encryption="public-key")
