@@ -132,7 +132,7 @@ def test_usage(runs: Runs, invoke: Any) -> None:
     assert invoke("decrypt", keys, y, "--share-bits", "40").exit_code == 2
     for options in (["--share", "0"], ["--share", "10", "--share-bits", "8"]):
         result = invoke("decrypt", keys, y, *options)
-        assert result.exit_code == 1 and "is out of range" in result.stderr and result.stdout == ""
+        assert result.exit_code == 2 and "or equal to" in result.stderr and result.stdout == ""
     shown = " ".join(invoke("decrypt", "--help").stdout.split())
     assert "rounded to the precision" not in shown
     assert "--share" in shown

@@ -58,6 +58,7 @@ def decrypt(
     share: Annotated[
         int | None,
         typer.Option(
+            min=1,
             metavar="ENTRIES",
             help="Add noise so that others may see the numbers. ENTRIES is how many entries the key will ever share.",
             show_default="for the owner of the key alone",
@@ -66,6 +67,8 @@ def decrypt(
     share_bits: Annotated[
         int | None,
         typer.Option(
+            min=LEAST_BITS,
+            max=MOST_BITS,
             metavar="BITS",
             help=f"Statistical security of what is shared, {LEAST_BITS} to {MOST_BITS}.",
             show_default=str(LEAST_BITS),
