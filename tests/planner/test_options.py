@@ -105,3 +105,35 @@ def test_every_option_is_looked_at() -> None:
     # `error` in other words; those of TOY; what asks for another promise
     others = {"precision", "security", "insecure", "options", "samples", "agreement"}
     assert others | set(TAKEN) == set(PlanOptions.__dataclass_fields__)
+
+
+MISSPELLED = [
+    *[("form", "block", "blocks"), ("form", "Rows", "rows"), ("form", "mixture", "mixed")],
+    *[("order", "limbs", "limb"), ("key_policy", "bianry", "binary"), ("key_policy", "DIRECT", "direct")],
+    *[("minimise", "servr", "server"), ("minimise", "end_to_end", "end-to-end")],
+    *[("promise", "sample", "samples"), ("promise", "bound", "bounds")],
+    *[("algorithm", "Gemm", "gemm"), ("algorithm", "fhe_mm", "fhe-mm")],
+]
+
+
+@pytest.mark.parametrize(("option", "written", "meant"), MISSPELLED)
+def test_the_nearest_value_is_advised(option: str, written: str, meant: str) -> None:
+    with pytest.raises(cb.ParameterError) as caught:
+        PlanOptions.given({option: written, **TOY})
+    (advice,) = caught.value.advice
+    assert (advice.write, advice.options) == (f'{option}="{meant}"', {option: meant})
+    samples = {"samples": {"x": np.zeros((2, 4))}} if meant == "samples" else {}
+    assert getattr(PlanOptions.given({**advice.options, **samples, **TOY}), option) == meant
+
+
+@pytest.mark.parametrize("option", ["form", "order", "key_policy", "minimise", "promise", "algorithm"])
+def test_where_no_value_is_near_the_option_is_left_out(option: str) -> None:
+    with pytest.raises(cb.ParameterError) as caught:
+        PlanOptions.given({option: "?", **TOY})
+    assert [advice.write for advice in caught.value.advice] == [f"the same without {option}="]
+
+
+def test_a_misspelled_option_is_named() -> None:
+    with pytest.raises(cb.MismatchError) as caught:
+        PlanOptions.given({"minimize": "server", **TOY})
+    assert [advice.write for advice in caught.value.advice] == ["minimise=", "the same without minimize="]

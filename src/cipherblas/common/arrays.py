@@ -15,6 +15,22 @@ STRIP_ENTRIES = 1 << 16  # of a matrix that are converted at a time
 NARROW_TYPES = ("int8", "int16", "int32", "float16", "float32")  # exact in float64, and shorter
 
 
+class Shaped:
+    """What has a shape has what NumPy's arrays tell of theirs."""
+
+    shape: tuple[int, ...]
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes, as in NumPy."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of entries, as in NumPy."""
+        return math.prod(self.shape)
+
+
 def is_scalar(value: Any) -> bool:
     """Whether a value is one real number (a boolean is not)."""
     if isinstance(value, np.ndarray):

@@ -87,8 +87,14 @@ def without(*names: str) -> Advice:
 
 def in_place_of(got: Any, known: Iterable[str], write: str = "{}") -> tuple[str, ...]:
     """Advice to write the known name that is nearest to an unknown one; none where none is near."""
-    near = difflib.get_close_matches(str(got), list(known), 1)
-    return tuple(write.format(name) for name in near)
+    names, found = list(known), str(got)
+    same = [name for name in names if name.lower() == found.lower()]
+    return tuple(write.format(name) for name in (same or difflib.get_close_matches(found, names, 1))[:1])
+
+
+def nearest_choice(option: str, got: Any, known: Iterable[str]) -> tuple[Advice, ...]:
+    """Advice to give an option of `compile` that of its values which is nearest; none where none is near."""
+    return tuple(Advice(f'{option}="{name}"', {option: name}) for name in in_place_of(got, known))
 
 
 class CipherblasError(Exception):

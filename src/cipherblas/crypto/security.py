@@ -18,8 +18,10 @@ tried on each: it gains log2 T bits at most.
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
-from cipherblas.common.errors import InsecureParametersWarning, ParameterError, SecurityError
+from cipherblas.common.arrays import is_scalar
+from cipherblas.common.errors import Advice, InsecureParametersWarning, ParameterError, SecurityError
 
 LEVELS: tuple[int, ...] = (128, 192, 256)
 
@@ -51,11 +53,31 @@ def check_wanted(security: int, insecure: bool = False) -> None:
         SecurityError: it is 0 without `insecure`.
     """
     if isinstance(security, bool) or security not in (0, *LEVELS):
-        raise ParameterError(
-            "There is no such level of security.", expected="128, 192, 256, or 0", got=security
-        )
+        raise _unknown_level(security)
     if security == 0 and not insecure:
-        raise SecurityError("Security 0 needs insecure=True.", expected="128, 192 or 256", got=0)
+        raise _needs_insecure()
+
+
+def _unknown_level(security: Any) -> ParameterError:
+    """Advises the least level that is as high as what was asked for, or the highest there is."""
+    asked = security if is_scalar(security) else 0
+    bits = next((level for level in LEVELS if level >= asked), max(LEVELS))
+    return ParameterError(
+        "There is no such level of security.",
+        expected=" | ".join(map(str, LEVELS)),
+        got=security,
+        advice=Advice(f"security={bits}", {"security": bits}),
+    )
+
+
+def _needs_insecure() -> SecurityError:
+    return SecurityError(
+        "Security 0 needs insecure=True.",
+        advice=(
+            Advice("security=128", {"security": 128}),
+            Advice("security=0, insecure=True", {"security": 0, "insecure": True}),
+        ),
+    )
 
 
 def max_log_qp(n: int, security: int) -> float:
@@ -68,7 +90,7 @@ def max_log_qp(n: int, security: int) -> float:
         ParameterError: `security` is not 128, 192 or 256.
     """
     if security not in _MAX_LOG_QP:
-        raise ParameterError("There is no such level of security.", expected="128, 192 or 256", got=security)
+        raise _unknown_level(security)
     column = _MAX_LOG_QP[security]
     return float(max((bound for degree, bound in column.items() if degree <= n), default=0))
 
@@ -80,7 +102,7 @@ def max_log_qp_sparse(n: int, security: int) -> float:
         ParameterError: `security` is not 128, 192 or 256.
     """
     if security not in _MAX_LOG_QP:
-        raise ParameterError("There is no such level of security.", expected="128, 192 or 256", got=security)
+        raise _unknown_level(security)
     column = _MAX_LOG_QP_SPARSE.get(security, {})
     return float(max((bound for degree, bound in column.items() if degree <= n), default=0))
 
@@ -107,7 +129,7 @@ def check(n: int, log_qp: float, security: int, insecure: bool = False) -> int:
     """
     if security == 0:
         if not insecure:
-            raise SecurityError("Security 0 needs insecure=True.", expected="128, 192 or 256", got=0)
+            raise _needs_insecure()
     elif log_qp <= max_log_qp(n, security):
         return security
     elif not insecure:

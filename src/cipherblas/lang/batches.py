@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn, TypeGuard, TypeVar
 
 import numpy as np
 
-from cipherblas.common.arrays import is_scalar, shape_text
+from cipherblas.common.arrays import Shaped, is_scalar, shape_text
 from cipherblas.common.errors import ShapeError
 from cipherblas.lang.nodes import FUNCTIONS, OPERATIONS, Expression
 from cipherblas.lang.steps import Step
@@ -24,7 +23,7 @@ Operator = Callable[[Any, Any], Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class Batch(Sequence[Expression]):
+class Batch(Shaped, Sequence[Expression]):
     """Matrices of one shape, as an array whose first axis tells them apart. Vectors are a matrix (`batched`).
 
     `@`, `+`, `-`, `*`, `/`, `**` and `-x` are done with each; the other side is a batch or an array of as many, or one
@@ -51,16 +50,6 @@ class Batch(Sequence[Expression]):
 
     def __array_function__(self, *called: Any, **named: Any) -> NoReturn:
         self.nodes[0].__array_function__(*called, **named)
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes, as in NumPy."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of entries, as in NumPy."""
-        return math.prod(self.shape)
 
     def __len__(self) -> int:
         return len(self.nodes)

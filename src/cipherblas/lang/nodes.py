@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common import schema
-from cipherblas.common.arrays import finite_array, is_scalar, real_array, real_number, shape_text
+from cipherblas.common.arrays import Shaped, finite_array, is_scalar, real_array, real_number, shape_text
 from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError, UnknownNameError
 from cipherblas.lang.operands import Operand, checked_bound
 from cipherblas.lang.places import Place, place_of_caller
@@ -64,7 +64,7 @@ class _Watched(type):
         return node if watcher is None else watcher.made(node)
 
 
-class Expression(metaclass=_Watched):
+class Expression(Shaped, metaclass=_Watched):
     """A node of a program: a matrix, a vector or an image. Combine nodes with `@`, `+`, `-`, `*`, unary `-` and `.T`.
 
     A subclass is the entry of one operation, with all its rules: what it makes of shapes and bounds (`__init__`), of
@@ -454,16 +454,6 @@ class Expression(metaclass=_Watched):
 
     def __getitem__(self, key: Any) -> Expression:
         return _function("getitem")(self, key)
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes, as in NumPy."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of entries, as in NumPy."""
-        return math.prod(self.shape)
 
     def __len__(self) -> int:
         if not self.shape:

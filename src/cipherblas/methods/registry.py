@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from cipherblas.common.errors import DTypeError, ParameterError, in_place_of
+from cipherblas.common.errors import DTypeError, ParameterError, nearest_choice
 from cipherblas.lang.operands import MAX_LENGTH
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.matmul.baselines.e2dm import E2dm
@@ -147,7 +147,7 @@ def unknown(what: str, name: str) -> ParameterError:
         f"There is no {what} of this name.",
         expected=" | ".join(names()),
         got=name,
-        advice=in_place_of(name, names(), 'algorithm="{}"'),
+        advice=nearest_choice("algorithm", name, names()),
     )
 
 

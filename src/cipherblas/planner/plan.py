@@ -11,21 +11,20 @@ from typing import Any, Literal, get_args
 
 from cipherblas.common.arrays import is_scalar
 from cipherblas.common.errors import (
-    Advice,
     CipherblasError,
     DTypeError,
     MismatchError,
     ParameterError,
     PrecisionError,
-    SecurityError,
     in_place_of,
+    nearest_choice,
     without,
 )
 from cipherblas.common.limits import MASK_BYTES
 from cipherblas.common.pickles import Rebuilt
 from cipherblas.crypto.keys import KeyRequest
 from cipherblas.crypto.params import Parameters
-from cipherblas.crypto.security import LEVELS
+from cipherblas.crypto.security import check_wanted
 from cipherblas.evaluators.slots.values import Order
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import labels_of, results_of
@@ -155,21 +154,7 @@ class PlanOptions:
             self._check_lengths(self.block)
         else:
             self._check_integer("block")
-        if self.security not in (0, *LEVELS):
-            raise ParameterError(
-                "There is no such level of security.",
-                expected=" | ".join(map(str, LEVELS)),
-                got=self.security,
-                advice=_at_level(self.security),
-            )
-        if self.security == 0 and not self.insecure:
-            raise SecurityError(
-                "Security 0 needs insecure=True.",
-                advice=(
-                    Advice("security=128", {"security": 128}),
-                    Advice("security=0, insecure=True", {"security": 0, "insecure": True}),
-                ),
-            )
+        check_wanted(self.security, self.insecure)
         if self.ring_degree is not None and self.ring_degree not in RING_DEGREES:
             raise ParameterError(
                 "The ring_degree must be 2^12 to 2^17, a power of two.",
@@ -191,22 +176,12 @@ class PlanOptions:
                 )
             if self.algorithm not in (GEMM, *LAYER_METHODS):
                 find(self.algorithm)
-        if self.form is not None and self.form not in get_args(AskedForm):
-            raise ParameterError(
-                "There is no such form.", expected=" | ".join(get_args(AskedForm)), got=self.form
-            )
+        if self.form is not None:
+            self._check_choice("form", AskedForm, "There is no such form.")
         if self.key_policy is not None:
             check_policy(self.key_policy)
-        if self.order not in get_args(Order):
-            raise ParameterError(
-                "There is no such order.", expected=" | ".join(get_args(Order)), got=self.order
-            )
-        if self.minimise not in get_args(Minimise):
-            raise ParameterError(
-                "There is nothing of this name to minimise.",
-                expected=" | ".join(get_args(Minimise)),
-                got=self.minimise,
-            )
+        self._check_choice("order", Order, "There is no such order.")
+        self._check_choice("minimise", Minimise, "There is nothing of this name to minimise.")
         if not is_scalar(self.link):
             raise DTypeError(
                 "The link must be a number of bits per second.",
@@ -252,10 +227,8 @@ class PlanOptions:
                 )
         if isinstance(self.promise, Promise):
             return
-        if self.promise not in (None, *get_args(PromiseName)):
-            raise ParameterError(
-                "There is no such promise.", expected=" | ".join(get_args(PromiseName)), got=self.promise
-            )
+        if self.promise is not None:
+            self._check_choice("promise", PromiseName, "There is no such promise.")
         by_samples = self.promise == "samples" or (self.promise is None and self.samples is not None)
         if by_samples and self.samples is None:
             raise ParameterError(
@@ -366,6 +339,13 @@ class PlanOptions:
         """The largest block length along any dimension; None where there is no limit."""
         return max(self.block) if isinstance(self.block, tuple) else self.block
 
+    def _check_choice(self, name: str, of: Any, refusal: str) -> None:
+        """Raise ParameterError unless an option is one of the names of a `Literal`."""
+        value, known = getattr(self, name), get_args(of)
+        if value not in known:
+            advice = nearest_choice(name, value, known)
+            raise ParameterError(refusal, expected=" | ".join(known), got=value, advice=advice)
+
     def _check_integer(self, name: str) -> None:
         value = getattr(self, name)
         if value is None and PlanOptions.__dataclass_fields__[name].default is None:
@@ -382,12 +362,6 @@ class PlanOptions:
                 f"The option {name} must be a positive number.", expected="a positive number", got=value
             )
         object.__setattr__(self, name, int(value))  # 4e9 bytes are welcome
-
-
-def _at_level(security: int) -> Advice:
-    """The least level of security that is as high as what was asked for, or the highest there is."""
-    bits = next((level for level in LEVELS if level >= security), max(LEVELS))
-    return Advice(f"security={bits}", {"security": bits})
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, Union, get_args
 
-from cipherblas.common.errors import ParameterError
+from cipherblas.common.errors import ParameterError, nearest_choice
 
 # A rotation: a number of slots, or the partial steps whose sum is meant (walked one by one under the key
 # policies that compose rotations).
@@ -26,7 +26,10 @@ def check_policy(policy: str) -> None:
     """Raise ParameterError for an unknown policy."""
     if policy not in get_args(KeyPolicy):
         raise ParameterError(
-            "There is no such key policy.", expected=" | ".join(get_args(KeyPolicy)), got=policy
+            "There is no such key policy.",
+            expected=" | ".join(get_args(KeyPolicy)),
+            got=policy,
+            advice=nearest_choice("key_policy", policy, get_args(KeyPolicy)),
         )
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from cipherblas.common.errors import MismatchError, SecurityError
 from cipherblas.roles.sharing import Sharing
 
+NEW_KEY = "program.client(), for a new key with a budget of its own"
+
 
 @dataclass
 class Budget:
@@ -27,19 +29,28 @@ class Budget:
             MismatchError: another sharing was begun.
         """
         if self.sharing is not None and self.sharing != sharing:
-            raise MismatchError("The budget of a key cannot be changed.", expected=self.sharing, got=sharing)
+            raise MismatchError(
+                "The budget of a key cannot be changed.",
+                expected=self.sharing,
+                got=sharing,
+                advice=(f"share=cb.{self.sharing}", NEW_KEY),
+                cause="The noise of what was shared is made for so many entries.",
+            )
         if digest in self.shared:
             raise SecurityError(
-                "This result was shared before: what is decrypted twice has its noise averaged out.",
+                "This result was shared before.",
                 expected="a result that was not shared",
                 got=digest[:16],
+                advice="server.run(client.encrypt(operands)), a result of its own; or the values that were shared",
+                cause="What is decrypted twice has its noise averaged out.",
             )
         left = sharing.entries - self.spent
         if entries > left:
             raise SecurityError(
-                "The result exceeds the entries that may still be shared under this key: make a new key.",
+                "The result exceeds the entries that may still be shared under this key.",
                 expected=f"at most {left} of {sharing.entries} entries",
                 got=entries,
+                advice=f"share=cb.Sharing(entries={entries}), or more" if self.sharing is None else NEW_KEY,
             )
         self.sharing = sharing
         self.spent += entries
@@ -52,7 +63,10 @@ class Budget:
         """
         if self.sharing is not None and other.sharing is not None and self.sharing != other.sharing:
             raise MismatchError(
-                "Two records of a key have different budgets.", expected=other.sharing, got=self.sharing
+                "Two records of a key have different budgets.",
+                expected=other.sharing,
+                got=self.sharing,
+                advice="client.save(path) with another path",
             )
         self.sharing = self.sharing or other.sharing
         each = max((known.spent // len(known.shared) for known in (self, other) if known.shared), default=0)

@@ -14,8 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cipherblas.common.errors import FormatError, MismatchError, StorageError
+from cipherblas.crypto import files
+from cipherblas.roles.budget import NEW_KEY
 
 SUFFIX = ".lock"
+LATEST = "the latest {} of this very key, from a backup"
 _MOST_BYTES = 4096
 
 
@@ -35,7 +38,12 @@ class KeyLock:
         if found is None:
             return None
         if found[0] != key_id:
-            raise MismatchError(f"{self._path} belongs to another key pair.", expected=key_id, got=found[0])
+            raise MismatchError(
+                f"{self._path} belongs to another key pair.",
+                expected=key_id,
+                got=found[0],
+                advice=LATEST.format(self._path),
+            )
         return found[1]
 
     def counts_another(self, key_id: str) -> bool:
@@ -60,6 +68,7 @@ class KeyLock:
                 f"{self._path} is damaged.",
                 expected="the name of a key pair and a count",
                 got=f"{len(raw)} bytes",
+                advice=(LATEST.format(self._path), NEW_KEY),
             )
         return match[1].decode(), int(match[2])
 
@@ -76,7 +85,7 @@ def locked(key_file: Path) -> Iterator[KeyLock]:
     try:
         descriptor = os.open(path, flags, 0o600)
     except OSError as error:
-        raise _refused(path, error) from error
+        raise files.storage_error("lock", path, error) from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -84,10 +93,6 @@ def locked(key_file: Path) -> Iterator[KeyLock]:
         except OSError as error:
             if isinstance(error, StorageError):
                 raise
-            raise _refused(path, error) from error
+            raise files.storage_error("lock", path, error) from error
     finally:
         os.close(descriptor)
-
-
-def _refused(path: Path, error: OSError) -> StorageError:
-    return StorageError(f"{path} cannot be locked.", got=error.strerror or str(error), errno=error.errno)

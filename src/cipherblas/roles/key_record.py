@@ -21,8 +21,8 @@ from cipherblas.common import schema
 from cipherblas.common.errors import FormatError, MismatchError, SecurityError, StorageError
 from cipherblas.crypto import files
 from cipherblas.crypto.params import Parameters
-from cipherblas.roles.budget import Budget, budget_here
-from cipherblas.roles.key_lock import KeyLock, locked
+from cipherblas.roles.budget import NEW_KEY, Budget, budget_here
+from cipherblas.roles.key_lock import LATEST, KeyLock, locked
 from cipherblas.roles.sharing import LEAST_BITS, MOST_BITS, MOST_ENTRIES, Sharing
 
 KIND = "key-record"
@@ -126,12 +126,14 @@ class KeyRecord:
     def _spend_in_memory(self, sharing: Sharing, entries: int, digest: str) -> None:
         if self._here.forked:
             raise SecurityError(
-                "A forked process shares nothing under a key in memory, whose budget its parent spends as well: save "
-                "the key with client.save(path) first, and load it in each process."
+                "A forked process shares nothing under a key in memory.",
+                advice="client.save(path) before the fork, and cb.Client.load(path, program) in each process",
+                cause="Its parent spends the same budget.",
             )
         if self._recorded:
             raise SecurityError(
-                "The key was loaded without its record: load it with Client.load(path, program) to share results."
+                "The key was loaded without its record.",
+                advice="cb.Client.load(path, program), to share results",
             )
         trial = Budget()
         trial.merge(self._here.budget)
@@ -145,15 +147,17 @@ class KeyRecord:
         try:
             links = os.stat(self._key_file).st_nlink
         except OSError as error:
-            raise StorageError(
-                f"Cannot read {self._key_file}.", got=error.strerror or str(error), errno=error.errno
-            ) from error
+            raise files.storage_error("read", self._key_file, error) from error
         if links > 1:
             raise SecurityError(
-                f"{self._key_file} is one file under several names, each with a record of its own: remove the others, "
-                "or copy the key with its record to a new name, to share results.",
+                f"{self._key_file} is one file under several names.",
                 expected="one name",
                 got=f"{links} names",
+                advice=(
+                    f"find / -samefile {self._key_file}, and rm for all names but this one",
+                    "client.save(path) with another path, and the key there",
+                ),
+                cause="Each name has a record of its own.",
             )
         count = lock.count(self._key_id)
         if count is None and self._recorded:
@@ -213,6 +217,7 @@ class KeyRecord:
         content.budget.merge(self._here.budget)
         return content
 
+    @files.advised(KIND)
     def _stored(self) -> _Content | None:
         """What the file says, or None where there is none."""
         if self._key_file is None or not self._path.exists():
@@ -224,7 +229,10 @@ class KeyRecord:
         _HEADER(header, f"{self._path}: the record of a key")
         if header["key_id"] != self._key_id:
             raise MismatchError(
-                f"{self._path} belongs to another key pair.", expected=self._key_id, got=header["key_id"]
+                f"{self._path} belongs to another key pair.",
+                expected=self._key_id,
+                got=header["key_id"],
+                advice=(LATEST.format(self._path), f"mv {self._path} to where its key lies"),
             )
         sharing = None if header["sharing"] is None else Sharing(**header["sharing"])
         digests = tensors.get("shared", np.zeros((0, DIGEST_BYTES), np.uint8))
@@ -259,8 +267,9 @@ def _real(key_file: files.PathLike) -> Path:
 
 def _lost(record: Path, expected: str, got: str) -> SecurityError:
     return SecurityError(
-        f"{record} and the lock beside it do not tell what was shared under the key: bring back their latest state, or "
-        "make a new key.",
+        f"{record} and the lock beside it do not tell what was shared under the key.",
         expected=expected,
         got=got,
+        advice=(LATEST.format(f"{record} and lock"), NEW_KEY),
+        cause="Entries that are forgotten would be spent twice.",
     )

@@ -156,6 +156,7 @@ class EncryptedOperand(Sealed):
         _write(path, header, tensors, self.parameters, progress, parted(tensors))
 
     @classmethod
+    @files.advised(KIND)
     def load(
         cls,
         path: str | Path,
@@ -442,6 +443,7 @@ class EncryptedResult(Sealed):
         _write(path, header, tensors, self.parameters, progress)
 
     @classmethod
+    @files.advised(KIND)
     def load(
         cls,
         path: str | Path,

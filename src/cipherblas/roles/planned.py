@@ -307,6 +307,7 @@ class PlannedProgram:
         return header, values
 
     @classmethod
+    @files.advised(KIND)
     def load(
         cls: type[Planned],
         path: str | Path,

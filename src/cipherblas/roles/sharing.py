@@ -74,7 +74,10 @@ class Sharing:
         """Raise a SecurityError unless the ledger, where there is one, grants the entries of a result."""
         if self.ledger is not None and self.ledger(key_id, digest, entries) is not True:
             raise SecurityError(
-                "The ledger does not grant the entries of the result.", expected="True", got="another answer"
+                "The ledger does not grant the entries of the result.",
+                expected="True",
+                got="another answer",
+                advice=f"a ledger that returns True where these {entries} entries may be shared",
             )
 
     def deviation(self, program: PlannedProgram, *, progress: Progress | None = None) -> Arranged[float]:

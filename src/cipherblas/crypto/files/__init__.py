@@ -11,7 +11,8 @@ Tensors are read with pread, not mapped: a mapped file that shrinks kills the pr
 read is an error like any other; and the bytes land in aligned memory, which is what the arithmetic wants.
 """
 
-from cipherblas.crypto.files.format import FORMAT_VERSION, KINDS, PathLike
+from cipherblas.crypto.files.foreign import advised
+from cipherblas.crypto.files.format import FORMAT_VERSION, KINDS, PathLike, storage_error
 from cipherblas.crypto.files.reading import Reader, TensorInfo, opened, parse_json, read
 from cipherblas.crypto.files.targets import check_writable, replacing, save_bytes
 from cipherblas.crypto.files.writing import STEPS_PER_BYTE, part_digests, write
@@ -23,6 +24,7 @@ __all__ = [
     "PathLike",
     "Reader",
     "TensorInfo",
+    "advised",
     "check_writable",
     "opened",
     "parse_json",
@@ -30,5 +32,6 @@ __all__ = [
     "read",
     "replacing",
     "save_bytes",
+    "storage_error",
     "write",
 ]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+from collections.abc import Iterator
 from pathlib import Path
 
-from cipherblas.common.errors import FormatError
+from cipherblas.common.errors import Advice, FormatError, StorageError, VersionError
 
 NUMPY, ZIP = b"\x93NUMPY", b"PK\x03\x04"
 NEEDED = 8  # bytes of the beginning that are looked at
@@ -20,6 +23,15 @@ WANTED: dict[str, tuple[str, str]] = {
     "ciphertext": ("a ciphertext", "the file that cipherblas encrypt, or cipherblas run, wrote"),
     "encrypted-matrix": ("an encrypted matrix", "the file that cipherblas encrypt, or cipherblas run, wrote"),
 }
+RECORD = "key-record"  # of what was shared under a key
+# What else helps where there is no whole copy.
+AGAIN = {
+    "secret-key": (
+        "program.client(), or cipherblas keygen, for another key, with which all is encrypted again",
+    ),
+    "evaluation-keys": ("client.evaluation_keys().save(PATH), or another cipherblas keygen",),
+    "public-key": ("client.public_key().save(PATH)",),
+}
 ARRAY = "cipherblas encrypt KEYS {path} -o {ours}, and {ours} in place of {path}"
 
 
@@ -31,6 +43,31 @@ def wanted(kind: str) -> str:
 def made(kind: str) -> tuple[str, ...]:
     """Which file of a kind of ours is to be given."""
     return WANTED[kind][1:] if kind in WANTED else ()
+
+
+@contextlib.contextmanager
+def advised(kind: str) -> Iterator[None]:
+    """What is refused while a file of a kind of ours is read says what to give in its place.
+
+    It decorates what reads the content of the file as well: a header with the right checksum may say anything.
+    """
+    try:
+        yield
+    except FormatError as error:
+        error.advice = error.advice or (*map(Advice, _instead(kind, isinstance(error, VersionError))),)
+        raise
+    except StorageError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EINVAL):
+            error.advice = (*error.advice, *map(Advice, made(kind)))
+        raise
+
+
+def _instead(kind: str, old: bool) -> tuple[str, ...]:
+    """In place of a damaged file, or of one of an older version."""
+    if kind == RECORD:
+        return "its latest state, from a backup", "no record: the key then decrypts, and shares nothing more"
+    source = made(kind)[0] if made(kind) else "it"
+    return (f"{source} with this version" if old else f"a new copy of {source}", *AGAIN.get(kind, ()))
 
 
 def refused(path: str, kind: str, start: bytes) -> FormatError:

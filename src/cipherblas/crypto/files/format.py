@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cipherblas.common.errors import StorageError
+from cipherblas.common.errors import StorageError, in_place_of
 
 FORMAT_VERSION = 2
 KINDS = (
@@ -42,13 +44,40 @@ DTYPES: dict[str, np.dtype[Any]] = {
 }
 DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
+A_NAME = "a path without zero bytes"
 PathLike = str | os.PathLike[str]
 
 
 def storage_error(action: str, path: PathLike, error: OSError, **details: Any) -> StorageError:
+    """What the system refused to do with a path ("read", say), with what helps against its reason."""
     reason = error.strerror or str(error)
     details.setdefault("got", reason)
+    details.setdefault("advice", _remedies(action == "read", Path(path), error.errno))
     return StorageError(f"Cannot {action} {os.fspath(path)}.", errno=error.errno, **details)
+
+
+def _remedies(reading: bool, path: Path, number: int | None) -> tuple[str, ...]:
+    """What to write where the system gave this errno; nothing where only it knows."""
+    if number in (errno.ENOENT, errno.ENOTDIR):
+        return _beside(path) if reading else (f"mkdir -p {path.parent}, or a path in a folder that there is",)
+    if number in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return (
+            (f"chmod u+r {path}, by its owner",) if reading else ("a path in a folder that you may write to",)
+        )
+    if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return ("a path on a disk with more room",)
+    if number == errno.EISDIR:
+        return (f"the path of a file, as in {path / 'NAME'}",)
+    return (f"a file in place of the symbolic link {path}",) if number == errno.ELOOP else ()
+
+
+def _beside(path: Path) -> tuple[str, ...]:
+    """The path in the same folder whose name is nearest, if one is near."""
+    try:
+        names = os.listdir(path.parent)
+    except OSError:
+        return ()
+    return tuple(str(path.with_name(name)) for name in in_place_of(path.name, names))
 
 
 def hasher() -> Any:

@@ -26,7 +26,7 @@ from cipherblas.common.errors import (
 from cipherblas.common.memory import Array, aligned_empty, bytes_of, check_memory, in_threads
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto.files import format as form
-from cipherblas.crypto.files.foreign import NEEDED, made, refused, wanted
+from cipherblas.crypto.files.foreign import NEEDED, advised, made, refused, wanted
 from cipherblas.crypto.params import Parameters
 from cipherblas.crypto.security import check_wanted
 
@@ -64,7 +64,12 @@ class Reader:
         insecure: bool = False,
     ) -> None:
         """Open and check; see `read` for the errors."""
-        self.path = os.fspath(path)
+        self.path, self.kind = os.fspath(path), kind
+        with advised(kind):
+            self._open(fingerprint, security, insecure)
+
+    def _open(self, fingerprint: str | None, security: int, insecure: bool) -> None:
+        kind = self.kind
         self._descriptor = _open_regular(self.path, wanted(kind))
         try:
             size = os.fstat(self._descriptor).st_size
@@ -85,6 +90,7 @@ class Reader:
                     f"{self.path} was made with other parameters.",
                     expected=fingerprint,
                     got=metadata["fingerprint"],
+                    advice=f"{wanted(kind)} of the same program",
                 )
             self.parameters = _checked_parameters(
                 self.path, entries["parameters"], metadata, security, insecure
@@ -132,6 +138,8 @@ class Reader:
                     f"{self.path} became shorter while it was read.",
                     expected=f"{offset + len(target)} bytes or more",
                     got=f"{offset + done} bytes",
+                    advice="the same once it is whole",
+                    cause="Something writes to the file while it is read.",
                 )
             done += count
 
@@ -203,6 +211,10 @@ class Reader:
         return self._read(f"part {index} of tensor {name!r}", part, lambda done: None)
 
     def _read(self, what: str, info: TensorInfo, tick: Callable[[int], object]) -> Array:
+        with advised(self.kind):
+            return self._checked(what, info, tick)
+
+    def _checked(self, what: str, info: TensorInfo, tick: Callable[[int], object]) -> Array:
         array = aligned_empty(info.shape, info.dtype)
         hasher = form.hasher()
         data = bytes_of(array)
@@ -317,7 +329,7 @@ def _open_regular(path: str, expected: str) -> int:
     except OSError as error:
         raise form.storage_error("read", path, error) from error
     except ValueError as error:  # a zero byte in the name
-        raise StorageError("This is no name of a file.", got=repr(path)) from error
+        raise StorageError("This is no name of a file.", got=repr(path), advice=form.A_NAME) from error
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
         os.close(descriptor)
@@ -486,10 +498,11 @@ def _checked_metadata(path: str, raw: bytes, metadata: dict[str, str]) -> dict[s
             f"{path} was written by a newer cipherblas.",
             expected=f"format {form.FORMAT_VERSION}",
             got=version,
+            advice="pip install --upgrade cipherblas",
         )
     if int(version) < form.FORMAT_VERSION:
         raise VersionError(
-            f"{path} was written by an older cipherblas: it must be made again.",
+            f"{path} was written by an older cipherblas.",
             expected=f"format {form.FORMAT_VERSION}",
             got=version,
         )

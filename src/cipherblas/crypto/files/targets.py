@@ -89,7 +89,9 @@ def _target(path: form.PathLike) -> _Target:
     except OSError as error:
         raise _write_error(given, 0, error) from error
     except ValueError as error:  # a zero byte in the name
-        raise StorageError("This is no name of a file.", got=repr(os.fspath(path))) from error
+        raise StorageError(
+            "This is no name of a file.", got=repr(os.fspath(path)), advice=form.A_NAME
+        ) from error
 
 
 def _mode(path: Path) -> int | None:

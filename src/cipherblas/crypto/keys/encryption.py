@@ -186,6 +186,7 @@ class PublicKey(Rebuilt):
         files.write(path, "public-key", header, tensors, parameters=self.params)
 
     @classmethod
+    @files.advised("public-key")
     def load(
         cls,
         path: files.PathLike,

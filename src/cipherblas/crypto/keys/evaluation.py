@@ -26,6 +26,8 @@ from cipherblas.crypto.keys.switching import (
 )
 from cipherblas.crypto.params import Parameters, row_parameters
 
+ALL_KEYS = "client.evaluation_keys(), which has all that its program needs"
+
 
 class EvaluationKeys:
     """The public keys of one program: switching keys for its Galois elements and for relinearisation.
@@ -164,7 +166,9 @@ class EvaluationKeys:
             ParameterError: no number of bytes. StorageError: the disk is full.
         """
         if type(memory) is not int or memory < 0:
-            raise ParameterError("A memory budget is a number of bytes.", expected="0 or more", got=memory)
+            raise ParameterError(
+                "A memory budget is a number of bytes.", got=memory, advice="memory=0, or more"
+            )
         with self._lock:
             if self.nbytes <= memory:
                 return
@@ -187,13 +191,14 @@ class EvaluationKeys:
         here = self._keys.get(galois) or self._stored.get(galois)
         if here is None:
             raise MissingKeyError(
-                f"There is no evaluation key for {self._name(galois)}.", got=self._summary()
+                f"There is no evaluation key for {self._name(galois)}.", got=self._summary(), advice=ALL_KEYS
             )
         if here.limbs < limbs:
             raise MissingKeyError(
                 f"The evaluation key for {self._name(galois)} was made for fewer limbs.",
                 expected=f"at least {limbs}",
                 got=here.limbs,
+                advice=ALL_KEYS,
             )
 
     def _summary(self, longest: int = 8) -> str:
@@ -274,6 +279,7 @@ class EvaluationKeys:
         storage.save(path, self.params, owner, limbs, self.key, part_bytes=part_bytes, progress=progress)
 
     @classmethod
+    @files.advised("evaluation-keys")
     def load(
         cls,
         path: files.PathLike,

@@ -206,8 +206,7 @@ def write_evaluation_keys(
             progress(done, len(request))
         return key
 
-    if part_bytes <= 0:
-        raise ParameterError("The bytes per file must be above 0.", expected="above 0", got=part_bytes)
+    storage.check_part_bytes(part_bytes)
     wanted = request.limbs_by_number(RELINEARISE)
     owner = storage.Owner(secret.program_id, secret.key_id)
     storage.save(path, secret.params, owner, wanted, make, part_bytes=part_bytes)

@@ -91,7 +91,11 @@ class SecretKey(NeverCopied):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise SecurityError("The secret key is closed.")
+            raise SecurityError(
+                "The secret key is closed.",
+                advice="cb.Client.load(path, program), or program.client() for another key",
+                cause="`close` overwrites the secret.",
+            )
 
     @property
     def closed(self) -> bool:
@@ -182,6 +186,7 @@ class SecretKey(NeverCopied):
             seed.fill(0)
 
     @classmethod
+    @files.advised("secret-key")
     def load(
         cls,
         path: files.PathLike,

@@ -143,10 +143,19 @@ def _stored_bytes(params: Parameters, number: int, limbs: int) -> int:
     return 8 * math.prod(stored_shape(params, number, limbs)) + randomness.SEED_BYTES
 
 
+def check_part_bytes(part_bytes: int) -> None:
+    """Raise ParameterError unless files may have so many bytes of keys."""
+    if part_bytes <= 0:
+        raise ParameterError(
+            "The bytes per file must be above 0.",
+            got=part_bytes,
+            advice="part_bytes=1 << 30, or another number",
+        )
+
+
 def _groups(params: Parameters, limbs: Mapping[int, int], part_bytes: int) -> list[list[int]]:
     """Elements in order, cut into parts of at most `part_bytes` in the file, at least one key each."""
-    if part_bytes <= 0:
-        raise ParameterError("The bytes per file must be above 0.", expected="above 0", got=part_bytes)
+    check_part_bytes(part_bytes)
     groups: list[list[int]] = [[]]
     filled = 0
     for element, count in limbs.items():
@@ -166,7 +175,13 @@ def _directory(target: Path) -> Iterator[Path]:
         yield target
         return
     if target.exists():
-        raise StorageError(f"Cannot write {target}.", expected="a directory or a free name", got="a file")
+        raise StorageError(
+            f"Cannot write {target}.",
+            expected="a directory or a free name",
+            got="a file",
+            advice=("another path", f"rm {target}"),
+            cause="These keys exceed one file, and go to a directory.",
+        )
     temporary = target.with_name(f".{target.name}.{os.urandom(6).hex()}.partial")
     try:
         temporary.mkdir()
@@ -175,9 +190,7 @@ def _directory(target: Path) -> Iterator[Path]:
     except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
         if isinstance(error, OSError) and not isinstance(error, CipherblasError):
-            raise StorageError(
-                f"Cannot write {target}.", got=error.strerror or str(error), errno=error.errno
-            ) from error
+            raise files.storage_error("write", target, error) from error
         raise
 
 
@@ -197,7 +210,7 @@ def open_keys(
         if "parts" in reader.header:
             raise FormatError(
                 f"{target} is a manifest: keys are loaded from its directory.",
-                expected=f"its directory {target.parent}",
+                advice=str(target.parent),
             )
         return reader.parameters, owner, _whole(reader, _stored_keys(reader))
     with opened(target / MANIFEST) as manifest:
@@ -220,6 +233,7 @@ def open_keys(
                 f"{reader.path} belongs to another key set.",
                 expected=(header.get("set"), part, owner),
                 got=there,
+                advice="a folder with the files of one client.evaluation_keys().save(FOLDER)",
             )
         stored += _stored_keys(reader)
     return found, owner, _whole(manifest, stored)
