@@ -42,7 +42,14 @@ from cipherblas.rlwe.matrices.encryption import decrypt as decrypt_matrix
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.encryptor import check_public_key_planned, encrypt_operands
 from cipherblas.roles.key_record import KeyRecord
-from cipherblas.roles.messages import AGAIN, EncryptedOperand, EncryptedResult, check_parameters, short_id
+from cipherblas.roles.messages import (
+    AGAIN,
+    RUN,
+    EncryptedOperand,
+    EncryptedResult,
+    check_parameters,
+    short_id,
+)
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.sharing import Sharing, flooded
 from cipherblas.runtime.values import Output
@@ -251,6 +258,7 @@ class Client(NeverCopied):
                 "The program has another number of results.",
                 expected=", ".join(program.labels) or "one",
                 got=len(each),
+                advice=RUN,
             )
         for output, arrays in zip(outputs, each, strict=True):
             output.check(arrays)
@@ -264,6 +272,7 @@ class Client(NeverCopied):
                 "The result was computed from other operands than the program has.",
                 expected=", ".join(secret),
                 got=", ".join(result.operands) or "none",
+                advice=RUN,
             )
         given = _digests(of, self.program.id)
         for name, digest in {**self._record.latest(), **given}.items():

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cipherblas import _core
 from cipherblas.common.arrays import finite_array
-from cipherblas.common.errors import DTypeError, MemoryBudgetError, MismatchError, in_place_of
+from cipherblas.common.errors import Advice, DTypeError, MemoryBudgetError, MismatchError, in_place_of
 from cipherblas.common.limits import check_available, check_bound, check_whole, encoded
 from cipherblas.common.memory import Array, aligned_empty, mapped_file
 from cipherblas.common.progress import Progress, Steps
@@ -179,8 +179,11 @@ def _goes_to_file(key: Key, inputs: Sequence[Input], what: str, folder: str | Pa
         if len(by_rows) == len(inputs):
             raise
         if folder is None:
-            hint = f"{error.message.removesuffix('.')}; folder=… puts ciphertexts of slots into a file."
-            raise MemoryBudgetError(hint, expected=error.expected, got=error.got) from None
+            error.advice = (
+                Advice("folder=… of a disk, where ciphertexts of slots go to a file"),
+                *error.advice,
+            )
+            raise
     check_available(_working_bytes(key, by_rows), what)
     return True
 

@@ -398,6 +398,7 @@ class EncryptedResult(Sealed):
                 "The encrypted result has another number of parts than the program plans.",
                 expected=expected,
                 got=self.parts,
+                advice=RUN,
             )
 
     @property
@@ -570,6 +571,7 @@ def _read(
         return reader.header, tensors, reader.parameters
 
 
+RUN = "server.run(operands), of a server of this program"
 AGAIN = "client.encrypt(operands), of a client of this program"
 # By what a file of ciphertexts holds, who writes it.
 WRITES = {
@@ -585,6 +587,7 @@ def check_parameters(what: str, got: Parameters, expected: Parameters) -> None:
             f"{capitalized(what)} belongs to other parameters.",
             expected=expected.fingerprint()[:12],
             got=got.fingerprint()[:12],
+            advice="what program.client(), or a server, of this very program makes",
         )
 
 

@@ -169,7 +169,9 @@ def on_ranks(
     Source: the α-β model of FHE4DMM, Section V-C, on messages that were counted one by one.
     """
     if type(ranks) is not int or not 1 <= ranks <= MOST_RANKS:
-        raise ParameterError("There cannot be so many ranks.", expected=f"1 to {MOST_RANKS}", got=ranks)
+        raise ParameterError(
+            "There cannot be so many ranks.", got=ranks, advice=f"ranks= from 1 to {MOST_RANKS}"
+        )
     plan = program.plan
     rates, n = (machine or Machine.usual()).rates, plan.parameters.n
     runs = rank_runs(plan.parameters, program.executed, plan.decided, ranks, sharing)

@@ -362,6 +362,7 @@ class PlannedProgram:
                 "The program is not the one that its file names.",
                 expected=short_id(program.id),
                 got=short_id(header["id"]),
+                advice="a new copy of the file that program.save(FILE) wrote",
             )
         return program
 

@@ -378,6 +378,7 @@ class Server:
                 f"Operand {name!r} has another number of ciphertexts than planned.",
                 expected=expected,
                 got=got,
+                advice=AGAIN,
             )
         for one, feed in zip(inputs, value.feeds, strict=True):
             if isinstance(one.form, RowForm):
@@ -393,12 +394,14 @@ class Server:
                     f"Operand {name!r} must consist of fresh ciphertexts.",
                     expected="FreshCiphertext",
                     got=type(ct).__name__,
+                    advice=AGAIN,
                 )
             if (ct.limbs, ct.params.n) != expected:
                 raise ShapeError(
                     f"A ciphertext of operand {name!r} has the wrong shape.",
                     expected=str(expected),
                     got=str((ct.limbs, ct.params.n)),
+                    advice=AGAIN,
                 )
 
     def _check_rows(self, name: str, wanted: Input, form: RowForm, feed: Sequence[Any]) -> None:
@@ -413,6 +416,7 @@ class Server:
                     f"The encrypted rows of operand {name!r} have the wrong shape.",
                     expected=str(expected),
                     got=str(got),
+                    advice=AGAIN,
                 )
 
     def _masks(self, stored: int) -> Encodings:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from cipherblas.common.errors import FormatError, RangeError, ShapeError
 from cipherblas.common.memory import aligned_empty
 from cipherblas.common.pickles import Rebuilt
+from cipherblas.crypto import files
 from cipherblas.crypto.params import Parameters
 from cipherblas.crypto.randomness import SEED_BYTES
 from cipherblas.rlwe.matrices import CoefficientMatrix
@@ -123,6 +124,7 @@ class StoredRows(Rebuilt):
             found[:, :, first:last] = some.transpose(1, 2, 0)
         return self._checked(found)
 
+    @files.advised("ciphertext")
     def _checked(self, residues: Words) -> Words:
         try:
             check_residues(self.params, residues, self.limbs)

@@ -95,6 +95,7 @@ class StoredCiphertext(FreshCiphertext):
             object.__setattr__(self, name, value)
 
     @property
+    @files.advised("ciphertext")
     def data(self) -> Array:
         """As of every fresh ciphertext.
 

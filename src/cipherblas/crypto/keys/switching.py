@@ -153,6 +153,7 @@ class StoredKey:
             array,
         )
 
+    @files.advised("evaluation-keys")
     def load(self, place: Callable[[tuple[int, ...]], Array] = aligned_empty) -> SwitchingKey:
         """Read the b parts and expand the a parts; errors as `files.read`, and FormatError for a residue ≥ q.
 
