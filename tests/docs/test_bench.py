@@ -48,7 +48,9 @@ REQUIRED, OTHERS = listed("field of every row"), listed("field")
 
 
 def test_no_field_is_listed_twice() -> None:
-    found = [field for row in documents.table(PAGE, "field") for field in re.findall(r"`(\w+)`", row["field"])]
+    found = [
+        field for row in documents.table(PAGE, "field") for field in re.findall(r"`(\w+)`", row["field"])
+    ]
     assert len(found) == len(set(found))
 
 
