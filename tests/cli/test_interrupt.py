@@ -133,6 +133,7 @@ def test_missing_file_from_outside(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "cipherblas", "keygen", "absent.json", "-o", "keys"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    (line,) = done.stderr.splitlines()
+    line, advice = done.stderr.splitlines()
     assert line.startswith("cipherblas: error: Cannot read absent.json") and "No such file" in line
+    assert advice.startswith("  Write: the file that cipherblas plan -o FILE")
     assert list(tmp_path.iterdir()) == []
