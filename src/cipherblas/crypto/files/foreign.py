@@ -58,7 +58,8 @@ def advised(kind: str) -> Iterator[None]:
         raise
     except StorageError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EINVAL):
-            error.advice = (*error.advice, *map(Advice, made(kind)))
+            more = tuple(map(Advice, made(kind)))  # which a reader inside has said already
+            error.advice += tuple(one for one in more if one not in error.advice)
         raise
 
 
