@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cipherblas as cb
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.crypto import keys, randomness
 from cipherblas.crypto.keys.generation import make_switching_key
 from cipherblas.crypto.keys.numbers import RELINEARISE

@@ -19,7 +19,7 @@ import hypothesis  # noqa: E402
 import pytest  # noqa: E402
 
 if TYPE_CHECKING:
-    from cipherblas import _core
+    import cipherblas._core as _core
     from cipherblas.crypto.keys import SecretKey
     from cipherblas.crypto.params import Parameters
 

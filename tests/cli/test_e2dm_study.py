@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.cli.bench_options import interpreters
 from cipherblas.cli.options import parse_sizes
 

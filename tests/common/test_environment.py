@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common import environment
 
 

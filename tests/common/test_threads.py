@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common.memory import FEW_BYTES, in_threads
 
 

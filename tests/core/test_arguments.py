@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cipherblas import _core
+import cipherblas._core as _core
 from tests.support.ring_oracle import Ring
 
 RING = Ring(n=16, special=2, alpha=2)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import cipherblas
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common import openblas
 from cipherblas.common.memory import aligned_empty
 from tests.support.border_calls import CALLS, CT, CT3, PROPERTIES, WITHOUT, Array, C, N

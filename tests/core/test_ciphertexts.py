@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from cipherblas import _core
+import cipherblas._core as _core
 from tests.support.ring_oracle import MONTGOMERY, Ring, Words, centred, multiply, to_object
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cipherblas import _core
+import cipherblas._core as _core
 
 Words = NDArray[np.uint64]
 Signed = NDArray[np.int64]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common import openblas
 from tests.support.ring_oracle import centred
 
@@ -357,7 +357,7 @@ def test_without_a_blas_the_rest_works() -> None:
 import sys
 sys.modules["scipy_openblas64"] = None
 import numpy as np
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common import openblas
 assert not openblas.load() and openblas.description() == "none"
 assert "blas" not in _core.gemm_paths()

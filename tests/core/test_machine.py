@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cipherblas import _core
+import cipherblas._core as _core
 
 GIB = 1 << 30
 MEMINFO = "MemTotal:       16777216 kB\nMemFree:         1048576 kB\nMemAvailable:    8388608 kB\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cipherblas import _core
+import cipherblas._core as _core
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STUB = ROOT / "src" / "cipherblas" / "_core.pyi"

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from cipherblas import _core
+import cipherblas._core as _core
 from tests.support.ring_oracle import Ring
 
 

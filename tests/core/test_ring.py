@@ -7,7 +7,7 @@ from decimal import Decimal, getcontext
 import numpy as np
 import pytest
 
-from cipherblas import _core
+import cipherblas._core as _core
 from tests.support.ring_oracle import MONTGOMERY, Ring, automorphism, multiply, to_object
 
 

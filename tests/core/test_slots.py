@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cipherblas import _core
+import cipherblas._core as _core
 
 Complex = NDArray[np.complex128]
 Words = NDArray[np.uint64]

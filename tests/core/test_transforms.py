@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cipherblas import _core
+import cipherblas._core as _core
 from tests.support.ring_oracle import Integers, Ring, Words, to_object
 
 ORDERS = ("limb", "rotation")
@@ -197,7 +197,7 @@ def test_many_terms_with_coefficient_plaintexts() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_threads_do_not_change_a_bit(threads: int) -> None:
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     ring = Ring(n=1 << 12, alpha=2)
     x = ring.random_ciphertext(3)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cipherblas import _core
+import cipherblas._core as _core
 from tests.support.ring_oracle import Integers, Words, automorphism, centred
 from tests.support.row_oracle import SIGMA, TAIL, RowScheme, Signed, multiply_rows
 

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common.errors import InsecureParametersWarning, ParameterError, SecurityError
 from cipherblas.crypto import security
 from cipherblas.crypto.digits import digit_ranges, equal_digits

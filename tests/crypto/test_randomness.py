@@ -18,7 +18,7 @@ from cipherblas.crypto import randomness
 from cipherblas.crypto.randomness import Purpose
 
 if TYPE_CHECKING:
-    from cipherblas import _core
+    import cipherblas._core as _core
     from cipherblas.crypto.params import Parameters
 
 SEED = bytes(range(32))

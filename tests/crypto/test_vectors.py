@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common.errors import InsecureParametersWarning, MismatchError, SecurityError
 from cipherblas.crypto import files, keys
 from cipherblas.crypto.params import Parameters, make_parameters

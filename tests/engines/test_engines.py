@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common.errors import RangeError
 from cipherblas.common.memory import aligned
 from cipherblas.crypto.keys.switching import key_shape, pack

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common import openblas
 from cipherblas.common.limits import float_passes, is_byte
 from cipherblas.common.memory import Array, aligned_empty

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.rlwe import noise
 from cipherblas.rlwe.rings import RingShape
 

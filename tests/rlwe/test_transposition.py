@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common.errors import (
     InsecureParametersWarning,
     MismatchError,

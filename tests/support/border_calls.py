@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.crypto.params import OPERAND_MODULI
 from tests.support.ring_oracle import Ring
 

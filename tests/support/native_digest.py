@@ -8,7 +8,7 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas import _core
+import cipherblas._core as _core
 
 Words = NDArray[np.uint64]
 

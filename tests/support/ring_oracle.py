@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas import _core
+import cipherblas._core as _core
 
 Words = NDArray[np.uint64]
 Integers = NDArray[np.object_]

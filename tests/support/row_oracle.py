@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas import _core
+import cipherblas._core as _core
 from tests.support.ring_oracle import Ring, Words, centred
 
 Signed = NDArray[np.int64]

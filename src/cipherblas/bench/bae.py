@@ -199,7 +199,7 @@ def run(
     Raises:
         ValueError: an unknown form, or a dimension below 1.
     """
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     if not set(forms) <= set(FORMS):
         raise ValueError(f"form: expected {' | '.join(FORMS)}, got {', '.join(forms)}")
@@ -275,7 +275,7 @@ def _clear_bytes(shape: Shape) -> int:
 
 
 def _measured(name: str, shape: Shape, threads: int, budget: float, options: dict[str, Any]) -> Row:
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     _core.set_threads(threads)
     kind = FORMS[name]

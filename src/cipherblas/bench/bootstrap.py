@@ -112,7 +112,7 @@ class Refreshes:
         key_memory: int | None = None,
         together: int = 1,
     ) -> None:
-        from cipherblas import _core
+        import cipherblas._core as _core
         from cipherblas.crypto import keys
         from cipherblas.engines.encodings import Encodings
         from cipherblas.evaluators.slots.native import Native
@@ -290,7 +290,7 @@ def run(
             slots is no power of two that they have.
         PeerError: the peer cannot be run, computes something wrong, or has other parameters than it was asked for.
     """
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     unknown = sorted(set(log_n) - set(SETS))
     if unknown:
@@ -340,7 +340,7 @@ def run(
 
 def released() -> None:
     """Memory of what nothing refers to goes back to the system."""
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     gc.collect()
     _core.trim_pool()

@@ -69,7 +69,7 @@ def run(
     Raises:
         ValueError: unknown suite, peer or order. PeerError: the peer cannot be run, or its result is wrong.
     """
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     for name, value, known in (
         ("suite", suite, ("fame",)),

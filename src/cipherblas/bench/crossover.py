@@ -49,7 +49,7 @@ def run(
     Raises:
         ValueError: unknown kind, or a dimension below 1.
     """
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     for kind in kinds:
         if kind not in KINDS:

@@ -105,7 +105,7 @@ class NativeStages(Library):
         return self.context.relinearise(total, self.evaluation.relinearisation(total.shape[1]))
 
     def describe(self) -> dict[str, Any]:
-        from cipherblas import _core
+        import cipherblas._core as _core
 
         return {
             "peer": f"cipherblas {version('cipherblas')}",
@@ -122,7 +122,7 @@ class NativeStages(Library):
 
 
 if __name__ == "__main__":
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     _core.set_threads(_core.threads())
     serve(lambda request: Stages(request, NativeStages))

@@ -122,7 +122,7 @@ def run(
         ValueError: an unknown peer or instruction set, or a d whose squares do not fit.
         PeerError: a library cannot be run, or its result is wrong.
     """
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     usable = _core.isas()
     for what, asked, known in (("peer", peers, PEERS), ("instruction set", isas or (), usable)):

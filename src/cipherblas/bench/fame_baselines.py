@@ -49,7 +49,7 @@ def run(
     Raises:
         ValueError: an unknown set.
     """
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     if not set(sets) <= set(FAME_SETS):
         raise ValueError(f"set: expected {' | '.join(FAME_SETS)}, got {', '.join(sets)}")

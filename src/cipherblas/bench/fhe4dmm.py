@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.bench.distributed import BENCH, TIMES, OnRanks, least_of, network_here, network_row, stages
 from cipherblas.bench.fhe4dmm_model import CLASSES, METHODS, SLOTS, Modelled, class_shape, modelled, prices
 from cipherblas.bench.harness import MeasurementError, Row, Timing, row

@@ -84,7 +84,7 @@ def run(
         ValueError: bits out of range, or no BLAS (the yardstick) on this machine.
         MeasurementError: a path computed something wrong.
     """
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     if not 4 <= bits <= 50:
         raise ValueError(f"bits: expected 4 to 50, got {bits}")
@@ -97,7 +97,7 @@ def run(
 
 
 def _rows(shape: tuple[int, int, int], bits: int, threads: int, budget: float) -> Iterator[Row]:
-    from cipherblas import _core
+    import cipherblas._core as _core
     from cipherblas.common import openblas
 
     cases = list(_cases(shape, bits))
@@ -126,7 +126,7 @@ def _rows(shape: tuple[int, int, int], bits: int, threads: int, budget: float) -
 
 
 def _cases(shape: tuple[int, int, int], bits: int) -> Iterator[Case]:
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     m, k, n = shape
     generator = np.random.default_rng(5)
@@ -168,14 +168,14 @@ def _cases(shape: tuple[int, int, int], bits: int) -> Iterator[Case]:
 
 def _small_paths(bits: int) -> tuple[str, ...]:
     """Beside those of the BLAS."""
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     least = {"ifma": 0, "bytes": LEAST_BYTE_BITS}
     return tuple(path for path in least if path in _core.gemm_paths() and bits >= least[path])
 
 
 def _modular(name: str, path: str, a: Matrix, b: Matrix, q: int, out: Matrix) -> Case:
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     return Case(
         name,
@@ -188,7 +188,7 @@ def _modular(name: str, path: str, a: Matrix, b: Matrix, q: int, out: Matrix) ->
 
 def _of_operands(shape: tuple[int, int, int], generator: np.random.Generator) -> Case:
     """Residues modulo eight bytes, whose products are switched to a prime; the definition does it entry by entry."""
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     m, k, n = shape
     moduli = list(OPERAND_MODULI[:OPERANDS])
@@ -222,6 +222,6 @@ def _of_operands(shape: tuple[int, int, int], generator: np.random.Generator) ->
 
 def _prime(bits: int) -> int:
     """A prime of so many bits: of a ring as those of ciphertexts are, as far as there is one."""
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     return _core.primes(8 if bits < 20 else 4096, bits, 1)[0] if bits > 5 else 13

@@ -179,7 +179,7 @@ def machine() -> str:
                 break
     except OSError:
         pass
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     cores, memory = _core.processors(), (_core.total_memory() or 0) / 2**30
     return (

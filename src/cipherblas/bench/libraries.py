@@ -146,7 +146,7 @@ def run(
     Raises:
         ValueError: an unknown library or primitive. PeerError: a result is wrong.
     """
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     for what, asked, known in (("library", libraries, tuple(WAYS)), ("primitive", cases, PRIMITIVES)):
         unknown = sorted(set(asked) - set(known))

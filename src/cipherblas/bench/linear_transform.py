@@ -127,7 +127,7 @@ def run(
     Raises:
         ValueError: an unknown set.
     """
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     unknown = sorted(set(sets) - set(FAME_SETS))
     if unknown:
@@ -144,7 +144,7 @@ def run(
 
 
 def _rows(name: str, transform: Transform, threads: int, budget: float) -> Iterator[Row]:
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     params = transform.params
     results, working, missed = {}, {}, {}

@@ -122,7 +122,7 @@ def run(
     Raises:
         ValueError: no set of parameters has such a degree.
     """
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     if log_n not in SETS:
         raise ValueError(f"log_n: expected one of {sorted(SETS)}, got {log_n}")

@@ -35,7 +35,7 @@ def run(*, sizes: Sequence[int] = SIZES, threads: int = 1, budget: float = 1.0) 
     Raises:
         ValueError: a size for which there is no ring.
     """
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     _core.set_threads(threads)
     for size in sizes:

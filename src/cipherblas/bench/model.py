@@ -151,7 +151,7 @@ def run(cases: Sequence[str] = (), *, threads: int = 1, budget: float = 1.0, **o
     Raises:
         ValueError: an unknown program. MeasurementError: a result errs by more than its plan says.
     """
-    from cipherblas import _core
+    import cipherblas._core as _core
     from cipherblas.planner.machine import Machine
 
     unknown = [name for name in cases if name not in PROGRAMS]
@@ -172,7 +172,7 @@ def measured(name: str, threads: int, budget: float, options: Mapping[str, Any])
     Args:
         options: of `compile`; the machine as `Machine.to_dict` has it.
     """
-    from cipherblas import _core
+    import cipherblas._core as _core
     from cipherblas.planner import measuring
     from cipherblas.planner.machine import Machine
     from cipherblas.roles.program import compile as compile_program
@@ -226,7 +226,7 @@ def measured(name: str, threads: int, budget: float, options: Mapping[str, Any])
 
 def _run(program: Any, folder: Path, budget: float) -> tuple[dict[str, list[float]], dict[str, Any]]:
     """(seconds of the runs of each stage, what else was measured); the server is a process of its own."""
-    from cipherblas import _core
+    import cipherblas._core as _core
     from cipherblas.roles.messages import EncryptedResult
 
     client, random = program.client(), np.random.default_rng(7)
@@ -255,7 +255,7 @@ def _run(program: Any, folder: Path, budget: float) -> tuple[dict[str, list[floa
 
 def _served(folder: Path, threads: int, budget: float) -> tuple[dict[str, list[float]], dict[str, Any]]:
     """The server's part of `_run`, whose peak is that of this process."""
-    from cipherblas import _core
+    import cipherblas._core as _core
     from cipherblas.crypto.keys import EvaluationKeys
     from cipherblas.roles.messages import EncryptedOperand
     from cipherblas.roles.program import Program
@@ -299,7 +299,7 @@ def _served(folder: Path, threads: int, budget: float) -> tuple[dict[str, list[f
 
 def _timed(work: Callable[[], Any], budget: float, least: int = LEAST_RUNS) -> tuple[Any, list[float]]:
     """(what some work returns, the seconds of each time that it was done)."""
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     # On one thread what others do with the processors is left out, as it is of the rates.
     clock = time.process_time if _core.threads() == 1 else time.perf_counter

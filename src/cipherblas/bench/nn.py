@@ -60,7 +60,7 @@ def run(
     Raises:
         ValueError: an unknown kernel or baseline.
     """
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     chosen = named(kernels, KERNELS)
     offered = {*CONV_BASELINES, *MATVEC_BASELINES}
@@ -270,7 +270,7 @@ class _Case:
 
     def drop(self) -> None:
         """Give memory back before the next case."""
-        from cipherblas import _core
+        import cipherblas._core as _core
 
         self.__dict__.clear()
         gc.collect()

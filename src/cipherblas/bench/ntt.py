@@ -38,7 +38,7 @@ def run(
         ValueError: an instruction set that this machine or build lacks; another ring degree.
         MeasurementError: the process of an instruction set failed.
     """
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     usable = _core.isas()
     unknown = sorted(set(isas or ()) - set(usable))
@@ -85,7 +85,7 @@ def check_ring_degrees(asked: Sequence[int], offered: Sequence[int]) -> None:
 
 def child(ring_degrees: Sequence[int], budget: float) -> None:
     """Measure this process's instruction set; a line of JSON per ring degree on stdout."""
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     _core.set_threads(1)
     for n in ring_degrees:

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common.process import peak_bytes
 from cipherblas.crypto.keys import EvaluationKeys
 from cipherblas.distributed.communicator import Communicator

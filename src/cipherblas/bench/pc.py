@@ -122,7 +122,7 @@ def run(
     Raises:
         ValueError: unknown type.
     """
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     known = EXACT_DTYPES if exact else DTYPES
     for name in dtypes:

@@ -190,7 +190,7 @@ def run(
         ValueError: unknown peer or case, or a ring degree at which nothing is measured.
         PeerError: the peer cannot be run, computes something wrong, or has other parameters than it was asked for.
     """
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     if peer is not None and peer not in PEER_SETTINGS:
         raise ValueError(f"peer: expected one of {', '.join(PEER_SETTINGS)}, got {peer}")

@@ -113,7 +113,7 @@ class Case(ABC):
 
     def drop(self) -> None:
         """Give memory back before the next case, whose peak it would raise."""
-        from cipherblas import _core
+        import cipherblas._core as _core
 
         self.__dict__.clear()
         gc.collect()
@@ -278,7 +278,7 @@ def gemm_side(left: NDArray[Any], right: NDArray[Any]) -> Side:
 
     Of many rows it is done in strips, which take less memory and as many seconds.
     """
-    from cipherblas import _core
+    import cipherblas._core as _core
     from cipherblas.common import openblas
 
     if not openblas.load():

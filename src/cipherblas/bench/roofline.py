@@ -42,7 +42,7 @@ def run(
     Raises:
         ValueError: an unknown case, or a ring degree at which nothing is measured.
     """
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     unknown = sorted(set(cases or ()) - set(CASES))
     if unknown:
@@ -115,7 +115,7 @@ def ciphertext_bytes(params: Parameters, case: str) -> tuple[int, int]:
 
 def kernel_words(work: Callable[[], Any]) -> dict[str, int]:
     """What the kernels count of one run."""
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     _core.count_kernels(True)
     try:

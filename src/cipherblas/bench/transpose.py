@@ -49,7 +49,7 @@ def run(
         ValueError: an unknown policy, or a matrix without rows or columns or with more than 2^13 of them.
         MemoryBudgetError: the keys would not fit this machine's memory.
     """
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     unknown = sorted(set(policies) - set(POLICIES))
     if unknown:

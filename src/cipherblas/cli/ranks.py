@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.cli.guard import say
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.mpi import MpiCommunicator, ranks_here, ranks_launched

@@ -10,7 +10,7 @@ import operator
 import os
 import re
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common.errors import DTypeError, ParameterError
 
 ISA, THREADS = "CIPHERBLAS_ISA", "CIPHERBLAS_THREADS"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common.arrays import is_whole
 from cipherblas.common.errors import MemoryBudgetError, ParameterError, RangeError
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common.errors import MemoryBudgetError, StorageError
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector register

@@ -10,7 +10,7 @@ import ctypes
 import threading
 from pathlib import Path
 
-from cipherblas import _core
+import cipherblas._core as _core
 
 # The wheel prefixes the symbols of OpenBLAS and marks those of 64-bit integers (ILP64) by a suffix.
 DGEMM = "scipy_cblas_dgemm64_"

@@ -15,7 +15,7 @@ from cipherblas.crypto import security as security_table
 from cipherblas.crypto.digits import checked_digits, digit_ranges, largest_digit
 
 if TYPE_CHECKING:
-    from cipherblas import _core
+    import cipherblas._core as _core
 
 MAX_PRIME_BITS = 50  # limb primes are below 2^50 (52-bit words with lazy values below 4q)
 MIN_LOG_N, MAX_LOG_N = 3, 17
@@ -82,7 +82,7 @@ def _is_prime(candidate: int) -> bool:
 def _context(
     n: int, q: tuple[int, ...], p: tuple[int, ...], alpha: int, digit_limbs: tuple[int, ...] | None
 ) -> _core.Context:
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     return _core.Context(n, list(q), list(p), alpha, list(digit_limbs or ()))
 
@@ -555,7 +555,7 @@ def key_words(n: int, moduli: Sequence[float]) -> int:
 
     Every key switch reads the whole key.
     """
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     narrow = max(moduli) < 1 << _core.NARROW_KEY_BITS
     return -(-n * (_core.NARROW_KEY_BITS if narrow else _core.WIDE_KEY_BITS) // 64)
@@ -630,7 +630,7 @@ def _of_rows(params: Parameters, n: int) -> Parameters:
 
 def _nearest_primes(n: int, bits: Sequence[float], exclude: Sequence[int]) -> tuple[int, ...]:
     """Distinct primes = 1 mod 2N nearest to 2^bits, in the order asked for."""
-    from cipherblas import _core
+    import cipherblas._core as _core
 
     chosen: list[int] = []
     for size in bits:

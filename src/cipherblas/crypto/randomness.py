@@ -21,7 +21,7 @@ from cipherblas.common.errors import ParameterError
 from cipherblas.common.memory import Array, aligned_empty, bytes_of
 
 if TYPE_CHECKING:
-    from cipherblas import _core
+    import cipherblas._core as _core
 
 SEED_BYTES = 32
 UNIFORM_SPARE_WORDS = 128  # a limb's stream has N + 128 words: more rejections have probability below 2^-300

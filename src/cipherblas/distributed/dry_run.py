@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common.work import Work
 from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.crypto.params import Parameters, row_parameters

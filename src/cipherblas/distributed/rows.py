@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common.memory import aligned_empty
 from cipherblas.crypto.params import Parameters
 from cipherblas.distributed.communicator import Communicator, Words

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common import openblas
 from cipherblas.common.arrays import strips
 from cipherblas.common.errors import RangeError

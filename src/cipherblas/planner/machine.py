@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common import schema
 from cipherblas.common.errors import DTypeError, FormatError, ParameterError, VersionError
 from cipherblas.common.limits import available_memory

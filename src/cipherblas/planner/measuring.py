@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common import openblas
 from cipherblas.common.memory import aligned_empty
 from cipherblas.common.progress import Progress, Steps

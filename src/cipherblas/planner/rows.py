@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common.errors import LevelError, MismatchError, ParameterError, PrecisionError
 from cipherblas.common.limits import are_bytes
 from cipherblas.crypto.params import (

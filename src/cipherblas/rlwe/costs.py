@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common.limits import (
     FLOAT_BITS,
     GRAM_COLUMNS,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common.arrays import finite_array
 from cipherblas.common.errors import Advice, DTypeError, MemoryBudgetError, MismatchError, in_place_of
 from cipherblas.common.limits import check_available, check_bound, check_whole, encoded

@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common.arrays import narrow_array
 from cipherblas.common.errors import (
     DTypeError,

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common.errors import LevelError, MismatchError, ShapeError
 from cipherblas.crypto.keys.numbers import weight_key
 from cipherblas.evaluators.rows.bookkeeping import KEYS_PER_STEP, TRANSPOSE_POLICIES, RowsBookkeeper

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.evaluators.rows.bookkeeping import TRANSPOSE_POLICIES
 from cipherblas.evaluators.rows.interface import RowsEvaluator

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common.errors import MismatchError, ParameterError
 from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.products import Products

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common.errors import (
     CipherblasError,
     DTypeError,

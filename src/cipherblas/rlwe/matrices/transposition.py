@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common.errors import MismatchError, ParameterError, ShapeError
 from cipherblas.common.memory import Array, aligned_empty
 from cipherblas.crypto.keys.evaluation import EvaluationKeys

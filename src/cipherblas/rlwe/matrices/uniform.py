@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.common.memory import Array, aligned_empty, check_memory
 from cipherblas.crypto import randomness
 from cipherblas.crypto.params import Parameters

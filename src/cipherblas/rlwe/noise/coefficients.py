@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from cipherblas import _core
+import cipherblas._core as _core
 from cipherblas.crypto.digits import digit_ranges
 from cipherblas.rlwe.noise.tails import concentration, hamming_weight, tail
 from cipherblas.rlwe.rings import Ring
