@@ -14,7 +14,7 @@ import pytest
 
 import cipherblas._core as _core
 from cipherblas.common import openblas
-from cipherblas.common.limits import float_passes, is_byte
+from cipherblas.common.gemm_paths import float_passes, is_byte
 from cipherblas.common.memory import Array, aligned_empty
 from cipherblas.crypto.keys.shared import SharedKeys
 from cipherblas.crypto.params import Parameters, make_parameters

@@ -12,7 +12,7 @@ import cipherblas._core as _core
 from cipherblas.common import openblas
 from cipherblas.common.arrays import strips
 from cipherblas.common.errors import RangeError
-from cipherblas.common.limits import BYTE_MODULI, BYTE_ROWS, GRAM_COLUMNS, is_byte, is_narrow
+from cipherblas.common.gemm_paths import BYTE_MODULI, BYTE_ROWS, GRAM_COLUMNS, is_byte, is_narrow
 from cipherblas.common.memory import aligned_empty, in_threads
 from cipherblas.crypto.params import MODULI_OF_WORD, Parameters
 from cipherblas.engines.protocol import Engine, Signed, Term, Words

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.arrays import is_scalar
+from cipherblas.common.encoding import encoded
 from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError
-from cipherblas.common.limits import encoded
 from cipherblas.common.progress import Tell
 from cipherblas.crypto.keys import (
     KeyRequest,

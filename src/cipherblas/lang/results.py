@@ -10,8 +10,8 @@ import numpy as np
 
 from cipherblas.common import schema
 from cipherblas.common.arrays import shape_text
+from cipherblas.common.checks import check_name
 from cipherblas.common.errors import DTypeError, ParameterError
-from cipherblas.common.limits import check_name
 from cipherblas.lang.batches import Batch
 from cipherblas.lang.nodes import Expression, operation
 

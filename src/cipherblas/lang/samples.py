@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.arrays import finite_array, real_array, shape_text
+from cipherblas.common.checks import check_bound
 from cipherblas.common.errors import DTypeError, MismatchError, RangeError, ShapeError
-from cipherblas.common.limits import check_bound
 from cipherblas.lang.layers import Assume
 from cipherblas.lang.nodes import WATCHER, Expression
 from cipherblas.lang.operands import BOUND_RANGE, Operand

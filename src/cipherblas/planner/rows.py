@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 import cipherblas._core as _core
 from cipherblas.common.errors import LevelError, MismatchError, ParameterError, PrecisionError
-from cipherblas.common.limits import are_bytes
+from cipherblas.common.gemm_paths import are_bytes
 from cipherblas.crypto.params import (
     MAX_PRIME_BITS,
     MOST_OPERAND_MESSAGE,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 
 import cipherblas._core as _core
-from cipherblas.common.limits import (
+from cipherblas.common.gemm_paths import (
     FLOAT_BITS,
     GRAM_COLUMNS,
     are_bytes,

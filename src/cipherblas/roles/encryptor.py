@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 import cipherblas._core as _core
 from cipherblas.common.arrays import finite_array
+from cipherblas.common.checks import check_bound, check_whole
+from cipherblas.common.encoding import encoded
 from cipherblas.common.errors import Advice, DTypeError, MemoryBudgetError, MismatchError, in_place_of
-from cipherblas.common.limits import check_available, check_bound, check_whole, encoded
+from cipherblas.common.limits import check_available
 from cipherblas.common.memory import Array, aligned_empty, mapped_file
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto import randomness

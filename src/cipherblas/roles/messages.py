@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common import schema
+from cipherblas.common.checks import check_name
 from cipherblas.common.errors import CipherblasError, FormatError, MismatchError, ShapeError, capitalized
-from cipherblas.common.limits import check_name
 from cipherblas.common.memory import bytes_of, stacked
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto import files

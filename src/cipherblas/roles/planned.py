@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from cipherblas.common import schema
 from cipherblas.common.arrays import finite_array
+from cipherblas.common.checks import check_bound, check_name, check_whole
 from cipherblas.common.errors import CipherblasError, FormatError, MismatchError, capitalized
-from cipherblas.common.limits import check_bound, check_name, check_whole
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.common.work import MOST_COMPILED_STEPS, MOST_STEPS, budget_of, check_nodes
 from cipherblas.crypto import files

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from cipherblas.common.checks import check_name
 from cipherblas.common.errors import DTypeError, MismatchError
-from cipherblas.common.limits import check_name
 from cipherblas.common.progress import Tell
 from cipherblas.crypto.keys import EvaluationKeys, PublicKey
 from cipherblas.distributed.communicator import Communicator

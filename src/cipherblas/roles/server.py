@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 import cipherblas._core as _core
 from cipherblas.common.arrays import narrow_array
+from cipherblas.common.checks import check_bound, check_whole
 from cipherblas.common.errors import (
     DTypeError,
     MemoryBudgetError,
@@ -22,7 +23,7 @@ from cipherblas.common.errors import (
     ShapeError,
     in_place_of,
 )
-from cipherblas.common.limits import check_available, check_bound, check_whole
+from cipherblas.common.limits import check_available
 from cipherblas.common.progress import Progress
 from cipherblas.crypto.keys import EvaluationKeys, FreshCiphertext, StoredCiphertext
 from cipherblas.crypto.keys.shared import SharedKeys

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from cipherblas.common.limits import BYTE_LARGEST
+from cipherblas.common.gemm_paths import BYTE_LARGEST
 from cipherblas.forms import byte_rows
 from cipherblas.lang.analysis import whole_nodes
 from cipherblas.lang.exact import is_exact

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cipherblas.common.encoding import all_encoded, encoded
 from cipherblas.common.errors import RangeError, ShapeError
-from cipherblas.common.limits import all_encoded, encoded
 from cipherblas.evaluators.slots.values import Parts, Plain
 
 Key = TypeVar("Key")
