@@ -6,7 +6,7 @@ import pytest
 
 from cipherblas.bench.nn_counts import run
 from cipherblas.bench.nn_shapes import EXAMPLES, KERNELS, SLOTS, Kernel
-from cipherblas.methods.matvec_conv.registry import LAYER_METHODS, METAKERNEL
+from cipherblas.methods.layers import LAYER_METHODS, METAKERNEL
 
 ALL = KERNELS + EXAMPLES
 # Ours cuts Fhelipe's image into seven parts; how the published count comes to one rotation less is not said.

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import cipherblas as cb
-from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM
-from cipherblas.methods.matvec_conv.registry import LAYER_METHODS
+from cipherblas.methods.layers import LAYER_METHODS
+from cipherblas.methods.products import ALGORITHMS, GEMM
 from cipherblas.planner.plan import PlanOptions
 from tests.corpus import storage
 from tests.corpus.facts import facts, planned

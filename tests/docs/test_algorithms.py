@@ -17,9 +17,9 @@ from cipherblas.bench.bootstrap import SETS
 from cipherblas.common.errors import CipherblasError
 from cipherblas.crypto import security
 from cipherblas.evaluators.slots.symbolic import Symbolic
-from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM
-from cipherblas.methods.matvec_conv.registry import CONV_BASELINES, LAYER_METHODS
+from cipherblas.methods.layers import CONV_BASELINES, LAYER_METHODS
 from cipherblas.methods.polynomial.paterson_stockmeyer import scheme
+from cipherblas.methods.products import ALGORITHMS, GEMM
 from cipherblas.planner.chains import chain, refresh_of
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.rlwe.key_policies import KeyPolicy

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM
+from cipherblas.methods.products import ALGORITHMS, GEMM
 from tests.support import documents
 
 DOCS = documents.ROOT / "docs"

@@ -16,7 +16,7 @@ from cipherblas.common.errors import DTypeError, ParameterError
 from cipherblas.crypto.params import make_parameters
 from cipherblas.engines import registry
 from cipherblas.engines.cpu import CpuEngine
-from cipherblas.methods.matmul.registry import ALGORITHMS
+from cipherblas.methods.products import ALGORITHMS
 from cipherblas.methods.registry import Methods
 from tests.support.reference_engine import ReferenceEngine
 from tests.support.runs import toy, toy_rows, values_of

@@ -15,7 +15,7 @@ from cipherblas.forms.blocks import grid_shape, join, split
 from cipherblas.forms.convert.relayout import plan, relayout, same_entries
 from cipherblas.forms.layouts import EMPTY, column_major, row_major, stacked, transposed, with_garbage
 from cipherblas.methods.matmul.diagonals import Diagonals
-from cipherblas.methods.matmul.registry import ALGORITHMS, build
+from cipherblas.methods.products import ALGORITHMS, build
 from cipherblas.rlwe.rings import RingShape
 from tests.support.watched import Tally, conversions_counted, watch
 

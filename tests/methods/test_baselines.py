@@ -10,7 +10,7 @@ from cipherblas.common.errors import ParameterError, ShapeError
 from cipherblas.methods.matmul.baselines.e2dm import E2dm
 from cipherblas.methods.matmul.baselines.halevi_shoup import HaleviShoup
 from cipherblas.methods.matmul.bicyclic import Bicyclic
-from cipherblas.methods.matmul.registry import ALGORITHMS, build, find
+from cipherblas.methods.products import ALGORITHMS, build, find
 from tests.support import product_runs as harness
 
 dimension = st.integers(1, 12)

@@ -23,7 +23,7 @@ from cipherblas.forms.convert.coefficients import Packing
 from cipherblas.forms.layouts import Layout
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.matmul.in_place import InPlace
-from cipherblas.methods.matmul.registry import ALGORITHMS, build
+from cipherblas.methods.products import ALGORITHMS, build
 from cipherblas.rlwe.noise import TAIL
 from tests.support.product_runs import multiplied
 from tests.support.reference_engine import ReferenceEngine

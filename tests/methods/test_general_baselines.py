@@ -18,7 +18,7 @@ from cipherblas.methods.matmul.baselines.fhe_mm import FheMm
 from cipherblas.methods.matmul.baselines.hegmm import Hegmm
 from cipherblas.methods.matmul.baselines.hegmm_en import HegmmEn
 from cipherblas.methods.matmul.baselines.huang_zong import HuangZong
-from cipherblas.methods.matmul.registry import build, find
+from cipherblas.methods.products import build, find
 from cipherblas.rlwe.key_policies import total_step
 from tests.support import product_runs as harness
 

@@ -18,7 +18,7 @@ from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.forms.tensors import contiguous
 from cipherblas.lang.analysis import evaluate_clear
 from cipherblas.lang.windows import Window
-from cipherblas.methods.matvec_conv.registry import (
+from cipherblas.methods.layers import (
     CONV_BASELINES,
     LAYER_METHODS,
     MATVEC_BASELINES,

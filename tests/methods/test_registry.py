@@ -15,10 +15,10 @@ import pytest
 import cipherblas as cb
 from cipherblas.lang.operands import MAX_LENGTH
 from cipherblas.methods import registry
-from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM, RING, build, find
+from cipherblas.methods.layers import CONV_BASELINES, LAYER_METHODS, METAKERNEL
 from cipherblas.methods.matmul.skewed import Skewed
 from cipherblas.methods.matvec_conv.baselines.halevi_shoup_bsgs import MatVecHelib
-from cipherblas.methods.matvec_conv.registry import CONV_BASELINES, LAYER_METHODS, METAKERNEL
+from cipherblas.methods.products import ALGORITHMS, GEMM, RING, build, find
 from cipherblas.planner.schema import check_decisions
 from cipherblas.runtime.blocks import IN_PLACE
 from cipherblas.runtime.tensors import PACKING

@@ -16,7 +16,7 @@ from cipherblas.lang.analysis import trace
 from cipherblas.lang.chains import Chain, chains_of
 from cipherblas.lang.graph import deduplicated, formula
 from cipherblas.lang.nodes import Expression
-from cipherblas.methods.matmul.registry import build
+from cipherblas.methods.products import build
 from cipherblas.planner.assembly import Predictions
 from cipherblas.planner.association import associated, chain_tilings, fastest_way
 from cipherblas.planner.block_methods import choices_of

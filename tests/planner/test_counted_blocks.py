@@ -18,7 +18,7 @@ from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.lang.analysis import trace as traced
 from cipherblas.lang.graph import Axes, deduplicated, products
 from cipherblas.lang.nodes import Expression
-from cipherblas.methods.matmul.registry import ALGORITHMS, find
+from cipherblas.methods.products import ALGORITHMS, find
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.executor import Executor
 from cipherblas.runtime.inputs import Inputs, SymbolicInputs

@@ -16,7 +16,7 @@ import cipherblas as cb
 from cipherblas.common.errors import LevelError
 from cipherblas.lang.analysis import trace as traced
 from cipherblas.lang.graph import Axes
-from cipherblas.methods.matmul.registry import ALGORITHMS, find
+from cipherblas.methods.products import ALGORITHMS, find
 from cipherblas.planner.blocks import BlockStrategy
 from cipherblas.planner.bound import least_counts
 from cipherblas.planner.budgets import budgets_of

@@ -17,7 +17,7 @@ import cipherblas as cb
 from cipherblas.lang.analysis import trace as traced
 from cipherblas.lang.graph import Axes, products
 from cipherblas.lang.nodes import Expression
-from cipherblas.methods.matmul.registry import ALGORITHMS
+from cipherblas.methods.products import ALGORITHMS
 from cipherblas.planner import search, sizing
 from cipherblas.planner.blocks import BlockStrategy
 from cipherblas.planner.budgets import budgets_of, secret_entries

@@ -10,7 +10,7 @@ import pytest
 
 import cipherblas as cb
 from cipherblas import public, secret
-from cipherblas.methods.matmul.registry import ALGORITHMS
+from cipherblas.methods.products import ALGORITHMS
 from tests.support.runs import Parties, encrypted, program_of, run, values_of
 
 SQUARE = secret(6, 6)

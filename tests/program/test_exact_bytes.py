@@ -18,7 +18,7 @@ from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.in_process import run_ranks
 from cipherblas.forms import byte_rows
 from cipherblas.forms.form import RowForm
-from cipherblas.methods.matmul.registry import RING
+from cipherblas.methods.products import RING
 from cipherblas.planner.dry_run import dry_run
 from cipherblas.planner.rows import RowSize
 from cipherblas.rlwe.noise import FAILURE_BITS

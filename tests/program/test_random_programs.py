@@ -21,7 +21,7 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import Operand, public, secret
 from cipherblas.lang.operations import Constant, Leaf
 from cipherblas.lang.polynomials import Polynomial
-from cipherblas.methods.matmul.registry import ALGORITHMS, find
+from cipherblas.methods.products import ALGORITHMS, find
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.values import Choice
 from tests.support import random_programs

@@ -17,11 +17,10 @@ from cipherblas.forms.layouts import EMPTY, Layout, column_major, with_garbage, 
 from cipherblas.lang.analysis import evaluate_results, trace
 from cipherblas.lang.graph import Axes, deduplicated
 from cipherblas.lang.nodes import ordered
-from cipherblas.methods.matmul.registry import ALGORITHMS, build
+from cipherblas.methods.products import ALGORITHMS, build
 from cipherblas.planner.chains import chain
 from cipherblas.planner.dry_run import dry_run
 from cipherblas.rlwe.rings import RingShape
-from cipherblas.runtime import arranged, refreshing  # noqa: F401  (enters them)
 from cipherblas.runtime.blocks import IN_PLACE
 from cipherblas.runtime.executor import Executor
 from cipherblas.runtime.slots import SlotRun

@@ -17,7 +17,7 @@ from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.layouts import Layout
-from cipherblas.methods.matmul.registry import ALGORITHMS, build
+from cipherblas.methods.products import ALGORITHMS, build
 from cipherblas.runtime import schedule
 from cipherblas.runtime.graphs import blockwise_graph, product_graph
 from tests.support.runs import Parties, toy

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cipherblas.common.errors import ParameterError, ShapeError
 from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.symbolic import Symbolic
-from cipherblas.methods.matmul.registry import ALGORITHMS, build
+from cipherblas.methods.products import ALGORITHMS, build
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime import schedule

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cipherblas as cb
-from cipherblas.methods.matmul.registry import ALGORITHMS
+from cipherblas.methods.products import ALGORITHMS
 
 Array = NDArray[Any]
 

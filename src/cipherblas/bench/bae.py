@@ -23,7 +23,7 @@ from cipherblas.bench.products import SERVER_TIME, YARDSTICK_ROWS, planned_field
 from cipherblas.bench.sets import Shape
 from cipherblas.common.errors import CipherblasError, MemoryBudgetError, ParameterError
 from cipherblas.common.limits import available_memory
-from cipherblas.methods.matmul.registry import GEMM
+from cipherblas.methods.products import GEMM
 from cipherblas.planner.explain import size as size_text
 from cipherblas.planner.machine import Machine
 from cipherblas.planner.plan import Plan

@@ -21,7 +21,7 @@ from cipherblas.bench.nn_published import published_depth, published_parameters
 from cipherblas.bench.nn_shapes import KERNELS, Kernel, named
 from cipherblas.bench.products import SERVER_TIME, planned_fields
 from cipherblas.common.errors import CipherblasError
-from cipherblas.methods.matvec_conv.registry import CONV_BASELINES, MATVEC_BASELINES, METAKERNEL
+from cipherblas.methods.layers import CONV_BASELINES, MATVEC_BASELINES, METAKERNEL
 from cipherblas.planner.machine import Machine
 from cipherblas.rlwe.counts import Counts
 

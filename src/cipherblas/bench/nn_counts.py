@@ -16,9 +16,9 @@ from cipherblas.lang.layers import Conv2d
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import public, secret
 from cipherblas.lang.operations import Leaf, MatMul
+from cipherblas.methods.layers import CONV_BASELINES, MATVEC_BASELINES
 from cipherblas.methods.matvec_conv.base import LayerMethod
 from cipherblas.methods.matvec_conv.baselines.imra import Pattern
-from cipherblas.methods.matvec_conv.registry import CONV_BASELINES, MATVEC_BASELINES
 from cipherblas.planner.dry_run import dry_run
 from cipherblas.planner.tensors import Chooser, layer_counts
 from cipherblas.rlwe.rings import RingShape

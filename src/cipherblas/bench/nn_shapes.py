@@ -42,7 +42,7 @@ class Kernel:
         input_shape: (k,), or (channels, height, width).
         weight_shape: (n, k), or (outputs, channels, height, width).
         padding: of a convolution, on all sides.
-        published: by name of the method (`methods.matvec_conv.registry`).
+        published: by name of the method (`methods.layers`).
         slots: S.
     """
 

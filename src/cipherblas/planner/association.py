@@ -19,7 +19,7 @@ from cipherblas.lang.exact import is_exact
 from cipherblas.lang.graph import check_constants, deduplicated
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import results_of
-from cipherblas.methods.matmul.registry import ALGORITHMS, build, find
+from cipherblas.methods.products import ALGORITHMS, build, find
 from cipherblas.planner.assembly import Predictions
 from cipherblas.planner.block_methods import Block, algorithm_names, choices_of, considered
 from cipherblas.planner.chain_ways import ChainWays, Splits, Way

@@ -7,8 +7,8 @@ from typing import Any
 from cipherblas.common.errors import ShapeError
 from cipherblas.forms.tensors import TensorLayout, tensor_shape
 from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.methods.layers import conv_baseline, matvec_baseline
 from cipherblas.methods.matvec_conv.base import LayerMethod
-from cipherblas.methods.matvec_conv.registry import conv_baseline, matvec_baseline
 from cipherblas.runtime.tensors import PACKING, window_of
 from cipherblas.runtime.values import Choice
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cipherblas.methods.matmul.base import Algorithm
-from cipherblas.methods.matmul.registry import ALGORITHMS, find
+from cipherblas.methods.products import ALGORITHMS, find
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.runtime.values import Choice
 

@@ -18,7 +18,7 @@ from cipherblas.lang.nodes import Expression, matrix_shape, ordered
 from cipherblas.lang.operations import Leaf
 from cipherblas.lang.results import results_of
 from cipherblas.methods.matmul.base import Algorithm
-from cipherblas.methods.matmul.registry import build, find
+from cipherblas.methods.products import build, find
 from cipherblas.planner.assembly import Predictions
 from cipherblas.planner.assignment import Assignment
 from cipherblas.planner.block_methods import algorithm_names, choices_of, considered, option_sets
@@ -39,7 +39,6 @@ from cipherblas.planner.tilings import (
     widened,
 )
 from cipherblas.rlwe.rings import Ring
-from cipherblas.runtime import arranged, joins, refreshing, ring_products  # noqa: F401  (enters them)
 from cipherblas.runtime.blocks import BLOCKS, IN_PLACE
 from cipherblas.runtime.values import Choice, Decisions
 

@@ -18,7 +18,7 @@ from cipherblas.lang.nodes import Expression, matrix_shape, ordered
 from cipherblas.lang.refreshing import REFRESH, is_refreshed
 from cipherblas.lang.results import results_of
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
-from cipherblas.methods.matmul.registry import GEMM, RING
+from cipherblas.methods.products import GEMM, RING
 from cipherblas.planner import chains
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import Rates

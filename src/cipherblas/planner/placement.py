@@ -17,8 +17,8 @@ from cipherblas.common.progress import Tell
 from cipherblas.lang.graph import columns
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.refreshing import REFRESH, Refresh, is_refreshed
-from cipherblas.methods.matmul.registry import GEMM
-from cipherblas.methods.matvec_conv.registry import LAYER_METHODS
+from cipherblas.methods.layers import LAYER_METHODS
+from cipherblas.methods.products import GEMM
 from cipherblas.planner import chains
 from cipherblas.planner.blocks import BlockStrategy
 from cipherblas.planner.budgets import LEAST_REFRESHED_UPLOAD, budgets_of, secret_entries

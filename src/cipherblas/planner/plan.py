@@ -28,8 +28,8 @@ from cipherblas.crypto.security import check_wanted
 from cipherblas.evaluators.slots.values import Order
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import labels_of, results_of
-from cipherblas.methods.matmul.registry import GEMM, RING, find
-from cipherblas.methods.matvec_conv.registry import LAYER_METHODS
+from cipherblas.methods.layers import LAYER_METHODS
+from cipherblas.methods.products import GEMM, RING, find
 from cipherblas.planner.leaving_out import left_out
 from cipherblas.planner.machine import Machine
 from cipherblas.planner.promises import BOUNDS, STEPS, Promise, PromiseName

@@ -11,8 +11,8 @@ from cipherblas.common.progress import Tell
 from cipherblas.lang.graph import as_matrices, is_network, products
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.refreshing import is_refreshed
-from cipherblas.methods.matmul.registry import GEMM
-from cipherblas.methods.matvec_conv.registry import LAYER_METHODS
+from cipherblas.methods.layers import LAYER_METHODS
+from cipherblas.methods.products import GEMM
 from cipherblas.planner import mixed, rows, tensors
 from cipherblas.planner.blocks import BlockStrategy
 from cipherblas.planner.budgets import budgets_of, check_size, secret_entries

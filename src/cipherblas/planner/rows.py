@@ -26,7 +26,7 @@ from cipherblas.lang.exact import is_exact
 from cipherblas.lang.graph import products
 from cipherblas.lang.nodes import Expression, matrix_shape, ordered
 from cipherblas.lang.results import results_of
-from cipherblas.methods.matmul.registry import GEMM
+from cipherblas.methods.products import GEMM
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.exact import is_rounded_alone
 from cipherblas.planner.plan import PlanOptions

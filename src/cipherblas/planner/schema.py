@@ -28,9 +28,9 @@ from cipherblas.evaluators.slots.values import Order
 from cipherblas.forms.convert.coefficients import MOST_STAGES
 from cipherblas.lang.operands import MAX_LENGTH
 from cipherblas.lang.results import MOST_RESULTS
+from cipherblas.methods.layers import METAKERNEL
 from cipherblas.methods.matmul.base import Algorithm
-from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM, RING
-from cipherblas.methods.matvec_conv.registry import METAKERNEL
+from cipherblas.methods.products import ALGORITHMS, GEMM, RING
 from cipherblas.methods.registry import names, options_of
 from cipherblas.planner.machine import check_machine
 from cipherblas.planner.plan import FormName

@@ -14,7 +14,7 @@ from cipherblas.forms.convert.relayout import masks_of, relayout
 from cipherblas.forms.form import SlotForm
 from cipherblas.forms.layouts import Layout
 from cipherblas.methods.matmul.base import Algorithm
-from cipherblas.methods.matmul.registry import build
+from cipherblas.methods.products import build
 from cipherblas.planner.refusals import INFEASIBLE
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy

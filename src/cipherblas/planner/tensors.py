@@ -14,10 +14,10 @@ from cipherblas.evaluators.slots.values import WeightGroup
 from cipherblas.forms.tensors import TensorLayout, tensor_shape
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.windows import Window
+from cipherblas.methods.layers import LAYER_METHODS, METAKERNEL
 from cipherblas.methods.matvec_conv.base import LayerMethod, Weights
 from cipherblas.methods.matvec_conv.baselines.imra import Pattern, cheapest
 from cipherblas.methods.matvec_conv.metakernel import ConvMetaKernel, MatVecMetaKernel
-from cipherblas.methods.matvec_conv.registry import LAYER_METHODS, METAKERNEL
 from cipherblas.methods.matvec_conv.taps import fits, needed_grid
 from cipherblas.planner import chains
 from cipherblas.planner.baselines import BaselineChooser

@@ -21,7 +21,7 @@ from cipherblas.lang.operations import Leaf
 from cipherblas.lang.polynomials import POLYNOMIAL
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.matmul.in_place import InPlace
-from cipherblas.methods.matmul.registry import build
+from cipherblas.methods.products import build
 from cipherblas.runtime.executor import FORMS, Executor, computes
 from cipherblas.runtime.graphs import product_graph
 from cipherblas.runtime.polynomials import evaluated, polynomial_of

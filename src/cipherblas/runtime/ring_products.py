@@ -9,7 +9,6 @@ from cipherblas.evaluators.rows.values import ClearFactor, Rows
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.forms.form import Placing
 from cipherblas.lang.nodes import Expression, matrix_shape
-from cipherblas.methods.matmul.registry import RING
 from cipherblas.methods.matmul.ring_elements import (
     Elements,
     Errors,
@@ -26,6 +25,7 @@ from cipherblas.methods.matmul.ring_products import (
     outer_product,
 )
 from cipherblas.methods.matmul.ring_weights import gathered_product, packed_product
+from cipherblas.methods.products import RING
 from cipherblas.runtime.executor import APART, OPERAND
 from cipherblas.runtime.placing import Carried, Wish, carried, placeable
 from cipherblas.runtime.rows import PRODUCTS, RowProducts, RowRun

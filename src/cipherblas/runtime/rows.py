@@ -31,8 +31,8 @@ from cipherblas.lang.graph import products, same
 from cipherblas.lang.nodes import Expression, matrix_shape, operands_of
 from cipherblas.lang.operations import Leaf
 from cipherblas.methods.matmul.gemm import secret_product
-from cipherblas.methods.matmul.registry import GEMM, RING
 from cipherblas.methods.matmul.ring_elements import Elements, placed_elements
+from cipherblas.methods.products import GEMM, RING
 from cipherblas.rlwe.matrices.matrix import bit_ceil
 from cipherblas.rlwe.rings import low_limbs, operand_level
 from cipherblas.runtime import byte_products

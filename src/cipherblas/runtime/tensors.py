@@ -22,8 +22,8 @@ from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.polynomials import POLYNOMIAL, RANGE_TOLERANCE
 from cipherblas.lang.windows import Window
 from cipherblas.methods.doubling import folded
+from cipherblas.methods.layers import build_conv, build_matvec
 from cipherblas.methods.matvec_conv.base import LayerMethod, Weights, entries_plain, masked
-from cipherblas.methods.matvec_conv.registry import build_conv, build_matvec
 from cipherblas.methods.matvec_conv.taps import conv_output
 from cipherblas.runtime.executor import FORMS, computes
 from cipherblas.runtime.polynomials import evaluated, polynomial_of

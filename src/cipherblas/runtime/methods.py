@@ -1,0 +1,12 @@
+"""Every module that enters methods, conversions or forms into the tables of `runtime.executor`."""
+
+from cipherblas.runtime import (  # noqa: F401
+    arranged,
+    blocks,
+    crossings,
+    joins,
+    refreshing,
+    ring_products,
+    rows,
+    tensors,
+)
