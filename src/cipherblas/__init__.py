@@ -76,9 +76,9 @@ if TYPE_CHECKING:
     from cipherblas.engines.registry import register_engine
     from cipherblas.lang import blas
     from cipherblas.methods.registry import register
-    from cipherblas.planner.machine import Machine
-    from cipherblas.planner.promises import SampledErrors
-    from cipherblas.planner.simulation import RangeFound
+    from cipherblas.planner.predict.machine import Machine
+    from cipherblas.planner.predict.promises import SampledErrors
+    from cipherblas.planner.predict.simulation import RangeFound
     from cipherblas.roles.client import Client
     from cipherblas.roles.encryptor import Encryptor
     from cipherblas.roles.messages import EncryptedOperand, EncryptedResult
@@ -183,10 +183,10 @@ _ON_FIRST_USE = {
     "EncryptedOperand": "cipherblas.roles.messages",
     "EncryptedResult": "cipherblas.roles.messages",
     "Encryptor": "cipherblas.roles.encryptor",
-    "Machine": "cipherblas.planner.machine",
+    "Machine": "cipherblas.planner.predict.machine",
     "Program": "cipherblas.roles.program",
-    "RangeFound": "cipherblas.planner.simulation",
-    "SampledErrors": "cipherblas.planner.promises",
+    "RangeFound": "cipherblas.planner.predict.simulation",
+    "SampledErrors": "cipherblas.planner.predict.promises",
     "Server": "cipherblas.roles.server",
     "Sharing": "cipherblas.roles.sharing",
     "blas": "cipherblas.lang.blas",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cipherblas import _core, bench
 from cipherblas.bench import apart, bae, products
 from cipherblas.common.errors import ParameterError
-from cipherblas.planner.machine import Machine
+from cipherblas.planner.predict.machine import Machine
 
 pytestmark = pytest.mark.usefixtures("fewest_runs")
 UNLIMITED = {"memory_budget": bae.UNLIMITED, "key_budget": bae.UNLIMITED, "upload_budget": bae.UNLIMITED}

@@ -9,7 +9,7 @@ from cipherblas.bench.fhe4dmm_model import CLASSES, METHODS, SLOTS, class_shape,
 from cipherblas.distributed.blocks import optimal_blocks
 from cipherblas.distributed.cuboid import Cuboid
 from cipherblas.distributed.messages import Network
-from cipherblas.planner.machine import Machine
+from cipherblas.planner.predict.machine import Machine
 
 TABLE_5 = {
     "Square": ((2048, 2048, 2048), (16, 16, 16)),

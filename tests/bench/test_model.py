@@ -9,7 +9,7 @@ import pytest
 from cipherblas import _core, bench
 from cipherblas.bench import apart, model
 from cipherblas.bench.harness import MeasurementError
-from cipherblas.planner.machine import Machine
+from cipherblas.planner.predict.machine import Machine
 
 pytestmark = pytest.mark.encrypted
 

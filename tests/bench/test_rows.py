@@ -80,7 +80,7 @@ def test_bootstrapping_keeps_what_it_says() -> None:
     """On a toy ring."""
     from cipherblas.bench import bootstrap
     from cipherblas.methods.bootstrapping.refresh import MANY
-    from cipherblas.planner.chains import chain
+    from cipherblas.planner.rings.chains import chain
 
     params = chain(1 << 9, 3, 4).parameters(0, insecure=True)
     for real in (True, False):
@@ -151,7 +151,7 @@ def test_bootstrapping_keeps_what_it_says() -> None:
 def test_products_inside_of_bootstrapping(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a toy ring: what is refreshed is the product; a product that does not fit is one of fewer columns."""
     from cipherblas.bench import mambo
-    from cipherblas.planner.chains import chain
+    from cipherblas.planner.rings.chains import chain
 
     params = chain(1 << 9, 3, 4).parameters(0, insecure=True)
     ours = mambo.Fused(params, stages=2, sampled=4)

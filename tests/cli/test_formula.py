@@ -22,8 +22,8 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import public, secret
 from cipherblas.lang.operations import Leaf
 from cipherblas.lang.results import arranged
-from cipherblas.planner.plan import PlanOptions
-from cipherblas.planner.precisions import settled
+from cipherblas.planner.plan.plan import PlanOptions
+from cipherblas.planner.rewrite.precisions import settled
 
 SHAPES = {"a": secret(3, 4), "b": secret(4, 3), "c": public(3, 3), "weights": secret(3, 3)}
 VALUES = {name: np.random.default_rng(5).uniform(-1, 1, operand.shape) for name, operand in SHAPES.items()}

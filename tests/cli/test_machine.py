@@ -8,7 +8,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from cipherblas.cli import app
-from cipherblas.planner.machine import Machine
+from cipherblas.planner.predict.machine import Machine
 from tests.corpus.machine import MACHINE
 
 PRODUCT = ("plan", "--a", "12x12", "--b", "12x12")

@@ -20,7 +20,7 @@ from cipherblas.cli import app, bench, decrypt, encrypt, explain, plan, run
 from cipherblas.cli.demo import command as demo
 from cipherblas.cli.demo import flow as demo_flow
 from cipherblas.crypto.keys import EvaluationKeys
-from cipherblas.planner.machine import Machine
+from cipherblas.planner.predict.machine import Machine
 from cipherblas.report import Display, figures, program_picture
 from cipherblas.roles.client import Client
 from cipherblas.roles.encryptor import Encryptor

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import cipherblas as cb
 from cipherblas.crypto.params import Parameters
-from cipherblas.planner.machine import Machine
+from cipherblas.planner.predict.machine import Machine
 
 from .machine import MACHINE
 

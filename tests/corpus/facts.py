@@ -16,7 +16,7 @@ from dataclasses import asdict
 from typing import Any
 
 import cipherblas as cb
-from cipherblas.planner.machine import Machine
+from cipherblas.planner.predict.machine import Machine
 
 from .case import Case
 from .machine import MACHINE

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cipherblas.planner.cost import GemmRates, Rates, SwitchRates, ThreadRates
-from cipherblas.planner.machine import Machine
+from cipherblas.planner.predict.cost import GemmRates, Rates, SwitchRates, ThreadRates
+from cipherblas.planner.predict.machine import Machine
 
 # Two cores with AVX2, about as they were measured; rounded, so that nobody takes them for a measurement.
 MACHINE = Machine(

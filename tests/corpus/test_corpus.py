@@ -15,7 +15,7 @@ import pytest
 import cipherblas as cb
 from cipherblas.methods.layers import LAYER_METHODS
 from cipherblas.methods.products import ALGORITHMS, GEMM
-from cipherblas.planner.plan import PlanOptions
+from cipherblas.planner.plan.plan import PlanOptions
 from tests.corpus import storage
 from tests.corpus.facts import facts, planned
 from tests.corpus.machine import MACHINE

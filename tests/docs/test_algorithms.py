@@ -20,8 +20,8 @@ from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.methods.layers import CONV_BASELINES, LAYER_METHODS
 from cipherblas.methods.polynomial.paterson_stockmeyer import scheme
 from cipherblas.methods.products import ALGORITHMS, GEMM
-from cipherblas.planner.chains import chain, refresh_of
-from cipherblas.planner.plan import PlanOptions
+from cipherblas.planner.plan.plan import PlanOptions
+from cipherblas.planner.rings.chains import chain, refresh_of
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import RingShape
 from tests.corpus.machine import MACHINE

@@ -14,7 +14,7 @@ from cipherblas import bench
 from cipherblas.bench import bootstrap, harness, mambo
 from cipherblas.bench.primitives import CASES
 from cipherblas.crypto.params import Parameters
-from cipherblas.planner.chains import chain
+from cipherblas.planner.rings.chains import chain
 from tests.support import documents
 
 pytestmark = [pytest.mark.encrypted, pytest.mark.usefixtures("fewest_runs")]

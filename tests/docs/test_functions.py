@@ -14,8 +14,8 @@ from cipherblas.lang.nodes import ordered
 from cipherblas.lang.operations import Leaf
 from cipherblas.lang.polynomials import Polynomial
 from cipherblas.methods.polynomial.paterson_stockmeyer import scheme
-from cipherblas.planner.plan import PlanOptions
-from cipherblas.planner.precisions import settled
+from cipherblas.planner.plan.plan import PlanOptions
+from cipherblas.planner.rewrite.precisions import settled
 from tests.support import documents
 
 PAGE = documents.ROOT / "docs" / "functions.md"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.planner.plan import Plan
+from cipherblas.planner.plan.plan import Plan
 from tests.support import documents
 
 PAGE = documents.ROOT / "docs" / "networks.md"

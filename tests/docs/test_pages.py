@@ -180,4 +180,4 @@ def test_the_reference_is_complete() -> None:
     wanted |= {
         f"{module}.{name}" for attribute, module in modules.items() for name in getattr(cb, attribute).__all__
     }
-    assert set(entries) == wanted | {"cipherblas.planner.plan.PlanOptions"}
+    assert set(entries) == wanted | {"cipherblas.planner.plan.plan.PlanOptions"}

@@ -22,8 +22,8 @@ from cipherblas.lang.minimax import composition
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.operations import Leaf
 from cipherblas.lang.polynomials import Polynomial, largest_value, of_powers
-from cipherblas.planner.plan import PlanOptions
-from cipherblas.planner.precisions import settled
+from cipherblas.planner.plan.plan import PlanOptions
+from cipherblas.planner.rewrite.precisions import settled
 
 GRID = 8_001
 

@@ -14,7 +14,7 @@ import cipherblas as cb
 from cipherblas.lang import graph
 from cipherblas.lang.analysis import evaluate_clear, evaluate_results, trace
 from cipherblas.lang.nodes import OPERATIONS, Expression, operation, ordered
-from cipherblas.planner.truncation import sensitivities
+from cipherblas.planner.predict.truncation import sensitivities
 
 S = cb.secret
 RANDOM = np.random.default_rng(3)

@@ -37,7 +37,7 @@ from cipherblas.evaluators.slots.worst_case import WorstCase
 from cipherblas.methods.bootstrapping.embedding import coefficients_to_slots, slots_to_coefficients
 from cipherblas.methods.bootstrapping.modular_reduction import ModularReduction
 from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
-from cipherblas.planner.chains import chain
+from cipherblas.planner.rings.chains import chain
 from cipherblas.rlwe.rings import RingShape
 from tests.support.reference_engine import ReferenceEngine
 

@@ -26,7 +26,7 @@ from cipherblas.methods.layers import (
     build_conv,
     build_matvec,
 )
-from cipherblas.planner.tensors import layer_counts
+from cipherblas.planner.search.tensors import layer_counts
 from cipherblas.rlwe.noise import TAIL
 from cipherblas.rlwe.rings import RingShape
 from tests.support import layer_runs

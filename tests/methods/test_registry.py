@@ -19,7 +19,7 @@ from cipherblas.methods.layers import CONV_BASELINES, LAYER_METHODS, METAKERNEL
 from cipherblas.methods.matmul.skewed import Skewed
 from cipherblas.methods.matvec_conv.baselines.halevi_shoup_bsgs import MatVecHelib
 from cipherblas.methods.products import ALGORITHMS, GEMM, RING, build, find
-from cipherblas.planner.schema import check_decisions
+from cipherblas.planner.plan.schema import check_decisions
 from cipherblas.runtime.blocks import IN_PLACE
 from cipherblas.runtime.tensors import PACKING
 from tests.support.documents import ROOT

@@ -9,7 +9,7 @@ import pytest
 import cipherblas as cb
 from cipherblas.common.errors import MemoryBudgetError
 from cipherblas.planner import asking
-from cipherblas.planner.plan import PlanOptions
+from cipherblas.planner.plan.plan import PlanOptions
 
 
 def _advised(monkeypatch: pytest.MonkeyPatch, fits: Any, **options: Any) -> list[tuple[str, dict[str, Any]]]:

@@ -17,13 +17,13 @@ from cipherblas.lang.chains import Chain, chains_of
 from cipherblas.lang.graph import deduplicated, formula
 from cipherblas.lang.nodes import Expression
 from cipherblas.methods.products import build
-from cipherblas.planner.assembly import Predictions
-from cipherblas.planner.association import associated, chain_tilings, fastest_way
-from cipherblas.planner.block_methods import choices_of
-from cipherblas.planner.chain_ways import ChainWays, Way
-from cipherblas.planner.plan import PlanOptions
-from cipherblas.planner.refusals import INFEASIBLE
-from cipherblas.planner.steps import Steps
+from cipherblas.planner.plan.assembly import Predictions
+from cipherblas.planner.plan.plan import PlanOptions
+from cipherblas.planner.rewrite.association import associated, chain_tilings, fastest_way
+from cipherblas.planner.rewrite.chain_ways import ChainWays, Way
+from cipherblas.planner.search.block_methods import choices_of
+from cipherblas.planner.search.refusals import INFEASIBLE
+from cipherblas.planner.search.steps import Steps
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.values import Choice
 from tests.corpus.machine import MACHINE

@@ -10,9 +10,9 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.common.errors import FormatError, ParameterError
-from cipherblas.planner.caches import Cache, caches_of
-from cipherblas.planner.explain import size
-from cipherblas.planner.machine import Machine
+from cipherblas.planner.plan.explain import size
+from cipherblas.planner.predict.caches import Cache, caches_of
+from cipherblas.planner.predict.machine import Machine
 from cipherblas.rlwe.fast_memory import FastMemory
 from tests.corpus.machine import MACHINE
 

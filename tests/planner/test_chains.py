@@ -10,8 +10,8 @@ from cipherblas.crypto.digits import digit_ranges
 from cipherblas.crypto.security import max_log_qp
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
-from cipherblas.planner import chains
-from cipherblas.planner.sizing import budget_bits
+from cipherblas.planner.rings import chains
+from cipherblas.planner.rings.sizing import budget_bits
 
 
 @pytest.mark.parametrize(("log_n", "working", "digits"), [(16, 15, 3), (16, 8, 3), (15, 3, 8)])

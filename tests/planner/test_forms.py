@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.planner.blocks import BlockStrategy
+from cipherblas.planner.search.blocks import BlockStrategy
 from tests.support.runs import run
 
 FORMS = ("blocks", "rows")

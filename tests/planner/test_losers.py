@@ -7,7 +7,7 @@ import re
 import pytest
 
 import cipherblas as cb
-from cipherblas.planner.explain import beside
+from cipherblas.planner.plan.explain import beside
 from tests.corpus.machine import MACHINE
 
 

@@ -18,10 +18,10 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.common.limits import MASK_BYTES
-from cipherblas.planner import machine as machines
-from cipherblas.planner import measuring
-from cipherblas.planner.machine import LONGEST_TEXT, MARK, VERSION, Machine
-from cipherblas.planner.plan import PlanOptions
+from cipherblas.planner.plan.plan import PlanOptions
+from cipherblas.planner.predict import machine as machines
+from cipherblas.planner.predict import measuring
+from cipherblas.planner.predict.machine import LONGEST_TEXT, MARK, VERSION, Machine
 from tests.corpus.machine import MACHINE
 
 S = cb.secret

@@ -10,9 +10,9 @@ import pytest
 import cipherblas as cb
 from cipherblas.lang.analysis import trace
 from cipherblas.lang.nodes import ordered
-from cipherblas.planner.explain import duration
-from cipherblas.planner.mixed import MIXED, NOMINAL_SCALE_BITS, Placement, unsupported
-from cipherblas.planner.sizing import draft
+from cipherblas.planner.plan.explain import duration
+from cipherblas.planner.rings.sizing import draft
+from cipherblas.planner.search.mixed import MIXED, NOMINAL_SCALE_BITS, Placement, unsupported
 from tests.corpus.machine import MACHINE
 
 OPTIONS: dict[str, Any] = {"machine": MACHINE}

@@ -10,9 +10,9 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.lang.refreshing import is_refreshed
-from cipherblas.planner import chains, sizing
-from cipherblas.planner.budgets import Budgets, budgets_of, secret_entries
-from cipherblas.planner.plan import PlanOptions
+from cipherblas.planner.plan.plan import PlanOptions
+from cipherblas.planner.rings import chains, sizing
+from cipherblas.planner.search.budgets import Budgets, budgets_of, secret_entries
 from tests.support.runs import TOY, toy
 
 S = cb.secret

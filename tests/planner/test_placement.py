@@ -11,8 +11,8 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.lang.nodes import ordered
-from cipherblas.planner import chains, sizing
-from cipherblas.planner.placement import Step, placed
+from cipherblas.planner.rewrite.placement import Step, placed
+from cipherblas.planner.rings import chains, sizing
 from tests.corpus.machine import MACHINE
 from tests.support.runs import run, toy
 

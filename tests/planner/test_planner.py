@@ -17,13 +17,13 @@ from cipherblas.common.errors import LevelError
 from cipherblas.lang.analysis import trace as traced
 from cipherblas.lang.graph import Axes
 from cipherblas.methods.products import ALGORITHMS, find
-from cipherblas.planner.blocks import BlockStrategy
-from cipherblas.planner.bound import least_counts
-from cipherblas.planner.budgets import budgets_of
-from cipherblas.planner.dry_run import TooSlowError, dry_run
-from cipherblas.planner.explain import explain, progressions
-from cipherblas.planner.plan import PlanOptions, Rejected
-from cipherblas.planner.search import Search
+from cipherblas.planner.plan.explain import explain, progressions
+from cipherblas.planner.plan.plan import PlanOptions, Rejected
+from cipherblas.planner.predict.bound import least_counts
+from cipherblas.planner.predict.dry_run import TooSlowError, dry_run
+from cipherblas.planner.search.blocks import BlockStrategy
+from cipherblas.planner.search.budgets import budgets_of
+from cipherblas.planner.search.search import Search
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.values import Choice, Decisions

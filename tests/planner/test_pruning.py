@@ -18,13 +18,14 @@ from cipherblas.lang.analysis import trace as traced
 from cipherblas.lang.graph import Axes, products
 from cipherblas.lang.nodes import Expression
 from cipherblas.methods.products import ALGORITHMS
-from cipherblas.planner import search, sizing
-from cipherblas.planner.blocks import BlockStrategy
-from cipherblas.planner.budgets import budgets_of, secret_entries
-from cipherblas.planner.dry_run import TooSlowError, dry_run
-from cipherblas.planner.plan import Plan, PlanOptions
-from cipherblas.planner.search import Search
-from cipherblas.planner.tilings import block_lengths, single_product_tilings
+from cipherblas.planner.plan.plan import Plan, PlanOptions
+from cipherblas.planner.predict.dry_run import TooSlowError, dry_run
+from cipherblas.planner.rings import sizing
+from cipherblas.planner.search import search
+from cipherblas.planner.search.blocks import BlockStrategy
+from cipherblas.planner.search.budgets import budgets_of, secret_entries
+from cipherblas.planner.search.search import Search
+from cipherblas.planner.search.tilings import block_lengths, single_product_tilings
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.values import Choice, Decisions

@@ -8,9 +8,9 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.common.errors import Advice
-from cipherblas.planner import chains, sizing
-from cipherblas.planner.budgets import Need, over_budget
-from cipherblas.planner.refusals import nearest
+from cipherblas.planner.rings import chains, sizing
+from cipherblas.planner.search.budgets import Need, over_budget
+from cipherblas.planner.search.refusals import nearest
 from tests.support.runs import toy
 
 S = cb.secret

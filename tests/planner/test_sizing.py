@@ -17,8 +17,8 @@ import cipherblas as cb
 from cipherblas.common import work
 from cipherblas.common.errors import LevelError
 from cipherblas.lang.operations import Leaf
-from cipherblas.planner.refusals import widest
-from cipherblas.planner.sizing import DEEPEST, NoRingError, draft, drafted
+from cipherblas.planner.rings.sizing import DEEPEST, NoRingError, draft, drafted
+from cipherblas.planner.search.refusals import widest
 from cipherblas.rlwe.rings import RingShape
 from tests.support.runs import TOY, program_of, run, toy
 
@@ -229,7 +229,7 @@ def test_known_weights_reach_the_precision_of_their_sums(form: str) -> None:
 
 
 def test_worst_cases_of_known_weights_hold() -> None:
-    from cipherblas.planner.worst_case import worst_errors
+    from cipherblas.planner.plan.worst_case import worst_errors
 
     w = weights(5, 9)
     for form in ("rows", "blocks"):

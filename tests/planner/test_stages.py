@@ -11,10 +11,10 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.crypto.keys import FreshCiphertext
-from cipherblas.planner.cost import SwitchRates, ThreadRates
-from cipherblas.planner.dry_run import RESIDUE_WORDS
-from cipherblas.planner.explain import bit_rate
-from cipherblas.planner.stages import DEFAULT_LINK, Stages, predicted
+from cipherblas.planner.plan.explain import bit_rate
+from cipherblas.planner.predict.cost import SwitchRates, ThreadRates
+from cipherblas.planner.predict.dry_run import RESIDUE_WORDS
+from cipherblas.planner.predict.stages import DEFAULT_LINK, Stages, predicted
 from cipherblas.rlwe.counts import Counts
 
 S, P = cb.secret, cb.public

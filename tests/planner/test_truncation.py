@@ -14,7 +14,7 @@ from cipherblas.lang.graph import deduplicated
 from cipherblas.lang.layers import Truncated
 from cipherblas.lang.nodes import ordered
 from cipherblas.lang.operations import Leaf
-from cipherblas.planner.truncation import sensitivities, truncated
+from cipherblas.planner.predict.truncation import sensitivities, truncated
 from tests.support.runs import TOY, run, toy
 
 pytestmark = pytest.mark.encrypted

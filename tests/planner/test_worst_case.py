@@ -14,7 +14,7 @@ from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.rows.worst_case import RowsWorstCase
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.worst_case import WorstCase
-from cipherblas.planner.worst_case import worst_errors
+from cipherblas.planner.plan.worst_case import worst_errors
 from tests.support.runs import Parties, program_of
 
 pytestmark = pytest.mark.encrypted

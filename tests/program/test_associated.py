@@ -12,9 +12,9 @@ import cipherblas as cb
 from cipherblas.common.errors import ParameterError, PrecisionError
 from cipherblas.lang.analysis import trace
 from cipherblas.lang.graph import deduplicated, formula
-from cipherblas.planner import association
-from cipherblas.planner.placement import planned
-from cipherblas.planner.plan import Plan, PlanOptions
+from cipherblas.planner.plan.plan import Plan, PlanOptions
+from cipherblas.planner.rewrite import association
+from cipherblas.planner.rewrite.placement import planned
 from tests.corpus.machine import MACHINE
 from tests.support.runs import run
 

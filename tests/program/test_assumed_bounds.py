@@ -14,9 +14,9 @@ import cipherblas as cb
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.lang.operations import Leaf
 from cipherblas.methods.doubling import folded, repeated
-from cipherblas.planner.dry_run import dry_run
-from cipherblas.planner.machine import Machine
-from cipherblas.planner.tensors import Chooser, Prices
+from cipherblas.planner.predict.dry_run import dry_run
+from cipherblas.planner.predict.machine import Machine
+from cipherblas.planner.search.tensors import Chooser, Prices
 from cipherblas.rlwe.noise import SlotErrors, tail
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.values import Decisions

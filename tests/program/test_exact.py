@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import cipherblas as cb
 from cipherblas.crypto import files
 from cipherblas.lang.exact import RESULT_BITS
-from cipherblas.planner.sizing import MAX_SCALE_BITS
+from cipherblas.planner.rings.sizing import MAX_SCALE_BITS
 from cipherblas.rlwe.noise import FAILURE_BITS
 from tests.corpus.machine import MACHINE
 from tests.support.runs import Parties, listed, program_of, run_by_files, toy, toy_rows, values_of

@@ -15,7 +15,7 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.crypto import files
-from cipherblas.planner.plan import Plan
+from cipherblas.planner.plan.plan import Plan
 from cipherblas.rlwe.matrices import CoefficientMatrix
 from tests.support.runs import Parties, lasting, run_by_files, values_of
 

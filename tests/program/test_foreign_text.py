@@ -15,8 +15,8 @@ import pytest
 import cipherblas as cb
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import SecretKey
-from cipherblas.planner.explain import explain
-from cipherblas.planner.plan import KeySaving, Rejected
+from cipherblas.planner.plan.explain import explain
+from cipherblas.planner.plan.plan import KeySaving, Rejected
 from tests.support.foreign_files import (
     ESCAPES,
     as_json,

@@ -13,7 +13,7 @@ import cipherblas as cb
 from cipherblas.cli.options import parse_operand
 from cipherblas.common.errors import DTypeError, PrecisionError, RangeError, ShapeError
 from cipherblas.lang.analysis import trace
-from cipherblas.planner.worst_case import worst_errors
+from cipherblas.planner.plan.worst_case import worst_errors
 from tests.support.runs import run, toy, toy_rows
 
 S, P = cb.secret, cb.public

@@ -11,7 +11,7 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.crypto.params import make_parameters
-from cipherblas.planner import mixed
+from cipherblas.planner.search import mixed
 from tests.support.foreign_files import forge
 from tests.support.runs import run, toy, values_of
 

@@ -16,7 +16,7 @@ from cipherblas.crypto.keys import generate_secret
 from cipherblas.crypto.params import OPERAND_MODULI, make_parameters
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.in_process import run_ranks
-from cipherblas.planner.explain import shown_nodes
+from cipherblas.planner.plan.explain import shown_nodes
 from cipherblas.rlwe.matrices import OperandRows, encryption, transpose_request
 from cipherblas.rlwe.matrices.encryption import encrypt_operand_rows
 from tests.corpus.machine import MACHINE

@@ -11,8 +11,8 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.lang.nodes import WATCHER, ordered
-from cipherblas.planner.by_samples import BySamples
-from cipherblas.planner.promises import BOUNDS, Measured
+from cipherblas.planner.plan.by_samples import BySamples
+from cipherblas.planner.predict.promises import BOUNDS, Measured
 from tests.support.deep_programs import DeepProgram, deep_program
 
 TOY: dict[str, Any] = {"security": 0, "insecure": True, "ring_degree": 4096}

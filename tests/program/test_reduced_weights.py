@@ -15,7 +15,7 @@ from cipherblas.common.progress import Steps
 from cipherblas.crypto.params import OPERAND_MODULI
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.in_process import run_ranks
-from cipherblas.planner.dry_run import dry_run
+from cipherblas.planner.predict.dry_run import dry_run
 from cipherblas.rlwe.matrices import OperandRows
 from cipherblas.runtime.values import Choice
 from tests.corpus.machine import MACHINE

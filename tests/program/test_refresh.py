@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.planner import chains
+from cipherblas.planner.rings import chains
 from tests.support.foreign_files import forge
 from tests.support.runs import program_of, run, toy
 

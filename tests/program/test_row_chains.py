@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.planner.plan import Plan
+from cipherblas.planner.plan.plan import Plan
 from tests.support.runs import run, toy_rows
 
 CHAINS = 14

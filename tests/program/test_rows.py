@@ -12,7 +12,7 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.lang.analysis import trace
-from cipherblas.planner.plan import PlanOptions
+from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.roles import client as client_module
 from tests.support.runs import encrypted, plan_by_rows, run, run_by_files, toy_rows, values_of
 

@@ -16,7 +16,7 @@ import cipherblas as cb
 from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.symbolic import Symbolic
-from cipherblas.planner.sizing import MAX_SCALE_BITS, MAX_WIDE_SCALE_BITS
+from cipherblas.planner.rings.sizing import MAX_SCALE_BITS, MAX_WIDE_SCALE_BITS
 from cipherblas.rlwe.noise.slots import TRANSFORM_ROUNDING
 from tests.support.runs import Parties, comes_back, run_by_files, toy
 

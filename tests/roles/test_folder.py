@@ -10,7 +10,7 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.common import limits
-from cipherblas.planner import dry_run
+from cipherblas.planner.predict import dry_run
 from cipherblas.roles import received
 from tests.support.runs import toy
 

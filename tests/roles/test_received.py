@@ -18,7 +18,7 @@ from cipherblas.engines import registry
 from cipherblas.engines.cpu import CpuEngine
 from cipherblas.evaluators.slots.later import Later, Lent
 from cipherblas.evaluators.slots.values import Ct
-from cipherblas.planner import dry_run
+from cipherblas.planner.predict import dry_run
 from cipherblas.rlwe.noise import SlotErrors
 from cipherblas.roles import received
 from tests.support.reference_engine import ReferenceEngine

@@ -18,8 +18,8 @@ from cipherblas.lang.analysis import evaluate_results, trace
 from cipherblas.lang.graph import Axes, deduplicated
 from cipherblas.lang.nodes import ordered
 from cipherblas.methods.products import ALGORITHMS, build
-from cipherblas.planner.chains import chain
-from cipherblas.planner.dry_run import dry_run
+from cipherblas.planner.predict.dry_run import dry_run
+from cipherblas.planner.rings.chains import chain
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.blocks import IN_PLACE
 from cipherblas.runtime.executor import Executor

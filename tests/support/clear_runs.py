@@ -19,8 +19,8 @@ from cipherblas.forms.blocks import block_of
 from cipherblas.forms.form import SlotForm
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.methods.matvec_conv.metakernel import Pattern
-from cipherblas.planner.dry_run import DryRun, dry_run
-from cipherblas.planner.tensors import Chooser, LayerCost
+from cipherblas.planner.predict.dry_run import DryRun, dry_run
+from cipherblas.planner.search.tensors import Chooser, LayerCost
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.executor import Executor

@@ -14,7 +14,7 @@ from cipherblas.crypto import files
 from cipherblas.crypto.params import Parameters
 from cipherblas.lang import graph
 from cipherblas.lang.operands import Operand
-from cipherblas.planner.assembly import replay
+from cipherblas.planner.plan.assembly import replay
 from cipherblas.roles.program import Program
 
 # Clears the screen (7-bit and 8-bit form), turns the writing direction, rings, deletes, and forges a line.

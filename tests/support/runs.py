@@ -19,13 +19,13 @@ from cipherblas.lang.analysis import trace
 from cipherblas.lang.graph import deduplicated
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import Operand
-from cipherblas.planner.budgets import budgets_of, secret_entries
-from cipherblas.planner.dry_run import DryRun
-from cipherblas.planner.exact import exact_options
-from cipherblas.planner.plan import Plan, PlanOptions
-from cipherblas.planner.rows import RowSize, RowStrategy
-from cipherblas.planner.search import Search
-from cipherblas.planner.strategy import Candidate
+from cipherblas.planner.plan.exact import exact_options
+from cipherblas.planner.plan.plan import Plan, PlanOptions
+from cipherblas.planner.predict.dry_run import DryRun
+from cipherblas.planner.search.budgets import budgets_of, secret_entries
+from cipherblas.planner.search.rows import RowSize, RowStrategy
+from cipherblas.planner.search.search import Search
+from cipherblas.planner.search.strategy import Candidate
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy
 

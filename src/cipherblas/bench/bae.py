@@ -24,9 +24,9 @@ from cipherblas.bench.sets import Shape
 from cipherblas.common.errors import CipherblasError, MemoryBudgetError, ParameterError
 from cipherblas.common.limits import available_memory
 from cipherblas.methods.products import GEMM
-from cipherblas.planner.explain import size as size_text
-from cipherblas.planner.machine import Machine
-from cipherblas.planner.plan import Plan
+from cipherblas.planner.plan.explain import size as size_text
+from cipherblas.planner.plan.plan import Plan
+from cipherblas.planner.predict.machine import Machine
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.matrices.matrix import bit_ceil
 

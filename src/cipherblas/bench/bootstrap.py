@@ -30,7 +30,7 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.shared import Shared
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
-from cipherblas.planner.chains import chain
+from cipherblas.planner.rings.chains import chain
 
 SETS = {16: (15, 3), 15: (3, 8)}  # log2 of the ring degree → working levels, digits
 FINE_SETS = {16: (16, 5), 15: (2, 6)}  # the same for two rounds, which spend one of the levels

@@ -18,7 +18,7 @@ from cipherblas.bench.harness import Row, Timing, in_turns, row, seconds_text
 from cipherblas.bench.products import Case, SecretCase, gemm_side, planned_fields
 from cipherblas.bench.sets import Shape
 from cipherblas.common.errors import CipherblasError
-from cipherblas.planner.plan import Plan
+from cipherblas.planner.plan.plan import Plan
 
 SIZES = (64, 128, 256, 512, 1024, 2048, 4096)
 FORMS = ("blocks", "rows")

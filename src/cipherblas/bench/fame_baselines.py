@@ -15,8 +15,8 @@ from cipherblas.bench.harness import Row, row
 from cipherblas.bench.products import SecretCase, planned_fields
 from cipherblas.bench.sets import FAME_SETS, Shape
 from cipherblas.common.errors import MemoryBudgetError
-from cipherblas.planner.machine import Machine
-from cipherblas.planner.plan import Plan
+from cipherblas.planner.plan.plan import Plan
+from cipherblas.planner.predict.machine import Machine
 
 OURS = "fame"
 PUBLISHED = ("fame-published", "hegmm", "hegmm-en", "huang-zong", "e2dm-r", "e2dm")

@@ -25,7 +25,7 @@ from cipherblas.distributed.ranks import Sharing, grid_of
 from cipherblas.distributed.slots import SHARINGS
 from cipherblas.lang.operands import secret
 from cipherblas.methods.matmul.baselines.fhe_mm import FheMm
-from cipherblas.planner.machine import Machine
+from cipherblas.planner.predict.machine import Machine
 from cipherblas.roles.program import Program, compile
 
 RANKS = (1, 2, 4, 8)

@@ -32,7 +32,7 @@ from cipherblas.distributed.ranks import (
 )
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.methods.matmul.baselines.fhe_mm import FheMm
-from cipherblas.planner.cost import Rates
+from cipherblas.planner.predict.cost import Rates
 from cipherblas.rlwe.counts import Counts
 
 Made = TypeVar("Made")

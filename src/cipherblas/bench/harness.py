@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from cipherblas.bench.peers import Peer
-from cipherblas.planner.explain import size
+from cipherblas.planner.plan.explain import size
 
 REQUIRED = (
     "bench", "case", "params", "algorithm", "threads", "seconds", "seconds_min", "seconds_max",

@@ -29,7 +29,7 @@ from cipherblas.bench.harness import (
 )
 from cipherblas.bench.sets import FAME_SETS
 from cipherblas.crypto.params import Parameters
-from cipherblas.planner.caches import caches_here
+from cipherblas.planner.predict.caches import caches_here
 from cipherblas.rlwe.fast_memory import FastMemory
 
 ORDERS = ("limb", "rotation")

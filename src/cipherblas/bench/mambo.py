@@ -30,7 +30,7 @@ from cipherblas.evaluators.rows.values import ClearFactor, Rows
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.forms.convert.coefficients import Halves, Packing, slots_to_rows
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
-from cipherblas.planner.chains import chain
+from cipherblas.planner.rings.chains import chain
 from cipherblas.rlwe.rings import LOW_LIMBS
 from cipherblas.runtime.crossings import REFRESHED_SHARE
 from cipherblas.runtime.rows import rounded

@@ -152,7 +152,7 @@ def run(cases: Sequence[str] = (), *, threads: int = 1, budget: float = 1.0, **o
         ValueError: an unknown program. MeasurementError: a result errs by more than its plan says.
     """
     import cipherblas._core as _core
-    from cipherblas.planner.machine import Machine
+    from cipherblas.planner.predict.machine import Machine
 
     unknown = [name for name in cases if name not in PROGRAMS]
     if unknown:
@@ -173,8 +173,8 @@ def measured(name: str, threads: int, budget: float, options: Mapping[str, Any])
         options: of `compile`; the machine as `Machine.to_dict` has it.
     """
     import cipherblas._core as _core
-    from cipherblas.planner import measuring
-    from cipherblas.planner.machine import Machine
+    from cipherblas.planner.predict import measuring
+    from cipherblas.planner.predict.machine import Machine
     from cipherblas.roles.program import compile as compile_program
 
     _core.set_threads(threads)

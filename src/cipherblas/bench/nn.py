@@ -22,7 +22,7 @@ from cipherblas.bench.nn_shapes import KERNELS, Kernel, named
 from cipherblas.bench.products import SERVER_TIME, planned_fields
 from cipherblas.common.errors import CipherblasError
 from cipherblas.methods.layers import CONV_BASELINES, MATVEC_BASELINES, METAKERNEL
-from cipherblas.planner.machine import Machine
+from cipherblas.planner.predict.machine import Machine
 from cipherblas.rlwe.counts import Counts
 
 RELATIVE_ERROR = 1e-5  # of the largest entry of the result, as in the paper

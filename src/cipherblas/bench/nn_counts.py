@@ -19,8 +19,8 @@ from cipherblas.lang.operations import Leaf, MatMul
 from cipherblas.methods.layers import CONV_BASELINES, MATVEC_BASELINES
 from cipherblas.methods.matvec_conv.base import LayerMethod
 from cipherblas.methods.matvec_conv.baselines.imra import Pattern
-from cipherblas.planner.dry_run import dry_run
-from cipherblas.planner.tensors import Chooser, layer_counts
+from cipherblas.planner.predict.dry_run import dry_run
+from cipherblas.planner.search.tensors import Chooser, layer_counts
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.tensors import PACKING, TENSORS, method_of, packing
 from cipherblas.runtime.values import Decisions

@@ -19,7 +19,7 @@ from cipherblas.common.process import peak_bytes
 from cipherblas.crypto.keys import EvaluationKeys
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.mpi import MpiCommunicator, ranks_launched
-from cipherblas.planner.machine import Machine
+from cipherblas.planner.predict.machine import Machine
 from cipherblas.roles.messages import EncryptedOperand, EncryptedResult
 from cipherblas.roles.program import Program
 

@@ -24,7 +24,7 @@ from cipherblas.bench.harness import (
 )
 from cipherblas.bench.sets import Shape
 from cipherblas.common.arrays import strips
-from cipherblas.planner.plan import Plan
+from cipherblas.planner.plan.plan import Plan
 
 # Benchmarks measure the evaluation: the plan is the one that makes it least.
 SERVER_TIME = {"minimise": "server"}

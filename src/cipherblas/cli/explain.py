@@ -13,7 +13,7 @@ from cipherblas.crypto import files
 from cipherblas.lang.graph import formula
 from cipherblas.lang.nodes import ordered
 from cipherblas.lang.results import results_of
-from cipherblas.planner.explain import shown_nodes
+from cipherblas.planner.plan.explain import shown_nodes
 from cipherblas.report import Display, program_picture
 from cipherblas.report.figures import check_drawing
 from cipherblas.report.program_picture import Box

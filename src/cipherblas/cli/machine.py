@@ -9,7 +9,7 @@ import typer
 
 from cipherblas.cli.options import Debug, Json, Quiet, Threads, output_option, use_threads
 from cipherblas.crypto import files
-from cipherblas.planner.machine import Machine
+from cipherblas.planner.predict.machine import Machine
 from cipherblas.report import Display, machine_table, print_json, stdout_console
 
 

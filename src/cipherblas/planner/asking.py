@@ -24,16 +24,16 @@ from cipherblas.lang.exact import is_exact
 from cipherblas.lang.graph import deduplicated
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import arranged, results_of
-from cipherblas.planner.association import Planned
-from cipherblas.planner.by_samples import BySamples, agreeing
-from cipherblas.planner.leaving_out import left_out
-from cipherblas.planner.plan import PlanOptions
-from cipherblas.planner.planner import check_precision
-from cipherblas.planner.precisions import settled
-from cipherblas.planner.refusals import INFEASIBLE
-from cipherblas.planner.spellings import planned_spelling
-from cipherblas.planner.targets import asked_errors
-from cipherblas.planner.truncation import truncated
+from cipherblas.planner.plan.by_samples import BySamples, agreeing
+from cipherblas.planner.plan.leaving_out import left_out
+from cipherblas.planner.plan.plan import PlanOptions
+from cipherblas.planner.plan.targets import asked_errors
+from cipherblas.planner.predict.truncation import truncated
+from cipherblas.planner.rewrite.association import Planned
+from cipherblas.planner.rewrite.precisions import settled
+from cipherblas.planner.rewrite.spellings import planned_spelling
+from cipherblas.planner.search.planner import check_precision
+from cipherblas.planner.search.refusals import INFEASIBLE
 
 # Options that force a part of the plan, in the order in which it is tried whether it does without.
 FORCED = ("block", "options", "algorithm", "form", "parameters", "ring_degree", "key_policy")

@@ -1,6 +1,6 @@
 """What people see: notes and progress on stderr, tables, the picture of the demonstration."""
 
-from cipherblas.planner.explain import duration, size
+from cipherblas.planner.plan.explain import duration, size
 from cipherblas.report.accelerator import accelerator_figure, accelerator_tables, draw_accelerator
 from cipherblas.report.crossover import draw_crossover
 from cipherblas.report.display import Display

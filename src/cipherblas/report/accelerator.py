@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from cipherblas.planner.explain import duration, size
+from cipherblas.planner.plan.explain import duration, size
 from cipherblas.report.figures import new_figure, save_png
 from cipherblas.report.tables import comparison_table
 

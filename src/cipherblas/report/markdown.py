@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cipherblas.planner.explain import size
+from cipherblas.planner.plan.explain import size
 
 KIND_NAMES = {"cc": "secret × secret", "pc": "clear int8 × secret"}
 FORM_NAMES = {"blocks": "slots", "rows": "GEMM"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from cipherblas.planner.caches import Cache
-from cipherblas.planner.cost import SwitchRates, ThreadRates
-from cipherblas.planner.explain import duration, size
-from cipherblas.planner.machine import Machine
+from cipherblas.planner.plan.explain import duration, size
+from cipherblas.planner.predict.caches import Cache
+from cipherblas.planner.predict.cost import SwitchRates, ThreadRates
+from cipherblas.planner.predict.machine import Machine
 from cipherblas.report.tables import plan_table
 
 RING = 1 << 13  # of the rates that are shown of one ring

@@ -23,7 +23,7 @@ from cipherblas.crypto import randomness
 from cipherblas.crypto.keys import FreshCiphertext, PublicKey, SecretKey, encrypt
 from cipherblas.forms.blocks import block_of
 from cipherblas.forms.form import RowForm, SlotForm
-from cipherblas.planner.dry_run import degree_of
+from cipherblas.planner.predict.dry_run import degree_of
 from cipherblas.rlwe.costs import WORD_BYTES
 from cipherblas.rlwe.matrices.encryption import (
     encrypt_operand_rows,

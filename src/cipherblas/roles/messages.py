@@ -26,7 +26,7 @@ from cipherblas.crypto.params import Parameters, row_parameters
 from cipherblas.crypto.randomness import SEED_BYTES
 from cipherblas.lang.operands import Encryption
 from cipherblas.lang.results import MOST_RESULTS, Arranged
-from cipherblas.planner.promises import PromiseName
+from cipherblas.planner.predict.promises import PromiseName
 from cipherblas.rlwe.matrices import OperandRows, RlweRows, SharedBatch, SharedRows
 from cipherblas.roles.columns import by_columns, by_rows, columns_each
 from cipherblas.roles.sealed import Sealed

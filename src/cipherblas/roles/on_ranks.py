@@ -13,9 +13,9 @@ from cipherblas.distributed.messages import Network
 from cipherblas.distributed.ranks import Sharing
 from cipherblas.distributed.shares import Shares
 from cipherblas.distributed.slots import SHARINGS
-from cipherblas.planner.assembly import PROCESS_BYTES, ROUNDING_SHARE, key_bytes_of
-from cipherblas.planner.explain import size
-from cipherblas.planner.machine import Machine
+from cipherblas.planner.plan.assembly import PROCESS_BYTES, ROUNDING_SHARE, key_bytes_of
+from cipherblas.planner.plan.explain import size
+from cipherblas.planner.predict.machine import Machine
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.runtime.rows import ROWS
 

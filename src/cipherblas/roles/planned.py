@@ -29,15 +29,15 @@ from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.operands import BOUND_RANGE, MAX_LENGTH, Operand
 from cipherblas.lang.results import Arranged, arranged, labels_of, results_of
 from cipherblas.lang.samples import Samples
-from cipherblas.planner.assembly import executed, peak_bytes_of, replay
-from cipherblas.planner.by_samples import simulated_plan
-from cipherblas.planner.dry_run import DryRun, dry_run
-from cipherblas.planner.exact import check_planned
-from cipherblas.planner.explain import explain
-from cipherblas.planner.plan import Plan
-from cipherblas.planner.promises import SampledErrors
-from cipherblas.planner.simulation import RangeFound, ranges_of
-from cipherblas.planner.worst_case import worst_errors
+from cipherblas.planner.plan.assembly import executed, peak_bytes_of, replay
+from cipherblas.planner.plan.by_samples import simulated_plan
+from cipherblas.planner.plan.exact import check_planned
+from cipherblas.planner.plan.explain import explain
+from cipherblas.planner.plan.plan import Plan
+from cipherblas.planner.plan.worst_case import worst_errors
+from cipherblas.planner.predict.dry_run import DryRun, dry_run
+from cipherblas.planner.predict.promises import SampledErrors
+from cipherblas.planner.predict.simulation import RangeFound, ranges_of
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.messages import check_shape, given, short_id
 from cipherblas.runtime.values import Input, Output

@@ -22,11 +22,11 @@ from cipherblas.lang.nodes import operands_of
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.samples import Samples
 from cipherblas.planner.asking import planned_as_asked
-from cipherblas.planner.by_samples import BySamples
-from cipherblas.planner.defaults import warn_of_default
-from cipherblas.planner.exact import exact_options
-from cipherblas.planner.losses import warn_of_losses
-from cipherblas.planner.plan import PlanOptions
+from cipherblas.planner.plan.by_samples import BySamples
+from cipherblas.planner.plan.defaults import warn_of_default
+from cipherblas.planner.plan.exact import exact_options
+from cipherblas.planner.plan.losses import warn_of_losses
+from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.client import Client
 from cipherblas.roles.encryptor import Encryptor

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NoReturn
 from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import DTypeError, printable
 from cipherblas.common.pickles import Rebuilt
-from cipherblas.planner.explain import size
+from cipherblas.planner.plan.explain import size
 
 
 class Sealed(Rebuilt):

@@ -19,7 +19,7 @@ from cipherblas.common.errors import PrecisionError
 from cipherblas.common.process import peak_bytes
 from cipherblas.crypto import files
 from cipherblas.lang.operands import public, secret
-from cipherblas.planner.stages import Stages
+from cipherblas.planner.predict.stages import Stages
 from cipherblas.report import Display, duration, plan_table, print_json, size
 from cipherblas.report.figures import check_drawing
 from cipherblas.report.picture import DemoPicture, draw

@@ -1,0 +1,1 @@
+"""What a plan is: options, decisions, figures, what `explain()` says of them."""

@@ -1,0 +1,291 @@
+"""From decisions and a dry run to a plan: once when it is found, once more when it is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cipherblas.common.errors import FormatError, ParameterError
+from cipherblas.common.limits import weight_budget_of
+from cipherblas.common.progress import Progress
+from cipherblas.crypto.keys import KeyRequest
+from cipherblas.crypto.params import Parameters
+from cipherblas.evaluators.slots.values import Order
+from cipherblas.lang.graph import as_matrices, axes_of
+from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.results import labels_of, results_of
+from cipherblas.planner.plan.plan import Plan, PlanOptions
+from cipherblas.planner.plan.schema import check_decisions, check_planned_for
+from cipherblas.planner.plan.targets import ResultFigures, check_promised, targets
+from cipherblas.planner.predict.dry_run import DryRun, dry_run
+from cipherblas.planner.predict.machine import Machine
+from cipherblas.planner.predict.promises import promise_of
+from cipherblas.planner.predict.stages import Minimise, Stages, key_bytes_at, predicted
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.rings import (
+    Ring,
+    descending_ring,
+    encapsulating_shape,
+    limbs_of_level,
+    low_limbs,
+    row_ring,
+)
+from cipherblas.rlwe.traffic import Traffic
+from cipherblas.runtime.blocks import BLOCKS
+from cipherblas.runtime.rows import ROWS
+from cipherblas.runtime.tensors import TENSORS
+from cipherblas.runtime.values import Choice, Decisions
+
+# Memory that a process needs beside what the plan counts: interpreter, libraries, NTT tables, idle blocks of the pool.
+PROCESS_BYTES = 150 << 20
+# Blocks of the pool come in eight sizes per power of two: they are a sixteenth larger than asked for on average.
+ROUNDING_SHARE = 16
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What times are predicted for, and which of them a plan makes least."""
+
+    machine: Machine
+    threads: int
+    minimise: Minimise
+    link: float
+
+    @classmethod
+    def of(cls, options: PlanOptions) -> Predictions:
+        """As the options ask."""
+        machine = options.planned_for
+        return cls(machine, options.threads or machine.threads, options.minimise, float(options.link))
+
+    def stages(self, counts: Counts, traffic: Traffic, key_bytes: int, ring: Ring) -> Stages:
+        """The predicted stages of a run."""
+        return predicted(self.machine.rates, counts, traffic, key_bytes, ring, self.threads, self.link)
+
+    def seconds(self, stages: Stages) -> float:
+        """What a plan makes least."""
+        return stages.minimised(self.minimise)
+
+    def more_seconds(self, ring: Ring, counts: Counts, traffic: Traffic) -> float:
+        """What some operations and messages add to that."""
+        none = self.stages(Counts(), Traffic(), 0, ring)
+        return self.seconds(self.stages(counts, traffic, 0, ring)) - self.seconds(none)
+
+
+def assemble(
+    expression: Expression,
+    parameters: Parameters,
+    decided: Decisions,
+    run: DryRun,
+    predictions: Predictions,
+    *,
+    order: Order,
+    precision: float,
+    error: float | tuple[float, ...] | None,
+    mask_budget: int,
+) -> Plan:
+    """The plan of these decisions, of which `run` is the dry run with this `mask_budget`.
+
+    Args:
+        error: what was asked for instead of the precision.
+    """
+    if decided.form == BLOCKS:
+        decided = replace(
+            decided, blocks={axis: decided.blocks[axis] for axis in axes_of(expression).lengths}
+        )
+    key_bytes, traffic = key_bytes_of(run.keys, parameters), run.traffic(parameters)
+    outputs = run.outputs(parameters)
+    weights = min(run.counts.stored_bytes, weight_budget_of(predictions.machine.memory))
+    return Plan(
+        parameters=parameters,
+        decided=replace(decided, stepwise=run.promise.stepwise),
+        promise=run.promise,
+        order=order,
+        precision=precision,
+        counts=run.counts,
+        keys=run.keys,
+        key_bytes=key_bytes,
+        upload_bytes=traffic.upload_bytes,
+        upload_ciphertexts=sum(one.form.ciphertexts for one in run.inputs),
+        result_ciphertexts=sum(one.form.ciphertexts for one in outputs),
+        result_bytes=traffic.result_bytes,
+        levels=-(-(max(one.limbs for one in run.inputs) - run.limbs) // limbs_of_level(parameters)),
+        peak_bytes=peak_bytes_of(run, key_bytes, parameters) + weights,
+        results=tuple(
+            ResultFigures(
+                *(label, node.bound, found, target, rounding),
+                one.form.download(one.limbs, one.components, one.n).result_bytes,
+            )
+            for label, node, found, target, rounding, one in zip(
+                labels_of(expression),
+                results_of(expression),
+                run.errors,
+                targets(expression, precision, error),
+                run.rounding_errors,
+                outputs,
+                strict=True,
+            )
+        ),
+        traffic=traffic,
+        machine=predictions.machine,
+        threads=predictions.threads,
+        minimise=predictions.minimise,
+        link=predictions.link,
+        weight_memory_bytes=weights,
+        held_bytes=run.held_bytes(parameters),
+        lent_bytes=run.lent_bytes,
+        mask_budget=mask_budget,
+        nodes=run.nodes,
+        asked_error=error,
+    )
+
+
+def replay(
+    expression: Expression,
+    decisions: Mapping[str, Any],
+    planned_for: Mapping[str, Any],
+    parameters: Parameters,
+    progress: Progress | None = None,
+) -> tuple[Plan, DryRun]:
+    """The plan that was saved as `Plan.decisions` and `Plan.planned_for`, run without data again.
+
+    All that it says follows from the decisions and from the machine of the file: nothing else is taken on its word.
+
+    Raises:
+        FormatError: these are no decisions, or they are for other parameters than those of their file.
+    """
+    check_decisions(decisions)
+    check_planned_for(planned_for)
+    if decisions["parameters"] != parameters.to_dict():
+        raise FormatError(
+            "The decisions are for other parameters than those of their file.",
+            expected=parameters.to_dict(),
+            got=decisions["parameters"],
+        )
+    choices = {
+        int(number): Choice(row["method"], row["options"]) for number, row in decisions["choices"].items()
+    }
+    forms = {int(number): form for number, form in decisions.get("forms", {}).items()}
+    crossings = {int(number): options for number, options in decisions.get("crossings", {}).items()}
+    sharing = decisions.get("sharing", 0)
+    decided = Decisions(
+        *(decisions["form"], choices, decisions["blocks"], decisions["key_policy"], forms, crossings, sharing)
+    )
+    if (forms or crossings) and decided.form != ROWS:
+        raise FormatError(
+            "A program of several forms must be planned by rows.", expected=ROWS, got=decided.form
+        )
+    masks = planned_for["mask_budget"]
+    runs = executed(expression, decided)
+    most = len(ordered(runs)) - 1
+    if any(number > most for number in choices):
+        raise FormatError(
+            "The decisions name a node that the program does not have.",
+            expected=f"0 to {most}",
+            got=max(choices),
+        )
+    promise = promise_of(decisions.get("promise"))
+    if len(promise.figures) not in (0, len(results_of(expression))):
+        raise FormatError(
+            "The promise of the decisions is not for the results of the program.",
+            expected=f"{len(results_of(expression))} results",
+            got=len(promise.figures),
+        )
+    run = dry_run(
+        *(parameters, runs, decided),
+        mask_budget=masks,
+        observed=True,
+        progress=progress,
+        promise=promise,
+    )
+    if run.choices != choices:
+        unused = min(choices.keys() - run.choices.keys())
+        raise FormatError(
+            "The decisions choose a method for a node that needs none.",
+            expected=f"none about node {unused}",
+            got=choices[unused],
+        )
+    if sharing and run.keys.shared is None:
+        raise FormatError(
+            "The decisions have ciphertexts share their a part that are not refreshed together.",
+            expected=f"more than {sharing} ciphertexts of a value",
+            got="fewer",
+        )
+    _check_used("forms", forms, frozenset(n for n in run.placed if forms.get(n) != decided.form))
+    _check_used("crossings", crossings, run.crossed)
+    precision, machine = float(decisions["precision"]), Machine.from_dict(planned_for["machine"])
+    link = float(planned_for["link"])
+    predictions = Predictions(machine, planned_for["threads"], planned_for["minimise"], link)
+    error = _asked_error(expression, decisions.get("asked_error"), precision)
+    options = {"order": decisions["order"], "precision": precision, "error": error, "mask_budget": masks}
+    plan = assemble(runs, parameters, decided, run, predictions, **options)
+    check_promised(plan.results)
+    return plan, run
+
+
+def _asked_error(expression: Expression, error: Any, precision: float) -> float | tuple[float, ...] | None:
+    """What a file says was asked for instead of a precision; FormatError where that is another precision."""
+    if error is None:
+        return None
+    results = results_of(expression)
+    errors = tuple(error) if isinstance(error, list) else (error,) * len(results)
+    if len(errors) != len(results) or (isinstance(error, list) and not expression.root):
+        raise FormatError(
+            "The number of errors that were asked for is not that of the results.",
+            expected=f"{len(results)}",
+            got=len(errors),
+        )
+    meant = min(each / node.bound for each, node in zip(errors, results, strict=True))
+    if meant != precision:
+        raise FormatError(
+            "The precision of the decisions does not follow from the errors that were asked for.",
+            expected=meant,
+            got=precision,
+        )
+    return errors if isinstance(error, list) else error
+
+
+def _check_used(what: str, given: Mapping[int, Any], used: frozenset[int]) -> None:
+    """Raise FormatError where something was decided that nothing asks for."""
+    if not given.keys() <= used:
+        unused = min(given.keys() - used)
+        raise FormatError(
+            f"The decisions hold {what} that nothing asks for.",
+            expected=f"none of node {unused}",
+            got=given[unused],
+        )
+
+
+def executed(expression: Expression, decided: Decisions) -> Expression:
+    """What runs: the program, in blocks or by rows with vectors as matrices of one column.
+
+    Raises:
+        ParameterError: it has layers of images.
+    """
+    matrices = expression if decided.form == TENSORS else as_matrices(expression)
+    if matrices is None:
+        raise ParameterError(
+            f"The form {decided.form!r} does not hold layers of images.",
+            expected="matrices and vectors",
+            got="layers of images",
+        )
+    return matrices
+
+
+def peak_bytes_of(run: DryRun, key_bytes: int, ring: Ring) -> int:
+    """Bytes that a server needs for a run, stored weights aside."""
+    working = run.working_bytes
+    return key_bytes + run.held_bytes(ring) + working + working // ROUNDING_SHARE + PROCESS_BYTES
+
+
+def key_bytes_of(request: KeyRequest, ring: Ring) -> int:
+    """Bytes in memory of the keys of a request."""
+    main = sum(number * key_bytes_at(ring, limbs) for limbs, number in request.numbers_by_limbs().items())
+    main += 0 if request.encapsulation is None else key_bytes_at(encapsulating_shape(ring), 1)
+    main += key_bytes_at(descending_ring(ring), low_limbs(ring)) if request.crossing else 0
+    if request.shared is not None:
+        shared = request.shared
+        main += sum(number * key_bytes_at(ring, limbs) for limbs, number in shared.numbers_by_limbs().items())
+        if shared.encapsulation is not None:
+            main += shared.pairs * key_bytes_at(encapsulating_shape(ring), 1)
+    return main + (0 if request.rows is None else key_bytes_of(request.rows, row_ring(ring)))

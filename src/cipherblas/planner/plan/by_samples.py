@@ -1,0 +1,198 @@
+"""Promises for inputs like samples: errors of results are those that a simulation finds on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cipherblas.common.errors import ParameterError, PrecisionError
+from cipherblas.common.progress import Progress
+from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.results import arranged, results_of
+from cipherblas.lang.samples import Samples
+from cipherblas.planner.plan.plan import Plan, PlanOptions
+from cipherblas.planner.predict.dry_run import dry_run
+from cipherblas.planner.predict.promises import (
+    STEPS,
+    Measured,
+    Promise,
+    Promised,
+    SampledErrors,
+    check_measured,
+)
+from cipherblas.planner.predict.simulation import Array, Simulation
+from cipherblas.planner.predict.truncation import truncation_error
+from cipherblas.runtime.values import StepError, Value
+
+MOST_OF_BOUND = 0.9  # that an error may be
+LINEAR_BITS = 4  # over which the errors of results are taken to grow as those of steps
+NEGLIGIBLE = 2.0**-14  # of the largest error of a step, relative to the bounds of their values
+
+
+class BySamples(Promise):
+    """For inputs like the samples.
+
+    Args:
+        samples: of its operands.
+        expression: the program as it was written, whose nodes know the functions that they approximate.
+        agreement: share of the samples whose largest entry must stay at its place, of every result.
+    """
+
+    name = "samples"
+
+    def __init__(self, samples: Samples, expression: Expression, agreement: float | None = None) -> None:
+        self.samples, self.agreement = samples, agreement
+        self.simulation = Simulation(samples, expression)
+        self._quick: dict[tuple[object, ...], tuple[float, ...]] = {}
+
+    def errors(
+        self, expression: Expression, results: Sequence[Value], steps: Mapping[int, StepError]
+    ) -> tuple[Promised, ...]:
+        known = [one.approximation for one in self.simulation.approximations(expression)]
+        noise = self._noise(expression, steps)
+        return tuple(Promised(own + more, more) for own, more in zip(noise, known, strict=True))
+
+    def check(self, expression: Expression, targets: Sequence[float]) -> None:
+        check_measured(expression, self.simulation.approximations(expression), targets)
+
+    def planned(self, expression: Expression, steps: Mapping[int, StepError]) -> Promise:
+        """Simulated on all samples.
+
+        Raises:
+            PrecisionError: errors carry a value out of its range.
+        """
+        return Measured(self.samples.count, self.samples.slack, self.simulation.errors(expression, steps))
+
+    def allowed(self, expression: Expression) -> tuple[float, ...]:
+        """Errors of all results that leave the largest entry at its place on as many samples as `agreement` says.
+
+        Raises:
+            PrecisionError: the polynomials alone move it on more samples.
+        """
+        assert self.agreement is not None
+        found = []
+        for place, one in enumerate(self.simulation.approximations(expression)):
+            runs = self.simulation.exact(expression)
+            written = [
+                self.simulation.written(place, number, run[place].shape) for number, run in enumerate(runs)
+            ]
+            margins = np.sort(
+                np.concatenate(
+                    [_margins(run[place], other) for run, other in zip(runs, written, strict=True)]
+                )
+            )
+            needed = math.ceil(self.agreement * len(margins))
+            margin = float(margins[len(margins) - needed]) if needed else float(margins[-1])
+            if margin <= 0:
+                raise PrecisionError(
+                    f"The polynomials of the program agree with its functions on {one.agreement:.1%} of the samples.",
+                    expected=f"agreement={self.agreement:g} or more, by a finer precision=… of the functions",
+                    got=f"{one.agreement:.3g}",
+                )
+            found.append(one.approximation + margin / 2)
+        return tuple(found)
+
+    def text(self) -> str:
+        return Measured(self.samples.count, self.samples.slack, ()).text()
+
+    def _noise(self, expression: Expression, steps: Mapping[int, StepError]) -> tuple[float, ...]:
+        """Of few draws; programs whose steps err alike are simulated once: errors are nearly linear in
+        those of the steps."""
+        order = [node for node in ordered(expression) if not node.root]
+        sizes = {number: math.hypot(*step) / order[number].bound for number, step in steps.items()}
+        top = max(sizes.values(), default=0.0)
+        if top == 0:
+            return (0.0,) * len(results_of(expression))
+        if not math.isfinite(top):
+            return (math.inf,) * len(results_of(expression))
+        kept = {number: step for number, step in steps.items() if sizes[number] > NEGLIGIBLE * top}
+        self.simulation.exact(expression)  # which keeps it alive, and its id its own
+        profile = tuple((number, round(math.log2(sizes[number] / top))) for number in sorted(kept))
+        key = id(expression), profile, round(math.log2(top) / LINEAR_BITS)
+        if key not in self._quick:
+            try:
+                found = self.simulation.quick_errors(expression, kept)
+                self._quick[key] = tuple(one.noise / top for one in found)
+            except PrecisionError:  # so large that nothing is known; smaller ones may do
+                self._quick[key] = (math.inf,) * self.simulation.results
+        return tuple(ratio * top for ratio in self._quick[key])
+
+
+def _margins(found: Array, expected: Array) -> Array:
+    """Of each row, by how much the entry that should be the largest exceeds the others; below zero: it does not."""
+    rows = np.atleast_2d(found).reshape(-1, found.shape[-1] if found.shape else 1)
+    if rows.shape[1] < 2:
+        return np.full(len(rows), math.inf)
+    right = np.argmax(expected.reshape(rows.shape), axis=1)
+    own = rows[np.arange(len(rows)), right]
+    others = rows.copy()
+    others[np.arange(len(rows)), right] = -math.inf
+    return np.asarray(own - others.max(axis=1))
+
+
+def agreeing(expression: Expression, options: PlanOptions) -> PlanOptions:
+    """The options with the errors that the agreement allows, where one is asked for.
+
+    Raises:
+        ParameterError: errors are asked for as well. PrecisionError: see `BySamples.allowed`.
+    """
+    promise = options.promised
+    if not isinstance(promise, BySamples) or promise.agreement is None:
+        return options
+    if options.error is not None:
+        raise ParameterError(
+            "The agreement says how large errors may be: give it or an error.",
+            expected="one of them",
+            got="both",
+        )
+    results = results_of(expression)
+    bounds = [node.bound for node in results]
+    allowed = [
+        min(error, MOST_OF_BOUND * bound)
+        for error, bound in zip(promise.allowed(expression), bounds, strict=True)
+    ]
+    return replace(options, error=arranged(expression, allowed))
+
+
+def check_functions(expression: Expression, options: PlanOptions) -> None:
+    """Raise PrecisionError where the approximations of a program alone are further from its functions than is asked
+    for, on the samples that its promise is for."""
+    promise = options.promised
+    assert isinstance(promise, BySamples)
+    if promise.agreement is not None:
+        promise.allowed(expression)
+    else:
+        promise.check(expression, options.relative_to(expression).targets(expression))
+
+
+def simulated_plan(
+    plan: Plan,
+    executed: Expression,
+    written: Expression | None,
+    samples: Samples,
+    progress: Progress | None = None,
+) -> list[SampledErrors]:
+    """The errors of all results of a planned program on samples, whatever its plan promises.
+
+    Args:
+        executed: what runs.
+        written: the program as it was written, whose nodes know the functions that they approximate; None of one from a
+            file, whose approximations are then those that its plan states.
+        progress: counted in draws of errors.
+    """
+    run = dry_run(plan.parameters, executed, plan.decided, mask_budget=plan.mask_budget, promise=STEPS)
+    simulation = Simulation(samples, executed if written is None else written)
+    found = list(simulation.errors(executed, run.step_errors, progress))
+    if written is not None:
+        return found
+    stated = plan.promise.figures
+    if stated:
+        return [
+            replace(known, noise=one.noise, noise_rms=one.noise_rms)
+            for one, known in zip(found, stated, strict=True)
+        ]
+    errors = map(truncation_error, results_of(executed))
+    return [replace(one, approximation=known) for one, known in zip(found, errors, strict=True)]

@@ -1,0 +1,85 @@
+"""What a program of exact integers asks of its plan: errors below one half, whatever else is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from cipherblas.common.errors import ParameterError, PrecisionError
+from cipherblas.lang.exact import check_exact, is_exact
+from cipherblas.lang.nodes import Expression
+from cipherblas.lang.results import arranged, results_of
+from cipherblas.planner.plan.plan import PlanOptions
+from cipherblas.planner.plan.targets import ResultFigures, asked_errors
+from cipherblas.planner.predict.promises import BOUNDS
+
+HALF = 0.5
+# Of an entry, at most, by plan: less than one half, so that what is nearest is the result.
+MOST_ERROR = HALF - 2.0**-10
+
+
+def exact_options(expression: Expression, options: PlanOptions, precision: Any) -> PlanOptions:
+    """The options of a program of exact integers, whose errors they bound; those of any other as they are.
+
+    Args:
+        precision: what the user gave for it, or None.
+
+    Raises:
+        ParameterError: a precision or an error of one half or more; a node that is not whole (`lang.exact`).
+        RangeError: a bound that is too large.
+    """
+    if not is_exact(expression):
+        return options
+    check_exact(expression)
+    if options.by_samples or options.promised != BOUNDS:
+        raise ParameterError(
+            "Exact integers are promised for every input within the bounds.",
+            expected='promise="bounds", without samples',
+            got="samples" if options.by_samples else options.promised.name,
+        )
+    results = results_of(expression)
+    most = tuple(map(_most, results))
+    asked: Sequence[float] = ()
+    if options.error is not None:
+        asked = asked_errors(expression, options.error)
+    elif precision is not None:
+        asked = [float(precision) * node.bound for node in results]
+    if any(error > allowed for error, allowed in zip(asked, most, strict=bool(asked))):
+        name = "error" if options.error is not None else "precision"
+        raise ParameterError(
+            f"The results of exact integers err by less than one half before they are rounded; {name}= may only ask "
+            "for less.",
+            expected=f"an error up to {min(most):.3g}, or none",
+            got=f"{max(asked):.3g}",
+        )
+    if asked:
+        return options
+    return replace(options, error=arranged(expression, most))
+
+
+def is_rounded_alone(expression: Expression, targets: Sequence[float]) -> bool:
+    """Whether a program of exact integers was asked for no smaller errors than those that rounding takes away: whoever
+    asks for less wants to share results, whose errors count before that."""
+    pairs = zip(results_of(expression), targets, strict=True)
+    return is_exact(expression) and all(target >= _most(node) for node, target in pairs)
+
+
+def _most(result: Expression) -> float:
+    """The error of a result that rounding takes away; zeros are bounded by less than one half."""
+    return min(MOST_ERROR, result.bound / 4)
+
+
+def check_planned(expression: Expression, results: Sequence[ResultFigures]) -> None:
+    """Raise PrecisionError where a program of exact integers may err by one half: forced parameters, or a file's."""
+    if not is_exact(expression):
+        return
+    check_exact(expression)
+    worst = max(results, key=lambda one: one.error)
+    if worst.error >= HALF:
+        of = f" {worst.label!r}" if worst.label else ""
+        raise PrecisionError(
+            f"These parameters do not compute the result{of} in exact integers.",
+            expected="an error below 0.5",
+            got=f"{worst.error:.3g}",
+        )

@@ -1,0 +1,1 @@
+"""What a machine takes for a program: rates, counts, seconds, errors."""

@@ -1,0 +1,289 @@
+"""Running a program without data: what the client sends, counts, keys, memory and error, before anything runs."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cipherblas.common.errors import CipherblasError
+from cipherblas.common.limits import KEPT_BYTES, MASK_BYTES, lent_together
+from cipherblas.common.progress import Progress
+from cipherblas.crypto.keys import KeyRequest
+from cipherblas.evaluators.family import Evaluators
+from cipherblas.evaluators.rows.symbolic import RowsSymbolic
+from cipherblas.evaluators.rows.values import ClearFactor
+from cipherblas.evaluators.slots.bookkeeping import Term
+from cipherblas.evaluators.slots.shared import SharedSymbolic
+from cipherblas.evaluators.slots.symbolic import Symbolic
+from cipherblas.evaluators.slots.values import Plain
+from cipherblas.forms.form import Form, RowForm
+from cipherblas.lang.nodes import Expression
+from cipherblas.planner.predict.promises import BOUNDS, Promise, Promised
+from cipherblas.rlwe.costs import WORD_BYTES
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.key_policies import KeyPolicy
+from cipherblas.rlwe.rings import Ring, limbs_of_level, operand_level, row_ring, words_at
+from cipherblas.rlwe.traffic import Traffic
+from cipherblas.runtime.executor import Choose, Executor, NodeFigures
+from cipherblas.runtime.inputs import SymbolicInputs
+from cipherblas.runtime.values import Choice, Decisions, Input, Output, StepError, Value
+
+# Of residues of operands with moduli of their own, in encryption: how many a transform does together, and how many
+# residues of primes are made in the time of one of theirs.
+BYTES_TOGETHER, RESIDUE_WORDS = 2, 6
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What one symbolic run of a program found.
+
+    Attributes:
+        inputs: what the client must send, in the order of first use.
+        results: their handles carry limbs, scale, bound and noise.
+        left: limbs that each result was computed with; of several, it is sent with fewer where these hold it.
+        counts: operations of the whole run.
+        keys: switching keys that the run asks for.
+        working_bytes: peak of values, encoded plaintexts and workspaces that are alive together, what is kept for later
+            runs included, and all operands, as far as the server makes them of what comes: they stay until the end.
+        choices: how each node was computed of which that had to be decided.
+        together: the most full ciphertexts of a value that is refreshed.
+        lent_bytes: of operands that would be made of what comes, did products not take their ciphertexts one by one.
+        placed, crossed: numbers of the nodes whose form was asked for, and of those that were converted.
+        nodes: what each took, where that was asked for.
+        fixed_factors: the clear factors that have keys of their own.
+        scale_bits, level_limbs: of the ring.
+        expression: what ran.
+        promise: whom the errors are for.
+        step_errors: of the nodes, by number, where the promise is found from them.
+    """
+
+    inputs: tuple[Input, ...]
+    results: tuple[Value, ...]
+    left: tuple[int, ...]
+    counts: Counts
+    keys: KeyRequest
+    working_bytes: int
+    choices: Mapping[int, Choice]
+    nodes: tuple[NodeFigures, ...]
+    fixed_factors: tuple[ClearFactor, ...]
+    scale_bits: float
+    expression: Expression
+    promise: Promise
+    step_errors: Mapping[int, StepError]
+    placed: frozenset[int] = frozenset()
+    crossed: frozenset[int] = frozenset()
+    together: int = 0
+    lent_bytes: int = 0
+    level_limbs: int = 1
+
+    @functools.cached_property
+    def promised(self) -> tuple[Promised, ...]:
+        """Predicted largest error of an entry, of each result, and what no ring changes of it."""
+        return self.promise.errors(self.expression, self.results, self.step_errors)
+
+    @property
+    def errors(self) -> tuple[float, ...]:
+        """Predicted largest error of an entry, of each result."""
+        return tuple(one.error for one in self.promised)
+
+    @property
+    def limbs(self) -> int:
+        """Of the result that the most are spent on."""
+        return min(self.left)
+
+    @property
+    def magnitude_bits(self) -> float:
+        """log2(scale · bound) of the result; of one with more limbs than another, what these do not hold."""
+        return max(
+            math.log2(value.first().scale * value.first().bound)
+            - (limbs - self.limbs) / self.level_limbs * self.scale_bits
+            for value, limbs in zip(self.results, self.left, strict=True)
+        )
+
+    @property
+    def rounding_errors(self) -> tuple[float, ...]:
+        """The part of each result's error that comes from clear factors that are rounded."""
+        return tuple(
+            float(max(getattr(handle, "bias", 0.0) / handle.scale for handle in value.handles))
+            for value in self.results
+        )
+
+    def outputs(self, ring: Ring) -> tuple[Output, ...]:
+        """How the results come back."""
+        found = []
+        for value in self.results:
+            first = value.first()
+            components = getattr(first, "components", 2)
+            scale = first.scale / value.unit
+            n = degree_of(value.form, ring)
+            found.append(Output(value.shape, value.form, first.limbs, components, scale, n))
+        return tuple(found)
+
+    def traffic(self, ring: Ring) -> Traffic:
+        """What is sent, and what that costs."""
+        back = [one.form.download(one.limbs, one.components, one.n) for one in self.outputs(ring)]
+        return sum((*(sent(one, ring) for one in self.inputs), *back[1:]), back[0])
+
+    def held_bytes(self, ring: Ring) -> int:
+        """Bytes of the operands as they came, which stay until the end."""
+        return sum(_resident(one, ring)[0] for one in self.inputs)
+
+
+def degree_of(form: Form, ring: Ring) -> int:
+    """Of the ring in which a form is encrypted."""
+    return row_ring(ring).n if isinstance(form, RowForm) else ring.n
+
+
+def sent(one: Input, ring: Ring) -> Traffic:
+    """What a client sends for one use of an operand, and does for that."""
+    words = words_at(ring, one.limbs)
+    found = one.form.upload(words, degree_of(one.form, ring), one.public_key)
+    if one.limbs != operand_level(ring) or ring.operand_moduli is None:
+        return found
+    # Residues are made by themselves, two at a time by transforms, and drawn by two words for each of theirs.
+    moduli = len(ring.operand_moduli)
+    return replace(
+        found,
+        transforms=found.transforms // words * -(-moduli // BYTES_TOGETHER),
+        encrypted_words=found.encrypted_words // words * moduli * RESIDUE_WORDS,
+        seeded_words=2 * found.seeded_words,
+    )
+
+
+def _resident(one: Input, ring: Ring) -> tuple[int, int]:
+    return one.form.resident_bytes(words_at(ring, one.limbs), degree_of(one.form, ring), one.public_key)
+
+
+class TooSlowError(CipherblasError):
+    """A candidate is not worth counting to its end."""
+
+
+class _LimitedSymbolic(Symbolic):
+    """Stops where the transforms alone, those of all blocks of the loops that are being counted, exceed a limit."""
+
+    max_ntt_limbs = math.inf
+    _before = 0  # transforms that were counted before the block that is now
+
+    def repeated(self, number: int, work: Callable[[], None]) -> None:
+        before, self._before = self._before, self._transforms
+        super().repeated(number, work)
+        self._before = before
+        self._check_limit()
+
+    def _transform_data(
+        self,
+        sources: Sequence[Any],
+        terms: Sequence[Term],
+        outputs: int,
+        limbs: int,
+        rescale: bool,
+        order: str | None,
+    ) -> list[Any]:
+        self._check_limit()
+        return super()._transform_data(sources, terms, outputs, limbs, rescale, order)
+
+    def _plain_product_data(
+        self, plains: Sequence[Plain], scale: float, cts: Sequence[Any], accumulator: Any, limbs: int
+    ) -> Any:
+        self._check_limit()
+        return super()._plain_product_data(plains, scale, cts, accumulator, limbs)
+
+    @property
+    def _transforms(self) -> int:
+        return self.counts.ntt_limbs + self.counts.encode_ntt_limbs
+
+    def _check_limit(self) -> None:
+        done = self._transforms
+        if done + (self._repeats - 1) * (done - self._before) > self.max_ntt_limbs:
+            raise TooSlowError("the program transforms more limbs than it may", expected=self.max_ntt_limbs)
+
+
+def counted_evaluators(
+    ring: Ring, slots: Callable[[], Symbolic] | None = None, policy: KeyPolicy = "direct"
+) -> Evaluators:
+    """Those that count, on a ring and on that of its rows.
+
+    Args:
+        slots: makes that of slots; by default as those of the others.
+    """
+    rows = row_ring(ring)
+    return Evaluators(
+        slots or (lambda: Symbolic(ring, key_policy=policy)),
+        lambda: RowsSymbolic(rows, key_policy=policy),
+        None if rows is ring else lambda: Symbolic(rows, key_policy=policy),
+        lambda secrets: SharedSymbolic(ring, secrets, key_policy=policy),
+    )
+
+
+def dry_run(
+    ring: Ring,
+    expression: Expression,
+    decisions: Decisions,
+    *,
+    mask_budget: int = MASK_BYTES,
+    max_ntt_limbs: float = math.inf,
+    choose: Choose | None = None,
+    observed: bool = False,
+    progress: Progress | None = None,
+    promise: Promise = BOUNDS,
+) -> DryRun:
+    """Run a program symbolically.
+
+    Args:
+        promise: whom its errors are predicted for.
+        mask_budget: encoded masks and constants of so many bytes are kept in memory.
+        choose: asked for decisions that are missing.
+        observed: nodes are counted one by one.
+        progress: called as that of `Executor`; what is counted once for many blocks is told at the end.
+
+    Raises:
+        TooSlowError: it transforms more than `max_ntt_limbs` limbs.
+        LevelError: the program spends more limbs than the ring has, or the modulus does not hold it.
+        ShapeError: a block or a layer does not fit its method.
+    """
+    policy = decisions.key_policy
+
+    def slots() -> Symbolic:
+        counter = _LimitedSymbolic(ring, key_policy=policy, mask_budget=mask_budget)
+        counter.max_ntt_limbs = max_ntt_limbs
+        return counter
+
+    evaluators = counted_evaluators(ring, slots, policy)
+    inputs = SymbolicInputs()
+    decisions = replace(decisions, stepwise=promise.stepwise)
+    executor = Executor(
+        *(evaluators, expression, decisions, inputs, progress), choose=choose, observed=observed
+    )
+    results = executor.results()
+    wanted = tuple(inputs.wanted.values())
+    large = [one for one in wanted if _resident(one, ring)[1] > KEPT_BYTES]
+    lent_bytes = sum(_resident(one, ring)[1] for one in large if one.key in executor.lent)
+    made = sum(_resident(one, ring)[1] for one in wanted) - lent_bytes
+    sizes = [
+        2 * words_at(ring, one.limbs) * ring.n * WORD_BYTES for one in large if one.key in executor.taken
+    ]
+    if sizes:  # some ciphertexts of both sides of a product at a time
+        made += 2 * max(lent_together(each) * each for each in sizes)
+    return DryRun(
+        inputs=wanted,
+        results=tuple(results),
+        left=tuple(executor.left),
+        counts=evaluators.counts,
+        keys=evaluators.request,
+        working_bytes=evaluators.peak_bytes + made,
+        choices={number: choice for number, choice in executor.choices.items() if number in executor.asked},
+        nodes=tuple(executor.figures),
+        fixed_factors=tuple(executor.fixed_factors),
+        scale_bits=ring.scale_bits,
+        expression=expression,
+        promise=promise,
+        step_errors=executor.step_errors,
+        placed=frozenset(executor.placed),
+        crossed=frozenset(executor.crossed),
+        together=executor.together,
+        lent_bytes=lent_bytes,
+        level_limbs=limbs_of_level(ring),
+    )

@@ -1,0 +1,314 @@
+"""The machine that a program is planned for, as a value: measured here or on another computer, and kept in a file."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import cipherblas._core as _core
+from cipherblas.common import schema
+from cipherblas.common.errors import DTypeError, FormatError, ParameterError, VersionError
+from cipherblas.common.limits import available_memory
+from cipherblas.common.pickles import Rebuilt
+from cipherblas.common.progress import Progress
+from cipherblas.crypto import files
+from cipherblas.planner.predict import measuring
+from cipherblas.planner.predict.caches import Cache, caches_here
+from cipherblas.planner.predict.cost import GemmRates, Rates, SwitchRates, ThreadRates
+
+VARIABLE = "CIPHERBLAS_MACHINE"  # of the environment: the file of the machine to plan for
+MARK = "cipherblas-machine"  # the field of a file that says what it is, and in which version
+VERSION = 2  # 1: one number for the threads of each ring degree
+MOST_BYTES = 1 << 16  # of a file
+MOST_THREADS = 1 << 16
+MOST_CACHES = 9
+LONGEST_TEXT = 100
+SLOWEST, FASTEST = 1.0, 1e-15  # seconds; what is measured as a difference may be nothing at all
+
+
+def _text(value: Any, place: str) -> None:
+    schema.plain_text(value, place)
+    if not 1 <= len(value) <= LONGEST_TEXT:
+        raise FormatError(
+            f"The text of {place} is empty or too long.",
+            expected=f"1 to {LONGEST_TEXT} characters",
+            got=len(value),
+        )
+
+
+def _degree(value: Any, place: str) -> None:
+    schema.whole(1, 1 << 17)(value, place)
+    if value & (value - 1):
+        raise FormatError(
+            f"The value of {place} must be a power of two.", expected="a power of two", got=value
+        )
+
+
+def _rising(value: Any, place: str) -> None:
+    schema.listed(_SWITCHING, 1, 16)(value, place)
+    degrees = [one["n"] for one in value]
+    if degrees != sorted(set(degrees)):
+        raise FormatError(
+            f"The ring degrees of {place} must stand in rising order.",
+            expected="in rising order",
+            got=degrees,
+        )
+
+
+_SECONDS, _DIFFERENCE = schema.number(FASTEST, SLOWEST), schema.number(0, SLOWEST)
+_KEYED = schema.number(-1e-3, SLOWEST)  # negative where keys are nearer than memory
+_THREADS = schema.whole(1, MOST_THREADS)
+_GEMM = schema.record({"mac": _DIFFERENCE, "input": _SECONDS, "output": _SECONDS})
+_SWITCHING = schema.record({"n": _degree, "ntt": _DIFFERENCE})
+_FASTER = schema.number(1, MOST_THREADS)
+_TOGETHER = schema.record({"tried": _THREADS, "compute": _FASTER, "stream": _FASTER})
+_PLAIN = (
+    *("ntt", "encode", "pack", "uniform", "stream_start", "gaussian", "ternary", "pack_key"),
+    *("digest", "mac", "stream", "fresh", "call", "book"),
+)
+_CACHE = schema.record(
+    {"level": schema.whole(1, 9), "nbytes": schema.whole(1), "processors": schema.whole(1, MOST_THREADS)}
+)
+_MACHINE = schema.record(
+    {
+        "name": _text,
+        "processor": _text,
+        "isa": _text,
+        "threads": _THREADS,
+        "memory": schema.either(schema.nothing, schema.whole()),
+        "rates": schema.record(
+            {
+                **dict.fromkeys(_PLAIN, _SECONDS),
+                "switching": _rising,
+                "threads": _TOGETHER,
+                "term": _DIFFERENCE,
+                "floats": _GEMM,
+                "modular": _GEMM,
+            },
+            {"keyed": _KEYED, "switched": _DIFFERENCE, "operands": schema.either(schema.nothing, _GEMM)},
+        ),
+    },
+    {"caches": schema.listed(_CACHE, 1, MOST_CACHES)},
+)
+
+
+@dataclass(frozen=True)
+class Machine(Rebuilt):
+    """All that planning knows of a machine; `save` and `load` carry it to another one.
+
+    Attributes:
+        name: for people; stands in `explain()`.
+        processor: for people.
+        isa: the instruction set of the kernels that were measured.
+        threads: that programs are predicted for unless they say otherwise.
+        memory: bytes that were available; None where the system did not say.
+        rates: seconds of the elementary operations.
+        caches: of one processor, the smallest first; none where the system did not say. `explain()` compares them with
+            what a linear transform keeps; no decision depends on them.
+
+    Examples:
+        >>> server = Machine.measure("server")
+        >>> server.name
+        'server'
+    """
+
+    name: str
+    processor: str
+    isa: str
+    threads: int
+    memory: int | None
+    rates: Rates
+    caches: tuple[Cache, ...] = ()
+
+    @classmethod
+    def measure(cls, name: str | None = None, *, progress: Progress | None = None) -> Machine:
+        """This machine, measured now (a second or two); it should have nothing else to do.
+
+        Args:
+            name: by default that of the processor.
+            progress: called as progress(done, total), counted in rounds of measurements.
+
+        Raises:
+            ParameterError: the name is not 1 to 100 printable characters of ASCII.
+        """
+        if name is not None:
+            _check(_text, name, "name of a machine")
+        return _of_this_process(measuring.measured(progress=progress), name).checked()
+
+    @classmethod
+    def here(cls) -> Machine:
+        """This machine, with the threads and the memory of now; its rates are measured once per process, briefly."""
+        return _of_this_process(_rates_here(), None)
+
+    @classmethod
+    def usual(cls) -> Machine:
+        """The machine that is planned for where none is given: that of the file which the environment variable
+        CIPHERBLAS_MACHINE names, else this one.
+
+        Raises:
+            ParameterError: there is no such file. Others as `load`.
+        """
+        path = os.environ.get(VARIABLE)
+        if not path:
+            return cls.here()
+        if not os.path.isfile(path):
+            raise ParameterError(
+                f"The environment variable {VARIABLE} names no file.",
+                expected="the path of a file that `cipherblas machine -o FILE` wrote, or nothing",
+                got=path,
+            )
+        return cls.load(path)
+
+    @classmethod
+    def given(cls, machine: Any) -> Machine:
+        """A machine, or that of a file.
+
+        Raises:
+            DTypeError: neither a machine nor a path. Others as `load` and `checked`.
+        """
+        if isinstance(machine, (str, os.PathLike)):
+            return cls.load(machine)
+        if not isinstance(machine, Machine):
+            raise DTypeError(
+                "The machine must be a Machine, or the path of its file.",
+                expected="a Machine, or the path of its file",
+                got=type(machine).__name__,
+            )
+        return machine.checked()
+
+    def checked(self) -> Machine:
+        """This, if it is one that a file may hold.
+
+        Raises:
+            ParameterError: something has the wrong type, or is out of range.
+        """
+        _check(_MACHINE, self.to_dict(), "machine")
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; without caches where none are known, and without what takes no time of its own."""
+        values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        if not self.caches:
+            del values["caches"]
+        for name in ("keyed", "switched"):
+            if not values["rates"][name]:
+                del values["rates"][name]
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Machine:
+        """From `to_dict`, of whatever origin.
+
+        Raises:
+            FormatError: a field is missing, unknown, of another type or out of range.
+        """
+        _MACHINE(values, "machine")
+        rates = dict(values["rates"])
+        rates["switching"] = tuple(SwitchRates(**one) for one in rates["switching"])
+        rates["threads"] = ThreadRates(**rates["threads"])
+        gemms = {
+            name: GemmRates(**rates[name]) for name in ("floats", "modular", "operands") if rates.get(name)
+        }
+        rates |= gemms
+        caches = tuple(Cache(**one) for one in values.get("caches", ()))
+        return cls(**{**values, "rates": Rates(**rates), "caches": caches})
+
+    def save(self, path: files.PathLike) -> None:
+        """Write a JSON file, whole or not at all; it may be edited by hand.
+
+        Raises:
+            ParameterError: as `checked`.
+            StorageError: the system refuses.
+        """
+        content = {MARK: VERSION, **self.checked().to_dict()}
+        files.save_bytes(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+
+    @classmethod
+    def load(cls, path: files.PathLike) -> Machine:
+        """Read a file that `save` or `cipherblas machine -o` wrote, whoever did it.
+
+        Raises:
+            FormatError: no file of a machine, damaged, or out of range.
+            VersionError: written by a newer version, or one whose measurements say less.
+            StorageError: the system refuses, or it is not a regular file.
+        """
+        name = os.fspath(path)
+        with files.opened(path, "a file of a machine") as stream:
+            raw = stream.read(MOST_BYTES + 1)
+        if len(raw) > MOST_BYTES:
+            raise FormatError(f"{name} is no file of a machine.", expected=f"at most {MOST_BYTES} bytes")
+        values = files.parse_json(name, raw, "a machine")
+        version = values.pop(MARK, None)
+        if type(version) is not int or version < 1:
+            raise FormatError(f"{name} is no file of a machine.", expected=f"the field {MARK!r}", got=version)
+        if version > VERSION:
+            raise VersionError(
+                f"{name} was written by a newer cipherblas.", expected=f"version {VERSION}", got=version
+            )
+        if version < VERSION:
+            raise VersionError(
+                f"{name} was written by an older cipherblas: measure that machine again.",
+                expected=f"version {VERSION}",
+                got=version,
+            )
+        try:
+            return cls.from_dict(values)
+        except FormatError as error:
+            raise FormatError(
+                f"{name} cannot be read: {error.message.removesuffix('.')}.",
+                expected=error.expected,
+                got=error.got,
+            ) from None
+
+
+def check_machine(values: Any, place: str) -> None:
+    """Raise FormatError unless a value of a file has the form of `Machine.to_dict`."""
+    _MACHINE(values, place)
+
+
+def _check(check: schema.Check, value: Any, place: str) -> None:
+    """ParameterError where a value of a user's program does not pass."""
+    try:
+        check(value, place)
+    except FormatError as error:
+        raise ParameterError(error.message, expected=error.expected, got=error.got) from None
+
+
+@functools.lru_cache(maxsize=1)
+def _rates_here() -> Rates:
+    return measuring.measured(measuring.FEW_ROUNDS)  # a program waits for it
+
+
+def _of_this_process(rates: Rates, name: str | None) -> Machine:
+    processor = processor_name()
+    return Machine(
+        name=processor if name is None else name,
+        processor=processor,
+        isa=_core.isa(),
+        threads=int(_core.threads()),
+        memory=available_memory(),
+        rates=rates,
+        caches=caches_here(),
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def processor_name() -> str:
+    """What the system calls the processor, in printable ASCII."""
+    found = ""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                found = line.partition(":")[2]
+                break
+    except OSError:
+        pass
+    found = found or platform.processor() or platform.machine()
+    text = " ".join("".join(c for c in found if c.isascii() and (c.isprintable() or c == " ")).split())
+    return text[:LONGEST_TEXT] or "unknown processor"

@@ -1,0 +1,213 @@
+"""Programs whose chains of products are associated in the way that is predicted to be fastest.
+
+A chain is looked at on nominal rings of growing modulus: those with few levels carry few associations, but are smaller
+and faster. What is found is a proposal, which is planned like any program.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
+
+from cipherblas.common.errors import CipherblasError, ShapeError
+from cipherblas.common.progress import Tell
+from cipherblas.lang.chains import Chain, chains_of, reassociated
+from cipherblas.lang.exact import is_exact
+from cipherblas.lang.graph import check_constants, deduplicated
+from cipherblas.lang.nodes import Expression
+from cipherblas.lang.results import results_of
+from cipherblas.methods.products import ALGORITHMS, build, find
+from cipherblas.planner.plan.assembly import Predictions
+from cipherblas.planner.plan.plan import RING_DEGREES, Plan, PlanOptions
+from cipherblas.planner.predict.dry_run import DryRun
+from cipherblas.planner.rewrite.chain_ways import ChainWays, Splits, Way
+from cipherblas.planner.rewrite.placement import planned
+from cipherblas.planner.rings.sizing import (
+    BASE_LIMB_BITS,
+    DRAFT_SCALE_BITS,
+    PRIME_SPREAD_BITS,
+    Sizing,
+    budget_bits,
+)
+from cipherblas.planner.search.block_methods import Block, algorithm_names, choices_of, considered
+from cipherblas.planner.search.refusals import INFEASIBLE
+from cipherblas.planner.search.search import ABOUT
+from cipherblas.planner.search.steps import Steps
+from cipherblas.planner.search.tilings import uniform_tilings
+from cipherblas.rlwe.rings import Ring
+from cipherblas.runtime.blocks import BLOCKS
+from cipherblas.runtime.values import Choice
+
+BASE_LIMBS = 2  # that hold a result which was not rescaled
+ALPHA = 1  # limbs per digit: the smallest modulus
+MOST_LEVELS = 40  # that a chain may spend, where security sets no limit
+PRODUCT_LEVELS = 4  # that a product spends at most, its factors re-arranged and rescaled
+MORE_LEVELS = 3  # beyond those of the best way so far, that are looked at
+MOST_MOVED = 4  # ciphertexts into which a block of a computed value may be re-arranged
+MOST_FACTORS = 16  # of a chain that is associated
+SLACK = 1.5  # times the seconds of what is written: nominal rings are not those of plans
+NOISE_BITS = 16.0  # of the scale, beside those of the precision
+Planned = tuple[Expression, Plan, DryRun]
+
+
+def planned_associated(expression: Expression, options: PlanOptions, progress: Tell | None = None) -> Planned:
+    """The fastest plan of a program, as it is written or with its chains of products associated in another way.
+
+    Both are planned, and what is written is taken where nothing else is clearly faster. Programs of exact integers are
+    planned as they are written: bounds of what lies between may be larger in another association.
+
+    Raises:
+        CipherblasError: as `make_plan`, for the program as it is written.
+    """
+    written: Planned | None = None
+    failure: CipherblasError | None = None
+    try:
+        written = planned(expression, options, progress)
+    except INFEASIBLE as error:
+        failure = error
+    limit = math.inf if written is None or written[1].form != BLOCKS else SLACK * written[1].minimised
+    other = _planned_otherwise(expression, options, limit, progress)
+    if other is not None and (written is None or ABOUT * other[1].minimised < written[1].minimised):
+        return other
+    if written is None:
+        assert failure is not None
+        raise failure
+    return written
+
+
+def _planned_otherwise(
+    expression: Expression, options: PlanOptions, limit: float, progress: Tell | None
+) -> Planned | None:
+    """The plan of a program with its chains associated in another way; None where none is proposed, or none can be.
+
+    Its results must have the same bounds, since errors are relative to them.
+    """
+    if is_exact(expression):
+        return None
+    try:
+        other = associated(expression, options, limit, progress)
+        pairs = zip(results_of(expression), results_of(other), strict=True)
+        if other is expression or not all(math.isclose(x.bound, y.bound, rel_tol=1e-9) for x, y in pairs):
+            return None
+        check_constants(other)
+        return planned(other, options.relative_to(other), progress)
+    except INFEASIBLE:
+        return None
+
+
+def associated(
+    expression: Expression, options: PlanOptions, limit: float = math.inf, progress: Tell | None = None
+) -> Expression:
+    """The program with its chains associated as is predicted to be fastest in slots; itself where it is so written.
+
+    A chain is left as it is where it has fewer than three factors or fewer than two secret ones, or where no ring
+    carries it.
+
+    Args:
+        limit: of the seconds of a chain; slower ways are not looked for.
+    """
+    if options.algorithm is not None and options.algorithm not in ALGORITHMS:
+        options = replace(options, algorithm=None)  # of another form: any product in slots tells chains apart
+    found = []
+    for chain in chains_of(expression):
+        if 3 <= len(chain.factors) <= MOST_FACTORS and sum(factor.secret for factor in chain.factors) > 1:
+            if progress is not None:
+                progress(f"how {len(chain.factors)} factors are associated")
+            way = fastest_way(chain, options, limit)
+            if way is not None and way.tree != chain.tree:
+                found.append((chain, way.tree))
+    return deduplicated(reassociated(expression, found)) if found else expression
+
+
+def fastest_way(
+    chain: Chain, options: PlanOptions, limit: float = math.inf, splits: Splits | None = None
+) -> Way | None:
+    """The fastest way to a chain on any nominal ring, in any blocks; None where no ring carries it.
+
+    Args:
+        limit: slower ways, in seconds, are not looked for.
+        splits: where the product of a span may be split; None: everywhere.
+    """
+    most = BASE_LIMBS + PRODUCT_LEVELS * (len(chain.factors) - 1)
+    best, last = None, most  # the number of limbs that is looked at last
+    for steps, top in nominal_levels(options, limit):
+        if top > last:
+            break
+        slots = steps.ring.n // 2
+        candidates = functools.partial(_candidates, options, slots)
+        for blocks in chain_tilings(chain.lengths, slots, options):
+            try:
+                ways = ChainWays(chain, blocks, steps, top, candidates, splits, MOST_MOVED, limit)
+                best = ways.best()
+            except ShapeError:
+                continue
+            last, limit = min(most, top + MORE_LEVELS), best.seconds
+    return best
+
+
+def nominal_levels(options: PlanOptions, limit: float) -> Iterator[tuple[Steps, int]]:
+    """Rings that are secure, smallest first, and limbs of their operands: one for each number of levels to spend.
+
+    What a step takes depends on the limbs that it is done with: all numbers of limbs share one ring of a degree.
+    """
+    predictions, policy = Predictions.of(options), options.key_policy or "direct"
+    known = BASE_LIMBS - 1
+    for ring in _nominal_rings(options):
+        seconds = functools.partial(predictions.more_seconds, ring)
+        steps, most = Steps(ring, policy, seconds, limit), len(ring.q)
+        for top in range(known + 1, most + 1):
+            yield steps, top
+        known = max(known, most)
+
+
+def _nominal_rings(options: PlanOptions) -> Iterator[Ring]:
+    """The rings of all degrees with as many limbs as are secure; the one that the options force."""
+    if options.parameters is not None:
+        yield options.parameters
+        return
+    scale_bits = max(DRAFT_SCALE_BITS, NOISE_BITS - math.log2(float(options.precision)))
+    for n in RING_DEGREES if options.ring_degree is None else (options.ring_degree,):
+        sizes = (
+            Sizing(n, scale_bits, (BASE_LIMB_BITS,) * BASE_LIMBS + (scale_bits,) * spent, ALPHA)
+            for spent in range(MOST_LEVELS)
+        )
+        secure = list(itertools.takewhile(functools.partial(_is_secure, options), sizes))
+        if secure:
+            yield secure[-1].shape()
+
+
+def _candidates(options: PlanOptions, slots: int, block: Block) -> list[Choice]:
+    """Of each algorithm the options with the most and with the fewest ciphertexts: layouts between are left out."""
+    found: list[Choice] = []
+    for _, choices in itertools.groupby(choices_of(options, block, slots), key=lambda choice: choice.method):
+        by_layouts: dict[Hashable, list[Choice]] = {}
+        for choice in choices:
+            algorithm = build(choice.method, *block, slots, choice.options)
+            layouts = algorithm.left_layout.key, algorithm.right_layout.key, algorithm.out_layout.key
+            by_layouts.setdefault(layouts, []).append(choice)
+        groups = list(by_layouts.values())
+        found += itertools.chain(groups[0], *groups[1:][-1:])
+    return found
+
+
+def _is_secure(options: PlanOptions, size: Sizing) -> bool:
+    return size.log_qp + PRIME_SPREAD_BITS <= budget_bits(size.n, options.security, options.insecure)
+
+
+def chain_tilings(lengths: Sequence[int], slots: int, options: PlanOptions) -> list[tuple[int, ...]]:
+    """Block lengths along a chain: for each algorithm the longest with which any product of its parts fits."""
+    found = {}
+    for name in algorithm_names(options):
+        algorithm = find(name)
+        for tiling in uniform_tilings(dict(enumerate(lengths)), options.largest_block):
+            blocks = tuple(tiling.values())
+            if all(
+                considered(options, algorithm, block) and algorithm.fits(*block, slots)
+                for block in itertools.combinations(blocks, 3)
+            ):
+                found[blocks] = True
+                break
+    return list(found)

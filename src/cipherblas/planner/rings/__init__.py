@@ -1,0 +1,1 @@
+"""Rings that hold a program: moduli, scales, chains of primes."""

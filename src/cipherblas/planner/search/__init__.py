@@ -1,0 +1,1 @@
+"""The search over forms, methods, blocks and ring degrees."""

@@ -1,0 +1,270 @@
+"""One method for each node of a program in blocks, by dynamic programming over the graph.
+
+A node's value may lie in several layouts; for each, the cheapest way to it is kept: its own work, that of its children
+in the layouts that it asks for, and what it takes to re-arrange them. Each step is counted by itself without data, on
+the ring of a plan that is known; the whole program is counted again afterwards, as any candidate is.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cipherblas.common.errors import ShapeError
+from cipherblas.forms.blocks import grid_shape
+from cipherblas.forms.layouts import Layout, column_major
+from cipherblas.lang.analysis import has_public_key
+from cipherblas.lang.arrangements import Arrange
+from cipherblas.lang.graph import axes_of
+from cipherblas.lang.nodes import Expression, matrix_shape, ordered
+from cipherblas.lang.results import results_of
+from cipherblas.planner.plan.explain import beside
+from cipherblas.planner.search.refusals import INFEASIBLE
+from cipherblas.planner.search.steps import Seconds, Steps
+from cipherblas.rlwe.key_policies import KeyPolicy
+from cipherblas.rlwe.rings import Ring
+from cipherblas.runtime.arranged import places_of
+from cipherblas.runtime.blocks import BLOCKS, IN_PLACE, gated, in_place, multiply
+from cipherblas.runtime.executor import METHODS
+from cipherblas.runtime.values import Choice
+
+Candidates = Callable[[Expression], Iterator[Choice]]
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to a value.
+
+    Attributes:
+        seconds: of all that is done for it, its children's included.
+        layout, limbs: that the value has.
+        choices: by the number of a node.
+    """
+
+    seconds: float
+    layout: Layout
+    limbs: int
+    choices: Mapping[int, Choice]
+
+
+class Assignment:
+    """Methods for the nodes of one program, cut into blocks in one way, on one ring.
+
+    Args:
+        seconds: what counts and traffic take.
+        candidates: the methods of a product that are compared.
+        level: what a limb that is spent is taken to cost, in seconds.
+        limit: what takes more seconds by its multiplications alone is not counted.
+        known: what single steps were found to take; kept for assignments that differ in `level` alone.
+    """
+
+    def __init__(
+        self,
+        expression: Expression,
+        ring: Ring,
+        blocks: Mapping[str, int],
+        policy: KeyPolicy,
+        seconds: Seconds,
+        candidates: Candidates,
+        level: float,
+        limit: float,
+        known: dict[Any, Any] | None = None,
+    ) -> None:
+        self.expression, self.ring, self.blocks = expression, ring, blocks
+        self._steps = Steps(ring, policy, seconds, limit, known)
+        self._candidates, self._level = candidates, level
+        order = ordered(expression)
+        self._numbers = {id(node): number for number, node in enumerate(order)}
+        parents: dict[int, set[int]] = {}
+        for node in order:
+            for child in node.children:
+                parents.setdefault(id(child), set()).add(id(node))
+        self._shared = {child for child, found in parents.items() if len(found) > 1}
+        self._axes = axes_of(expression)
+        self._ways: dict[int, list[Way]] = {}
+        self._methods: dict[int, dict[str, float]] = {}  # node → method → seconds of its fastest way
+        self._taken: dict[int, str] = {}
+
+    def runners_up(self) -> dict[int, str]:
+        """By the number of a product, the fastest of the other methods, in the layouts that it leaves its value in."""
+        found = {}
+        for number, seconds in self._methods.items():
+            ranked = sorted(seconds, key=seconds.__getitem__)
+            if len(ranked) > 1:
+                taken = self._taken.get(number, ranked[0])
+                other = next(name for name in ranked if name != taken)
+                found[number] = beside(other, seconds[other], seconds[taken])
+        return found
+
+    def best(self) -> Mapping[int, Choice]:
+        """The choices of the cheapest way to the result.
+
+        Raises:
+            ShapeError, LevelError: there is none.
+        """
+        committed: dict[int, Choice] = {}
+        for node in ordered(self.expression):
+            if not node.secret or node.packable or node.root:
+                continue
+            ways = self._ways_of(node)
+            if id(node) in self._shared:  # its parents find it as it is cheapest, and pay for it once
+                best = min(ways, key=self._weight)
+                committed.update(best.choices)
+                ways = [replace(best, seconds=0.0, choices={})]
+            self._ways[id(node)] = ways
+        if self.expression.packable:
+            return {}
+        choices = dict(committed)
+        for result in results_of(self.expression):
+            if not result.packable:
+                costs = functools.partial(self._returned, result)
+                choices.update(min(self._ways[id(result)], key=costs).choices)
+        self._taken = {number: choice.method for number, choice in choices.items()}
+        return choices
+
+    def _weight(self, way: Way) -> float:
+        return way.seconds + self._level * (len(self.ring.q) - way.limbs)
+
+    def _returned(self, result: Expression, way: Way) -> float:
+        """The weight of a way to a result that is sent back."""
+        return self._weight(way) + self._steps.returned(way.layout, self._grid(result, way.layout), way.limbs)
+
+    # --- nodes ---
+
+    def _ways_of(self, node: Expression) -> list[Way]:
+        if node.product:
+            found = list(self._products(node))
+        elif node.linear:
+            found = list(self._sums(node))
+        elif isinstance(node, Arrange):
+            found = list(self._arranged(node))
+        else:
+            found = list(self._elementwise(node))
+        best: dict[Any, Way] = {}
+        for way in found:
+            key = way.layout.key
+            if key not in best or self._weight(way) < self._weight(best[key]):
+                best[key] = way
+        if not best:
+            raise ShapeError("No method computes a node of the program.", expected="one", got=node.title)
+        return list(best.values())
+
+    def _products(self, node: Expression) -> Iterator[Way]:
+        rows, inner = self._axes.of(node.children[0])
+        block = self.blocks[rows], self.blocks[inner], self.blocks[self._axes.of(node)[1]]
+        for choice in self._candidates(node):
+            try:
+                way = self._product(node, choice, block)
+            except INFEASIBLE:
+                continue
+            methods = self._methods.setdefault(self._numbers[id(node)], {})
+            methods[choice.method] = min(methods.get(choice.method, math.inf), way.seconds)
+            yield way
+
+    def _product(self, node: Expression, choice: Choice, block: tuple[int, int, int]) -> Way:
+        algorithm = self._steps.built(choice, block)
+        sides = list(zip(node.children, (algorithm.left_layout, algorithm.right_layout), strict=True))
+        ways = [self._in_layout(child, layout) for child, layout in sides]
+        limbs = min(way.limbs for way in ways)
+        grids = self._grid(*sides[0]), self._grid(*sides[1])
+        secret = node.children[0].secret, node.children[1].secret
+        own, left = self._steps.product(algorithm, grids, secret, limbs)
+        return self._way(node, algorithm.out_layout, left, own, ways, choice)
+
+    def _sums(self, node: Expression) -> Iterator[Way]:
+        """Sums, and what changes units and bounds alone."""
+        computed = [child for child in node.children if child.secret and not child.packable]
+        for way in self._ways[id(computed[0])]:
+            sides = [way, *(self._in_layout(other, way.layout) for other in computed[1:])]
+            limbs = min(side.limbs for side in sides)
+            yield self._way(node, way.layout, limbs, 0.0, sides, None)
+
+    def _arranged(self, node: Arrange) -> Iterator[Way]:
+        """Entries at other places, from any layout of the child."""
+        (child,) = node.children
+        layout, before = self._dense(node), self._dense(child)
+        if layout is None or before is None:
+            return
+        for way in [self._in_layout(child, before)] if child.packable else self._ways[id(child)]:
+            grids = self._grid(child, way.layout), self._grid(node, layout)
+            try:
+                source, target = places_of(way.layout, grids[0], layout, grids[1], node)
+                own, limbs = self._steps.relaid(source, target, (1, 1), way.limbs)
+            except INFEASIBLE:
+                continue
+            yield self._way(node, layout, limbs, own, [way], None)
+
+    def _dense(self, node: Expression) -> Layout | None:
+        """Of a block of a node, where slots hold one."""
+        rows, cols = self._axes.of(node)
+        fits = self.blocks[rows] * self.blocks[cols] <= self.ring.n // 2
+        return column_major(self.blocks[rows], self.blocks[cols], self.ring.n // 2) if fits else None
+
+    def _elementwise(self, node: Expression) -> Iterator[Way]:
+        dense = self._dense(node)
+        if dense is not None:
+            yield from self._multiplied(node, dense, None)
+        computed = [child for child in node.children if child.secret and not child.packable]
+        if not computed or METHODS.get((BLOCKS, node.op)) not in (multiply, gated):
+            return  # methods of others know nothing of it
+        for way in self._ways[id(computed[0])]:
+            layout = in_place(way.layout)
+            if layout is not None:
+                yield from self._multiplied(node, layout, Choice(IN_PLACE))
+
+    def _multiplied(self, node: Expression, layout: Layout, choice: Choice | None) -> Iterator[Way]:
+        different = {id(child): child for child in node.children}.values()
+        try:
+            sides = [self._in_layout(child, layout) for child in different]
+            limbs = min(side.limbs for side in sides)
+            grid = self._grid(node, layout)
+            secret = tuple(child.secret for child in node.children)
+            own, left = self._steps.multiplied(layout, grid, secret, limbs)
+        except INFEASIBLE:
+            return
+        yield self._way(node, layout, left, own, sides, choice)
+
+    def _way(
+        self,
+        node: Expression,
+        layout: Layout,
+        limbs: int,
+        own: float,
+        sides: list[Way],
+        choice: Choice | None,
+    ) -> Way:
+        choices = {number: one for side in sides for number, one in side.choices.items()}
+        if choice is not None:
+            choices[self._numbers[id(node)]] = choice
+        return Way(own + sum(side.seconds for side in sides), layout, limbs, choices)
+
+    # --- steps ---
+
+    def _in_layout(self, node: Expression, layout: Layout) -> Way:
+        """The cheapest way to a value in a layout, ready to be multiplied."""
+        top = len(self.ring.q)
+        if not node.secret:
+            return Way(0.0, layout, top, {})
+        grid = self._grid(node, layout)
+        if node.packable:
+            return Way(self._steps.sent(layout, grid, has_public_key(node), top), layout, top, {})
+        found = []
+        for way in self._ways[id(node)]:
+            try:
+                own, limbs = self._steps.relaid(way.layout, layout, grid, way.limbs)
+            except INFEASIBLE:
+                continue
+            found.append(replace(way, seconds=way.seconds + own, layout=layout, limbs=limbs))
+        if not found:
+            raise ShapeError(
+                "No layout of a node can be re-arranged into the one that is needed.",
+                expected="one that can be re-arranged",
+                got=node.title,
+            )
+        return min(found, key=self._weight)
+
+    def _grid(self, node: Expression, layout: Layout) -> tuple[int, int]:
+        return grid_shape(*matrix_shape(node), layout.rows, layout.cols)

@@ -1,0 +1,275 @@
+"""Candidates in slots for programs of matrices: algorithms × ring degrees × blocks × options."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from cipherblas.common.errors import ShapeError
+from cipherblas.forms.blocks import grid_shape
+from cipherblas.forms.form import SlotForm
+from cipherblas.forms.layouts import column_major
+from cipherblas.lang.graph import axes_of, products
+from cipherblas.lang.nodes import Expression, matrix_shape, ordered
+from cipherblas.lang.operations import Leaf
+from cipherblas.lang.results import results_of
+from cipherblas.methods.matmul.base import Algorithm
+from cipherblas.methods.products import build, find
+from cipherblas.planner.plan.assembly import Predictions
+from cipherblas.planner.plan.plan import PlanOptions
+from cipherblas.planner.predict.bound import least_seconds
+from cipherblas.planner.predict.cost import Rates
+from cipherblas.planner.search.assignment import Assignment
+from cipherblas.planner.search.block_methods import algorithm_names, choices_of, considered, option_sets
+from cipherblas.planner.search.budgets import Budgets
+from cipherblas.planner.search.refusals import INFEASIBLE
+from cipherblas.planner.search.steps import Seconds
+from cipherblas.planner.search.strategy import Candidate, RefuseUpload, Scored, Strategy
+from cipherblas.planner.search.tilings import (
+    TILINGS_KEPT,
+    fits_all,
+    promising,
+    stretched,
+    tilings_of_one,
+    uniform_tilings,
+    widened,
+)
+from cipherblas.rlwe.rings import Ring
+from cipherblas.runtime.blocks import BLOCKS, IN_PLACE
+from cipherblas.runtime.values import Choice, Decisions
+
+FEW_MOVED = 32  # ciphertexts of a block that take a re-arrangement each
+MOST_MOVED = 128
+REFINED = 3  # pairs of a ring degree and of block lengths for which each node's method is chosen
+LEVEL_SHARES = (0.0, 0.1)  # of a plan's seconds, that a limb is taken to cost
+PROGRAM_TILINGS = 2  # of a program with several products: the largest blocks that fit
+
+
+class BlockStrategy(Strategy):
+    """Grids of blocks of matrices."""
+
+    form: ClassVar[str] = BLOCKS
+    label: ClassVar[str] = "slots"
+
+    def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
+        super().__init__(expression, options, budgets)
+        self.nodes, self.results = products(expression), results_of(expression)
+        self.numbers = {id(node): number for number, node in enumerate(ordered(expression))}
+        self.axes = axes_of(expression)
+        self.fine = self._is_one_product()
+
+    def _is_one_product(self) -> bool:
+        """One product of two operands, up to factors: the case that is searched most finely."""
+
+        def core(node: Expression) -> Expression:
+            return node.children[0] if node.op == "scale" else node
+
+        if len(self.nodes) != 1 or any(core(result) is not self.nodes[0] for result in self.results):
+            return False
+        return all(core(child).operand is not None or not child.secret for child in self.nodes[0].children)
+
+    def least_seconds(self, rates: Rates, threads: int) -> float:
+        return least_seconds(self.expression, min(self.degrees), rates, threads)
+
+    def whole(self, candidate: Candidate) -> bool:
+        """Whether every matrix is one block."""
+        blocks = candidate.decisions.blocks
+        return all(blocks[axis] >= length for axis, length in self.axes.lengths.items())
+
+    def families(self, thorough: bool, refuse: RefuseUpload) -> Iterator[Iterator[list[Candidate]]]:
+        options = self.options
+        if not self.nodes:
+            yield map(self._elementwise, self.degrees)
+            return
+        for name in algorithm_names(options):
+
+            def fitting(n: int, name: str = name) -> list[Candidate]:
+                found = self._of_algorithm(name, n, thorough)
+                return [one for one in found if self._fits_upload(one, refuse)]
+
+            yield map(fitting, self.degrees)
+
+    def _elementwise(self, n: int) -> list[Candidate]:
+        for blocks in uniform_tilings(self.axes.lengths, self.options.largest_block):
+            sizes = (math.prod(blocks[axis] for axis in self.axes.of(node)) for node in self.results)
+            if max(sizes) <= n // 2:
+                others = stretched(self.expression, self.axes, blocks, n // 2)
+                found = sorted((blocks, *others), key=self._blocks_sent)
+                return [Candidate("elementwise", Decisions(BLOCKS, {}, one), n) for one in found]
+        return []
+
+    def _blocks_sent(self, blocks: Mapping[str, int]) -> int:
+        """Blocks of all operands that differ, in one layout."""
+        total = 0
+        for leaf in ordered(self.expression):
+            if isinstance(leaf, Leaf) and leaf.secret:
+                rows, cols = (blocks[axis] for axis in self.axes.of(leaf))
+                layout = column_major(rows, cols, rows * cols)
+                total += (
+                    SlotForm(layout, grid_shape(*matrix_shape(leaf), rows, cols))
+                    .repeating(leaf.shape, leaf.repeated)
+                    .ciphertexts
+                )
+        return total
+
+    def _of_algorithm(self, name: str, n: int, thorough: bool) -> Iterator[Candidate]:
+        algorithm, slots = find(name), n // 2
+        if self.fine:
+            node = self.nodes[0]
+            m, k = node.children[0].shape
+            axes = (*self.axes.of(node.children[0]), self.axes.of(node)[1])
+            shape = (m, k, node.shape[1])
+            all_tilings = tilings_of_one(algorithm, shape, slots, self.options.block)
+            tilings = (block for block in all_tilings if considered(self.options, algorithm, block))
+            # Algorithms with levels of their own are slow to count, and lose to the others by far: one tiling each.
+            kept = TILINGS_KEPT if thorough or algorithm.min_levels == 0 else 1
+            for block in promising(tilings, shape, kept):
+                for found in option_sets(self.options, algorithm, block, slots):
+                    choices = {self.numbers[id(node)]: Choice(name, found)}
+                    yield Candidate(name, Decisions(BLOCKS, choices, _blocks(axes, block)), n)
+            return
+        uniform = uniform_tilings(self.axes.lengths, self.options.largest_block)
+        if self.expression.root:
+            uniform = self._and_widened(uniform)
+        fitting = (
+            blocks
+            for blocks in uniform
+            if fits_all(algorithm, self.expression, self.axes, blocks, slots)
+            and all(considered(self.options, algorithm, self._block(node, blocks)) for node in self.nodes)
+        )
+        cut = list(itertools.islice(fitting, PROGRAM_TILINGS * (1 + self.expression.root)))
+        longer: list[dict[str, int]] = []
+        if self.options.largest_block is None:
+            longer = [one for blocks in cut for one in stretched(self.expression, self.axes, blocks, slots)]
+        cut += [one for one in longer if fits_all(algorithm, self.expression, self.axes, one, slots)]
+        for blocks in sorted(cut, key=self._blocks_sent) if longer else cut:
+            choices = {
+                self.numbers[id(node)]: self._first_choice(algorithm, node, blocks, slots)
+                for node in self.nodes
+            }
+            yield Candidate(name, Decisions(BLOCKS, choices, blocks), n)
+
+    def _and_widened(self, tilings: Iterator[dict[str, int]]) -> Iterator[dict[str, int]]:
+        for blocks in tilings:
+            yield blocks
+            wider = widened(self.expression, self.axes, blocks)
+            if wider != blocks:
+                yield wider
+
+    def refined(self, scored: Sequence[Scored], predictions: Predictions) -> Iterator[Candidate]:
+        """A method of its own for each node of a program with several, in the blocks and rings of the best plans."""
+        if self.fine or self.options.options is not None:
+            return
+        seen: set[Any] = set()
+        for entry in scored:
+            candidate, ring = entry.candidate, entry.ring
+            key = candidate.n, tuple(sorted(candidate.decisions.blocks.items()))
+            if key in seen or len(seen) == REFINED:
+                continue
+            seen.add(key)
+
+            seconds = functools.partial(predictions.more_seconds, ring)
+            tried: list[Mapping[int, Choice]] = []
+            known: dict[Any, Any] = {}
+            for level in LEVEL_SHARES:
+                found, runners = self._assigned(entry, ring, seconds, level * entry.seconds, known)
+                if found is not None and found not in tried:
+                    tried.append(found)
+                    methods = [
+                        choice.method for _, choice in sorted(found.items()) if choice.method != IN_PLACE
+                    ]
+                    name = ", ".join(dict.fromkeys(methods)) or "elementwise"
+                    yield Candidate(name, replace(candidate.decisions, choices=found), candidate.n, runners)
+
+    def _assigned(
+        self, entry: Scored, ring: Ring, seconds: Seconds, level: float, known: dict[Any, Any]
+    ) -> tuple[Mapping[int, Choice] | None, Mapping[int, str]]:
+        decisions = entry.candidate.decisions
+        try:
+            assignment = Assignment(
+                *(self.expression, ring, decisions.blocks, decisions.key_policy),
+                *(seconds, functools.partial(self._methods, decisions.blocks, ring.n // 2)),
+                *(level, entry.seconds),
+                known=known,
+            )
+            return assignment.best(), assignment.runners_up()
+        except INFEASIBLE:
+            return None, {}
+
+    def _methods(self, blocks: Mapping[str, int], slots: int, node: Expression) -> Iterator[Choice]:
+        """The methods of a product that are compared."""
+        for choice in choices_of(self.options, self._block(node, blocks), slots):
+            algorithm, block = find(choice.method), self._block(node, blocks)
+            if _moved(node, algorithm, block, slots, choice.options) <= MOST_MOVED:
+                yield choice
+
+    def _block(self, node: Expression, blocks: Mapping[str, int]) -> tuple[int, int, int]:
+        rows, inner = self.axes.of(node.children[0])
+        return blocks[rows], blocks[inner], blocks[self.axes.of(node)[1]]
+
+    def _first_choice(
+        self, algorithm: type[Algorithm], node: Expression, blocks: Mapping[str, int], slots: int
+    ) -> Choice:
+        """The first options; of computed factors those that re-arrange them into the fewest ciphertexts."""
+        block = self._block(node, blocks)
+        sets = option_sets(self.options, algorithm, block, slots)
+        found = next(sets, None)
+        if found is None:
+            raise ShapeError(f"No option of {algorithm.name} fits the block.", got=block)
+        if _moved(node, algorithm, block, slots, found) > FEW_MOVED:
+            found = min([found, *sets], key=functools.partial(_moved, node, algorithm, block, slots))
+        return Choice(algorithm.name, found)
+
+    def _fits_upload(self, candidate: Candidate, refuse: RefuseUpload) -> bool:
+        """Whether the upload fits its budget at one limb: what does not need not be counted to be refused."""
+        uploads, allowed = self._least_upload(candidate), self.budgets.upload
+        if uploads > allowed:
+            refuse(candidate, uploads)
+        return uploads <= allowed
+
+    def _least_upload(self, candidate: Candidate) -> int:
+        """Bytes of the operands that are factors of products, or parts of factors, each at one limb."""
+        polynomials: dict[Any, int] = {}
+        for node in self.nodes:
+            choice = candidate.decisions.choices[self.numbers[id(node)]]
+            block = self._block(node, candidate.decisions.blocks)
+            algorithm = build(choice.method, *block, candidate.n // 2, choice.options)
+            layouts = algorithm.left_layout, algorithm.right_layout
+            for side, layout in zip(node.children, layouts, strict=True):
+                if not (side.secret and side.packable):
+                    continue
+                whole = SlotForm(layout, grid_shape(*matrix_shape(side), layout.rows, layout.cols))
+                for leaf in ordered(side):
+                    if isinstance(leaf, Leaf) and leaf.secret:
+                        key = (leaf.label, leaf.transposed, layout.key)
+                        count = whole.repeating(leaf.shape, leaf.repeated).ciphertexts
+                        polynomials[key] = count * (1 + leaf.operand.public_key)
+        return sum(polynomials.values()) * candidate.n * 8
+
+
+def _moved(
+    node: Expression,
+    algorithm: type[Algorithm],
+    block: tuple[int, int, int],
+    slots: int,
+    options: Mapping[str, Any],
+) -> int:
+    """Ciphertexts of a block into which computed factors are re-arranged."""
+    computed = [child.secret and not child.packable for child in node.children]
+    if not any(computed):
+        return 0
+    method = build(algorithm.name, *block, slots, options)
+    layouts = method.left_layout, method.right_layout
+    return sum(layout.ciphertexts for layout, there in zip(layouts, computed, strict=True) if there)
+
+
+def _blocks(axes: tuple[str, ...], block: tuple[int, ...]) -> dict[str, int]:
+    """Axis → block length; axes that coincide (a @ a) take the smaller length."""
+    blocks: dict[str, int] = {}
+    for axis, length in zip(axes, block, strict=True):
+        blocks[axis] = min(length, blocks.get(axis, length))
+    return blocks

@@ -1,0 +1,210 @@
+"""What single steps of a program in blocks take, each counted by itself without data on one ring."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from cipherblas.common.errors import CipherblasError, ShapeError
+from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.symbolic import Symbolic
+from cipherblas.evaluators.slots.values import Ct, GiantStep, MaskGroup, Plain, Transform
+from cipherblas.forms.convert.relayout import masks_of, relayout
+from cipherblas.forms.form import SlotForm
+from cipherblas.forms.layouts import Layout
+from cipherblas.methods.matmul.base import Algorithm
+from cipherblas.methods.products import build
+from cipherblas.planner.search.refusals import INFEASIBLE
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.key_policies import KeyPolicy
+from cipherblas.rlwe.rings import Ring
+from cipherblas.rlwe.traffic import Traffic
+from cipherblas.runtime import schedule
+from cipherblas.runtime.graphs import blockwise_graph, product_graph
+from cipherblas.runtime.values import Choice
+
+Seconds = Callable[[Counts, Traffic], float]
+Grid = tuple[int, int]
+
+
+class _Priced(Symbolic):
+    """Counts what seconds are made of: the sums of a transform together, and not one by one."""
+
+    def baby_sums(
+        self, rotated: Mapping[int, Ct], groups: Sequence[GiantStep], transform: Transform, most: float
+    ) -> list[Ct]:
+        number, first = sum(len(group.babies) for group in groups), next(iter(rotated.values()))
+        scale = self.mask_scale(first.limbs)
+        self.counts.sums += len(groups)
+        self.costs.plains(self.counts, number, first.limbs)
+        self._book_encodings(MaskGroup((transform.key, "all"), number, tuple), scale, first.limbs)
+        bound = min(first.bound * transform.row_sum, most)
+        total = self.make(first.limbs, first.scale * scale, bound, first.errors, 2, None)
+        return [total] * len(groups)
+
+
+class Steps:
+    """Prices of steps on one ring, in seconds and in limbs.
+
+    Steps raise LevelError where the ring has too few limbs, ShapeError where they do not fit, or take too long.
+
+    Args:
+        seconds: what counts and traffic take.
+        limit: a re-arrangement that takes more seconds by its multiplications alone is not counted.
+        known: what steps were found to take; may be kept for other programs on the same ring.
+    """
+
+    def __init__(
+        self,
+        ring: Ring,
+        policy: KeyPolicy,
+        seconds: Seconds,
+        limit: float = math.inf,
+        known: dict[Any, Any] | None = None,
+    ) -> None:
+        self.ring, self.policy = ring, policy
+        self._seconds, self._limit = seconds, limit
+        self._known: dict[Any, Any] = {} if known is None else known
+
+    def built(self, choice: Choice, block: tuple[int, int, int]) -> Algorithm:
+        """The algorithm of a product of such blocks, made once: to make it takes longer than to look up its price."""
+        key = ("built", choice.method, tuple(sorted(choice.options.items())), block)
+        slots = self.ring.n // 2
+        found: Algorithm = self._remembered(key, lambda: build(choice.method, *block, slots, choice.options))
+        return found
+
+    def sent(self, layout: Layout, grid: Grid, public_key: bool, limbs: int) -> float:
+        """Seconds until a value that the client packs is there."""
+        upload = SlotForm(layout, grid).upload(limbs, self.ring.n, public_key)
+        key = ("sent", layout.key, grid, public_key, limbs)
+        found: float = self._remembered(key, lambda: self._seconds(Counts(), upload))
+        return found
+
+    def clear_product(self, rows: int, inner: int, cols: int) -> float:
+        """Seconds of a product of two clear matrices, which the server multiplies before it encodes them."""
+        return self._seconds(Counts(float_macs=rows * inner * cols), Traffic())
+
+    def returned(self, layout: Layout, grid: Grid, limbs: int) -> float:
+        """Seconds until the client has a result."""
+        return self._seconds(Counts(), SlotForm(layout, grid).download(limbs, 2, self.ring.n))
+
+    def product(
+        self,
+        algorithm: Algorithm,
+        grids: tuple[Grid, Grid],
+        secret: tuple[bool, bool],
+        limbs: int,
+        ready: bool = False,
+    ) -> tuple[float, int]:
+        """Seconds of a product of grids of blocks, and the limbs that are left.
+
+        Args:
+            secret: which factors are.
+            limbs: of the factors.
+            ready: rescaled, as the next product needs it.
+        """
+        layouts = algorithm.left_layout, algorithm.right_layout
+
+        def work() -> tuple[float, int]:
+            ev = self._counter()
+            cells: list[Any] = []
+            for layout, (rows, cols), encrypted in zip(layouts, grids, secret, strict=True):
+                block = self._handles(ev, layout, limbs) if encrypted else counted_plains(layout, rows * cols)
+                cells.append([[block] * cols] * rows)
+            (result,) = schedule.run(product_graph(algorithm, *grids), ev, cells)
+            if ready:
+                return self._blockwise(ev, _readied, (grids[0][0], grids[1][1]), result[0][0])
+            return self._seconds(ev.counts, Traffic()), result[0][0][0].limbs
+
+        block = algorithm.m, algorithm.k, algorithm.n
+        options = tuple(sorted(algorithm.options.items()))
+        found: tuple[float, int] = self._remembered(
+            ("product", algorithm.name, options, block, grids, secret, limbs, ready), work
+        )
+        return found
+
+    def multiplied(
+        self, layout: Layout, grid: Grid, secret: tuple[bool, ...], limbs: int
+    ) -> tuple[float, int]:
+        """Seconds of an entrywise product of two values in one layout, and the limbs that are left."""
+
+        def work() -> tuple[float, int]:
+            ev = self._counter()
+            x, y = (self._handles(ev, layout, limbs) for _ in range(2))
+
+            def block(ev: Evaluator, x: list[Ct], y: list[Ct]) -> list[Ct]:
+                if all(secret):
+                    return [
+                        ev.multiply_relinearised(ev.ready(a), ev.ready(b)) for a, b in zip(x, y, strict=True)
+                    ]
+                return [ev.multiply(ev.ready(a), counted_plains(layout, 1)[0]) for a in x]
+
+            return self._blockwise(ev, block, grid, x, y)
+
+        found: tuple[float, int] = self._remembered(("multiply", layout.key, grid, all(secret), limbs), work)
+        return found
+
+    def relaid(self, source: Layout, target: Layout, grid: Grid, limbs: int) -> tuple[float, int]:
+        """Seconds of a re-arrangement of a value, ready to be multiplied, and the limbs that are left."""
+
+        def work() -> tuple[float, int]:
+            moves = masks_of(source, target) * math.prod(grid)
+            if self._seconds(Counts(mac_limbs=2 * moves * limbs), Traffic()) > self._limit:
+                raise ShapeError(
+                    "A re-arrangement takes too long.",
+                    expected=f"below {self._limit:.3g} s",
+                    got=f"{moves} masks",
+                )
+            ev = self._counter()
+
+            def block(ev: Evaluator, cts: list[Ct]) -> list[Ct]:
+                return [ev.ready(ct) for ct in relayout(ev, cts, source, target)]
+
+            return self._blockwise(ev, block, grid, self._handles(ev, source, limbs))
+
+        found: tuple[float, int] = self._remembered(("relayout", source.key, target.key, grid, limbs), work)
+        return found
+
+    def _blockwise(
+        self, ev: Symbolic, work: Callable[..., list[Ct]], grid: Grid, *blocks: list[Ct]
+    ) -> tuple[float, int]:
+        """Seconds and limbs of an operation on all blocks of a grid, which are like the given ones."""
+        rows, cols = grid
+        sources = [[[block] * cols] * rows for block in blocks]
+        (result,) = schedule.run(blockwise_graph("step", work, grid, len(blocks)), ev, sources)
+        return self._seconds(ev.counts, Traffic()), result[0][0][0].limbs
+
+    def _counter(self) -> Symbolic:
+        return _Priced(self.ring, key_policy=self.policy)
+
+    def _handles(self, ev: Symbolic, layout: Layout, limbs: int) -> list[Ct]:
+        return [ev.fresh(None, bound=layout.slot_bound(1.0), limbs=limbs) for _ in range(layout.ciphertexts)]
+
+    def _remembered(self, key: Any, work: Callable[[], Any]) -> Any:
+        """What `work` finds, or what it raises, once for each key."""
+        if key not in self._known:
+            try:
+                self._known[key] = work()
+            except INFEASIBLE as error:
+                self._known[key] = error
+        found = self._known[key]
+        if isinstance(found, CipherblasError):
+            raise found
+        return found
+
+
+def _readied(ev: Evaluator, cts: list[Ct]) -> list[Ct]:
+    return [ev.ready(ct) for ct in cts]
+
+
+def counted_plains(layout: Layout, blocks: int) -> list[Plain]:
+    """Clear blocks to count with, of which one stands for all; they have no values."""
+
+    def values() -> Any:
+        raise AssertionError("nothing is computed")
+
+    bound = layout.slot_bound(1.0)
+    return [
+        Plain(("counted", layout.key, i), values, bound, blocks=blocks) for i in range(layout.ciphertexts)
+    ]

@@ -1,0 +1,370 @@
+"""Candidates for networks: how inputs are packed and the pattern of every layer, by the cost of single operations."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from cipherblas.common.errors import ParameterError, ShapeError
+from cipherblas.evaluators.slots.symbolic import Symbolic
+from cipherblas.evaluators.slots.values import WeightGroup
+from cipherblas.forms.tensors import TensorLayout, tensor_shape
+from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.windows import Window
+from cipherblas.methods.layers import LAYER_METHODS, METAKERNEL
+from cipherblas.methods.matvec_conv.base import LayerMethod, Weights
+from cipherblas.methods.matvec_conv.baselines.imra import Pattern, cheapest
+from cipherblas.methods.matvec_conv.metakernel import ConvMetaKernel, MatVecMetaKernel
+from cipherblas.methods.matvec_conv.taps import fits, needed_grid
+from cipherblas.planner.plan.explain import beside, named
+from cipherblas.planner.plan.plan import PlanOptions
+from cipherblas.planner.predict.cost import Rates
+from cipherblas.planner.predict.dry_run import dry_run
+from cipherblas.planner.rings import chains
+from cipherblas.planner.rings.sizing import DRAFT_SCALE_BITS, drafted
+from cipherblas.planner.search.baselines import BaselineChooser
+from cipherblas.planner.search.budgets import Budgets
+from cipherblas.planner.search.strategy import Candidate, RefuseUpload, Strategy
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.key_policies import KeyPolicy
+from cipherblas.rlwe.rings import RingShape
+from cipherblas.runtime.executor import missing
+from cipherblas.runtime.tensors import PACKING, TENSORS, packing, relaid_layout, window_of
+from cipherblas.runtime.values import Choice, Decisions
+
+Priced = tuple[float, MatVecMetaKernel | ConvMetaKernel]
+COMPARED = 2  # patterns that are kept: what is taken, and what nearly was
+NOMINAL_DEPTH = 2  # rescales above the base of the ring on which single operations are priced
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Seconds of the operations that a layer is made of.
+
+    Attributes:
+        rotation: of one ciphertext, alone.
+        hoisted: a further rotation of the same ciphertext.
+        giant: a term of a sum of rotations.
+        weights: one stored plaintext multiplied and added.
+    """
+
+    rotation: float
+    hoisted: float
+    giant: float
+    weights: float
+
+    @classmethod
+    def of(cls, rates: Rates, slots: int) -> Prices:
+        """By counting each on a nominal ring."""
+        ring = RingShape.for_depth(slots, NOMINAL_DEPTH)
+
+        def cost(work: Callable[[Symbolic, Any], object], less: float = 0.0) -> float:
+            ev = Symbolic(ring)
+            work(ev, ev.fresh(None, bound=1.0))
+            return rates.seconds(ev.counts, ring.n) - less
+
+        def weighted(ev: Symbolic, ct: Any, terms: int) -> object:
+            group = WeightGroup("counted", (0,) * terms, lambda _: NotImplemented)
+            return ev.weighted_sums([ct], [group], ring.q[-1], rows=(1.0, 1.0))
+
+        rotation = cost(lambda ev, ct: ev.rotate(ct, 1))
+        two = cost(lambda ev, ct: ev.rotate_sum([ct, ct], [1, 2], rescale=True))
+        three = cost(lambda ev, ct: ev.rotate_sum([ct] * 3, [1, 2, 3], rescale=True))
+        return cls(
+            rotation=rotation,
+            hoisted=cost(lambda ev, ct: ev.rotate_many(ct, [1, 2]), rotation),
+            giant=three - two,
+            weights=cost(lambda ev, ct: weighted(ev, ct, 2)) - cost(lambda ev, ct: weighted(ev, ct, 1)),
+        )
+
+    def layer(self, pattern: Pattern, taps: int, inputs: int, outputs: int) -> float:
+        """Seconds of a layer in which no diagonal is zero."""
+        babies = inputs * (pattern.rows * taps - 1)
+        giants = outputs * pattern.groups
+        others = pattern.rotations(taps, inputs, outputs) - babies - outputs * (pattern.groups - 1)
+        plaintexts = pattern.plaintexts(taps, inputs, outputs)
+        return (
+            babies * self.hoisted + giants * self.giant + others * self.rotation + plaintexts * self.weights
+        )
+
+
+class LayerCost(Protocol):
+    """What `Chooser` minimises: `Prices`, or any other measure of a pattern."""
+
+    def layer(self, pattern: Pattern, taps: int, inputs: int, outputs: int) -> float: ...
+
+
+class Chooser:
+    """Decides while a network is run symbolically.
+
+    Patterns that repeat their input save rotations, but where slots beyond its entries are not zero they cost a mask,
+    which is a level. Without `masks`, such patterns are taken only where there is no other.
+
+    Attributes:
+        runners_up: by the number of a node, what was nearly taken.
+    """
+
+    def __init__(self, expression: Expression, slots: int, prices: LayerCost, masks: bool = True) -> None:
+        self.slots, self.prices, self.masks = slots, prices, masks
+        self._consumers: dict[int, list[Expression]] = {}
+        self._strides: dict[int, int] = {}
+        self.runners_up: dict[int, str] = {}
+        order = ordered(expression)
+        self._numbers = {id(node): number for number, node in enumerate(n for n in order if not n.root)}
+        for node in order:
+            for child in node.children:
+                self._consumers.setdefault(id(child), []).append(node)
+
+    def __call__(self, node: Expression, x: TensorLayout | None) -> Choice:
+        return self._packing(node) if x is None else self._layer(node, x)
+
+    def _packing(self, node: Expression) -> Choice:
+        options = list(self._packings(node))
+        costs = [self._packed_cost(node, Choice(PACKING, found)) for found in options]
+        ranked = sorted(range(len(options)), key=costs.__getitem__)
+        others = [one for one in ranked if options[one] != options[ranked[0]]]
+        if others:
+            (taken, _), (other, _) = costs[ranked[0]], costs[others[0]]
+            text = f"packed with {named(options[others[0]])}" if options[others[0]] else "packed in order"
+            self._nearly(node, text, taken, other)
+        return Choice(PACKING, options[ranked[0]])
+
+    def _nearly(self, node: Expression, text: str, taken: float, other: float) -> None:
+        """Keep what was nearly taken for a node."""
+        if taken > 0 and other < math.inf:
+            self.runners_up[self._numbers[id(node)]] = beside(text, other, taken)
+
+    def _packings(self, node: Expression) -> Iterator[dict[str, Any]]:
+        """Layouts worth comparing: contiguous, channels padded, balanced over ciphertexts, wider images."""
+        if len(node.shape) == 1:
+            yield {}
+            parts = -(-node.shape[0] // self.slots)
+            yield {"channels": -(-node.shape[0] // parts)}
+            return
+        channels, height, width = tensor_shape(node.shape)
+        area = height * width
+        if area > self.slots:
+            yield {"rows": min(self._stride(node), max(1, self.slots // width))}
+            return
+        yield {}
+        for pitch in {area, 1 << (area - 1).bit_length()}:
+            most = self.slots // pitch
+            if not most:
+                continue
+            parts = -(-channels // most)
+            for each in {
+                min(channels, most),
+                -(-channels // parts),
+                min(most, 1 << (channels - 1).bit_length()),
+            }:
+                yield {"channels": each, "pitch": pitch}
+        for window in self._windows(node):
+            grid_h, grid_w = needed_grid(window)
+            if (grid_h, grid_w) != (height, width) and grid_h * grid_w <= self.slots:
+                for pitch in {grid_h * grid_w, 1 << (grid_h * grid_w - 1).bit_length()}:
+                    if pitch <= self.slots:
+                        yield {"channels": min(channels, self.slots // pitch), "pitch": pitch, "row": grid_w}
+
+    def _stride(self, node: Expression) -> int:
+        """Rows of an image that become one in what is computed from it: segments are cut between such rows."""
+        if id(node) not in self._strides:
+            self._strides[id(node)] = math.lcm(
+                *(
+                    self._stride(c) * (1 if c.window is None else c.window.stride[0])
+                    for c in self._consumers.get(id(node), [])
+                )
+            )
+        return self._strides[id(node)]
+
+    def _windows(self, node: Expression) -> list[Window]:
+        found = (window_of(consumer) for consumer in self._consumers.get(id(node), []))
+        return [window for window in found if window is not None]
+
+    def _packed_cost(self, node: Expression, choice: Choice) -> tuple[float, int]:
+        """Seconds of the layers that read it; of equal ones, fewer ciphertexts."""
+        try:
+            x = packing(node, self.slots, **choice.options)
+            consumers = self._consumers.get(id(node), [])
+            layers = [c for c in consumers if c.product or c.window is not None]
+            return math.fsum(self._cost(layer, x) for layer in layers), x.ciphertexts
+        except ShapeError:
+            return math.inf, 0
+
+    def _cost(self, node: Expression, x: TensorLayout) -> float:
+        _, method = self._methods(node, x)[0]
+        taps = len(method.window.taps) if isinstance(method, ConvMetaKernel) else 1
+        return self.prices.layer(method.pattern, taps, x.ciphertexts, method.out.ciphertexts)
+
+    def _layer(self, node: Expression, x: TensorLayout) -> Choice:
+        options: dict[str, Any] = {}
+        if (window := window_of(node)) is not None:
+            closer = self._rearranged(window, x)
+            if closer is not None:
+                options["layout"] = closer
+                x = relaid_layout(x, closer)
+        (taken, method), *others = self._methods(node, x)
+        for other, loser in others:
+            self._nearly(node, named(loser.options), taken, other)
+        if method.repeats and not x.alone:
+            options["mask"] = True
+        return Choice(METAKERNEL, {**method.options, **options})
+
+    def _rearranged(self, window: Window, x: TensorLayout) -> dict[str, Any] | None:
+        """The layout that an image is brought into: without gaps where that saves ciphertexts, wider where it must."""
+        if x.segments > 1 or x.places is not None:
+            return None
+        grid_h, grid_w = needed_grid(window)
+        channels = x.shape[0]
+        stuck = not fits(window, x) or not self._computable(window, x)
+        for pitch in (grid_h * grid_w, 1 << (grid_h * grid_w - 1).bit_length()):
+            if pitch > self.slots:
+                continue
+            each = min(channels, self.slots // pitch)
+            dense = {"channels": each, "pitch": pitch, "row": grid_w}
+            if (stuck or -(-channels // each) < x.ciphertexts) and self._computable(
+                window, relaid_layout(x, dense)
+            ):
+                return dense
+        return None
+
+    def _computable(self, window: Window, x: TensorLayout) -> bool:
+        """Whether there is room to shift so many channels."""
+        try:
+            self._convs(window, x)
+        except ShapeError:
+            return False
+        return True
+
+    def _methods(self, node: Expression, x: TensorLayout) -> list[Priced]:
+        """The cheapest way to compute a layer, and what is compared with it in the end, with their prices."""
+        window = window_of(node)
+        return self._matvecs(node, x) if window is None else self._convs(window, x)
+
+    def _matvecs(self, node: Expression, x: TensorLayout) -> list[Priced]:
+        rows = node.shape[0]
+        parts = -(-rows // self.slots)
+        each = -(-rows // parts)
+
+        def cost(pattern: Pattern) -> float:
+            return self._pattern_cost(pattern, x, 1, x.ciphertexts, parts)
+
+        found = cheapest(each, x.extent, 1, self.slots, cost, COMPARED)
+        return [(cost(pattern), MatVecMetaKernel(x, rows, pattern, each)) for pattern in found]
+
+    def _pattern_cost(self, pattern: Pattern, x: TensorLayout, taps: int, inputs: int, outputs: int) -> float:
+        if pattern.replications > 1 and not (x.alone or self.masks):
+            return math.inf
+        return self.prices.layer(pattern, taps, inputs, outputs)
+
+    def _convs(self, window: Window, x: TensorLayout) -> list[Priced]:
+        taps = len(window.taps)
+        if x.segments > 1:
+            method = ConvMetaKernel(x, window, Pattern(1, 1, x.pitch, self.slots, 1, 1), 1)
+            return [(self.prices.layer(method.pattern, taps, x.ciphertexts, method.out.ciphertexts), method)]
+        inputs, outputs = min(x.channels, x.shape[0]), window.outputs
+        most = min(outputs, max(1, self.slots // x.pitch))
+        parts = -(-outputs // most)
+        found: list[tuple[float, int, Pattern]] = []
+        for each in sorted({most, -(-outputs // parts), min(most, inputs)}):
+            count = -(-outputs // each)
+
+            def cost(pattern: Pattern, count: int = count) -> float:
+                return self._pattern_cost(pattern, x, taps, x.ciphertexts, count)
+
+            try:
+                some = cheapest(each, inputs, x.pitch, self.slots, cost, COMPARED)
+            except ShapeError:
+                continue
+            found.extend((cost(pattern), each, pattern) for pattern in some)
+        if not found:
+            raise ShapeError(
+                "The channels of a convolution do not fit a ciphertext.",
+                expected=f"at most {self.slots} slots",
+                got=x.pitch * inputs,
+            )
+        best = heapq.nsmallest(COMPARED, found, key=lambda row: row[:2])
+        return [(price, ConvMetaKernel(x, window, pattern, each)) for price, each, pattern in best]
+
+
+def unsupported(expression: Expression) -> str | None:
+    """Why a network cannot be computed on tensors, or None if it can."""
+    for node in ordered(expression):
+        if node.product and node.secret and node.children[0].secret:
+            return "products of a network are of clear weights and an encrypted factor on their right"
+        if node.secret and not node.shape and not node.root:
+            return f"{node.title} is a number"
+        if node.secret and len(node.shape) > 3:
+            return f"{node.title} has {len(node.shape)} dimensions"
+    unknown = missing(expression, TENSORS)
+    return None if unknown is None else f"no method on tensors for {unknown.title}"
+
+
+class TensorStrategy(Strategy):
+    """Vectors and images in slots, computed layer by layer."""
+
+    form: ClassVar[str] = TENSORS
+    label: ClassVar[str] = "tensors"
+    stop_ratio: ClassVar[float] = 1.5
+    policies: tuple[KeyPolicy, ...] = ("direct", "binary")
+
+    def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
+        super().__init__(expression, options, budgets)
+        reason = unsupported(expression)
+        if reason is not None:
+            raise ParameterError(
+                "This network cannot be computed on tensors.",
+                expected="clear weights, encrypted vectors and images",
+                got=reason,
+            )
+        if options.algorithm not in (None, *LAYER_METHODS):
+            raise ParameterError(
+                "A network cannot be computed by this algorithm.",
+                expected=" | ".join(LAYER_METHODS),
+                got=options.algorithm,
+            )
+        self.rates = options.planned_for.rates
+
+    def families(self, thorough: bool, refuse: RefuseUpload) -> Iterator[Iterator[list[Candidate]]]:
+        yield map(self._candidates, self.degrees)
+
+    def _candidates(self, n: int) -> list[Candidate]:
+        """The decisions on a draft that carries the network, with patterns that need masks and without."""
+        found: list[Candidate] = []
+        for masks in (True, False):
+            choices, runners_up = self._choices(n, masks)
+            decisions = Decisions(TENSORS, choices)
+            candidate = Candidate(self.options.algorithm or METAKERNEL, decisions, n, runners_up)
+            if candidate not in found:
+                found.append(candidate)
+        return found
+
+    def _choices(self, n: int, masks: bool) -> tuple[dict[int, Choice], Mapping[int, str]]:
+        """How each node is computed, and what was nearly taken."""
+
+        def run(ring: RingShape) -> tuple[dict[int, Choice], Mapping[int, str]]:
+            chooser = self._chooser(n // 2, masks)
+            found = dry_run(
+                *(ring, self.expression, Decisions(TENSORS)), choose=chooser, promise=self.options.promised
+            )
+            return dict(found.choices), chooser.runners_up
+
+        if self.refreshed:
+            return run(chains.widest(n, self.allowed_bits(n)).shape())
+        return drafted(run, n, DRAFT_SCALE_BITS, self.allowed_bits(n))[1]
+
+    def _chooser(self, slots: int, masks: bool) -> Chooser | BaselineChooser:
+        name = self.options.algorithm
+        if name in (None, METAKERNEL):
+            return Chooser(self.expression, slots, Prices.of(self.rates, slots), masks)
+        return BaselineChooser(self.expression, slots, name)
+
+
+def layer_counts(method: LayerMethod, slots: int) -> Counts:
+    """Operations of one layer on fresh ciphertexts."""
+    ev = Symbolic(RingShape.for_depth(slots, method.levels + 1))
+    cts = [ev.fresh(None, bound=1.0) for _ in range(method.x.ciphertexts)]
+    method.run(ev, cts, Weights("counted", lambda: NotImplemented, 1.0, 1.0, 1.0))
+    return ev.counts
