@@ -81,10 +81,10 @@ if TYPE_CHECKING:
     from cipherblas.planner.predict.simulation import RangeFound
     from cipherblas.roles.client import Client
     from cipherblas.roles.encryptor import Encryptor
-    from cipherblas.roles.messages import EncryptedOperand, EncryptedResult
     from cipherblas.roles.program import Program, compile
     from cipherblas.roles.server import Server
     from cipherblas.roles.sharing import Sharing
+    from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult
 
 __version__ = "0.1.0"
 
@@ -180,8 +180,8 @@ __all__ = [
 # Name → module of what plans and runs programs: half of the time that an import takes, and spent on first use.
 _ON_FIRST_USE = {
     "Client": "cipherblas.roles.client",
-    "EncryptedOperand": "cipherblas.roles.messages",
-    "EncryptedResult": "cipherblas.roles.messages",
+    "EncryptedOperand": "cipherblas.roles.wire.messages",
+    "EncryptedResult": "cipherblas.roles.wire.messages",
     "Encryptor": "cipherblas.roles.encryptor",
     "Machine": "cipherblas.planner.predict.machine",
     "Program": "cipherblas.roles.program",

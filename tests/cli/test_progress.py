@@ -24,9 +24,9 @@ from cipherblas.planner.predict.machine import Machine
 from cipherblas.report import Display, figures, program_picture
 from cipherblas.roles.client import Client
 from cipherblas.roles.encryptor import Encryptor
-from cipherblas.roles.messages import EncryptedOperand, EncryptedResult
 from cipherblas.roles.program import Program
 from cipherblas.roles.server import Server
+from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult
 from tests.corpus.machine import MACHINE
 
 # Command → the bars of a run of it, in their order.

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from cipherblas.crypto.files import Reader
-from cipherblas.roles.messages import EncryptedOperand
 from cipherblas.roles.program import Program
+from cipherblas.roles.wire.messages import EncryptedOperand
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.roles.messages import EncryptedResult
+from cipherblas.roles.wire.messages import EncryptedResult
 from tests.support.mpi import PATIENCE, on_ranks, started
 from tests.support.runs import toy_rows, values_of
 

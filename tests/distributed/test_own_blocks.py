@@ -18,7 +18,7 @@ from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.cuts import cut_of
 from cipherblas.distributed.in_process import run_ranks
 from cipherblas.distributed.slots import SHARINGS
-from cipherblas.roles import messages, stored
+from cipherblas.roles.wire import messages, stored
 from tests.distributed.test_slots_on_ranks import InBlocks
 
 SHAPE = (24, 19, 8)  # 3 × 1 × 3 blocks

@@ -19,9 +19,9 @@ from cipherblas.distributed.in_process import run_ranks
 from cipherblas.distributed.matrices import COLUMNS, TURNED, WHOLE, OperandShare
 from cipherblas.distributed.shares import Indices, Shares
 from cipherblas.rlwe.matrices import CoefficientMatrix
-from cipherblas.roles import columns, messages, stored
-from cipherblas.roles.columns import by_rows, columns_each
-from cipherblas.roles.stored_rows import StoredRows
+from cipherblas.roles.wire import columns, messages, stored
+from cipherblas.roles.wire.columns import by_rows, columns_each
+from cipherblas.roles.wire.stored_rows import StoredRows
 from tests.distributed.test_rows_on_ranks import PROGRAMS
 from tests.support.runs import toy_rows, values_of
 

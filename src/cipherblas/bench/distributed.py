@@ -27,9 +27,9 @@ from cipherblas.distributed.ranks import Sharing
 from cipherblas.distributed.stages import RankTimes, slowest
 from cipherblas.lang.operands import secret
 from cipherblas.planner.predict.machine import Machine
-from cipherblas.roles.messages import EncryptedResult
 from cipherblas.roles.on_ranks import RankPlan, on_ranks
 from cipherblas.roles.program import Program, compile
+from cipherblas.roles.wire.messages import EncryptedResult
 
 BENCH = "distributed"
 ROUNDS = 3

@@ -227,7 +227,7 @@ def measured(name: str, threads: int, budget: float, options: Mapping[str, Any])
 def _run(program: Any, folder: Path, budget: float) -> tuple[dict[str, list[float]], dict[str, Any]]:
     """(seconds of the runs of each stage, what else was measured); the server is a process of its own."""
     import cipherblas._core as _core
-    from cipherblas.roles.messages import EncryptedResult
+    from cipherblas.roles.wire.messages import EncryptedResult
 
     client, random = program.client(), np.random.default_rng(7)
     values = {name: random.uniform(-1, 1, operand.shape) for name, operand in program.operands.items()}
@@ -257,8 +257,8 @@ def _served(folder: Path, threads: int, budget: float) -> tuple[dict[str, list[f
     """The server's part of `_run`, whose peak is that of this process."""
     import cipherblas._core as _core
     from cipherblas.crypto.keys import EvaluationKeys
-    from cipherblas.roles.messages import EncryptedOperand
     from cipherblas.roles.program import Program
+    from cipherblas.roles.wire.messages import EncryptedOperand
 
     _core.set_threads(threads)
     peak_bytes, first_runs = 0, []

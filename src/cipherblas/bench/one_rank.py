@@ -20,8 +20,8 @@ from cipherblas.crypto.keys import EvaluationKeys
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.mpi import MpiCommunicator, ranks_launched
 from cipherblas.planner.predict.machine import Machine
-from cipherblas.roles.messages import EncryptedOperand, EncryptedResult
 from cipherblas.roles.program import Program
+from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

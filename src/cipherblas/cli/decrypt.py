@@ -28,9 +28,9 @@ from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import MismatchError
 from cipherblas.crypto import files
 from cipherblas.report import Display, print_json
-from cipherblas.roles.messages import EncryptedOperand, EncryptedResult
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.sharing import LEAST_BITS, MOST_BITS, Sharing
+from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult
 
 
 def decrypt(

@@ -30,8 +30,8 @@ from cipherblas.common.process import peak_bytes
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import EvaluationKeys
 from cipherblas.report import Display, duration, print_json, size
-from cipherblas.roles.messages import EncryptedOperand
 from cipherblas.roles.program import Program
+from cipherblas.roles.wire.messages import EncryptedOperand
 
 
 class Sharing(str, Enum):

@@ -52,6 +52,13 @@ from cipherblas.roles.messages import (
 )
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.sharing import Sharing, flooded
+from cipherblas.roles.wire.messages import (
+    AGAIN,
+    EncryptedOperand,
+    EncryptedResult,
+    check_parameters,
+    short_id,
+)
 from cipherblas.runtime.values import Output
 
 OLDER = "decrypt(result, of=…), or --of FILE, with the operands that it was computed from"

@@ -33,14 +33,14 @@ from cipherblas.rlwe.matrices.encryption import (
 )
 from cipherblas.rlwe.rings import words_at
 from cipherblas.roles.calls import operands_in_one_mapping
-from cipherblas.roles.messages import (
+from cipherblas.roles.planned import PlannedProgram
+from cipherblas.roles.wire.messages import (
     EncryptedOperand,
     EncryptedRows,
     check_parameters,
     check_shape,
     short_id,
 )
-from cipherblas.roles.planned import PlannedProgram
 from cipherblas.runtime.values import Input
 
 Key = SecretKey | PublicKey

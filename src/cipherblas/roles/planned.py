@@ -39,7 +39,7 @@ from cipherblas.planner.predict.dry_run import DryRun, dry_run
 from cipherblas.planner.predict.promises import SampledErrors
 from cipherblas.planner.predict.simulation import RangeFound, ranges_of
 from cipherblas.roles.calls import operands_in_one_mapping
-from cipherblas.roles.messages import check_shape, given, short_id
+from cipherblas.roles.wire.messages import check_shape, given, short_id
 from cipherblas.runtime.values import Input, Output
 
 KIND = "program"

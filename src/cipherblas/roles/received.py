@@ -21,8 +21,8 @@ from cipherblas.distributed.shares import Shares
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.forms.form import SlotForm
 from cipherblas.rlwe.costs import WORD_BYTES
-from cipherblas.roles.messages import EncryptedOperand
 from cipherblas.roles.planned import PlannedProgram
+from cipherblas.roles.wire.messages import EncryptedOperand
 from cipherblas.runtime.inputs import Inputs, fresh
 from cipherblas.runtime.values import Handles, Input
 

@@ -48,7 +48,10 @@ from cipherblas.lang.operands import Operand
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.matrices import CoefficientMatrix, SharedBatch, rows_format
 from cipherblas.roles.calls import operands_in_one_mapping
-from cipherblas.roles.messages import (
+from cipherblas.roles.on_ranks import rank_bytes
+from cipherblas.roles.planned import PlannedProgram
+from cipherblas.roles.received import ReceivedInputs
+from cipherblas.roles.wire.messages import (
     AGAIN,
     EncryptedOperand,
     EncryptedResult,
@@ -58,10 +61,7 @@ from cipherblas.roles.messages import (
     given,
     short_id,
 )
-from cipherblas.roles.on_ranks import rank_bytes
-from cipherblas.roles.planned import PlannedProgram
-from cipherblas.roles.received import ReceivedInputs
-from cipherblas.roles.stored_rows import StoredRows
+from cipherblas.roles.wire.stored_rows import StoredRows
 from cipherblas.runtime.executor import Executor, NodeSeconds
 from cipherblas.runtime.values import Input, Value
 

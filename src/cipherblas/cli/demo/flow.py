@@ -25,8 +25,8 @@ from cipherblas.common.errors import CipherblasError
 from cipherblas.crypto.keys import FreshCiphertext
 from cipherblas.report import Display
 from cipherblas.roles.client import Client
-from cipherblas.roles.messages import EncryptedResult
 from cipherblas.roles.program import Program
+from cipherblas.roles.wire.messages import EncryptedResult
 
 PLAN, KEYS, RESULT = "plan.cb", "evaluation", "result.ct"
 

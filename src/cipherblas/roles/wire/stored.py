@@ -16,7 +16,7 @@ from cipherblas.common.memory import aligned_empty
 from cipherblas.common.progress import Progress
 from cipherblas.crypto import files
 from cipherblas.crypto.files.writing import Tick
-from cipherblas.roles.columns import columns_each
+from cipherblas.roles.wire.columns import columns_each
 
 MOST_PARTS = 1 << 15  # of a file that have digests of their own: those of more would fill its header
 check_digests = schema.mapping(schema.listed(schema.text, 0, MOST_PARTS))

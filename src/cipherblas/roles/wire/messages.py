@@ -28,9 +28,9 @@ from cipherblas.lang.operands import Encryption
 from cipherblas.lang.results import MOST_RESULTS, Arranged
 from cipherblas.planner.predict.promises import PromiseName
 from cipherblas.rlwe.matrices import OperandRows, RlweRows, SharedBatch, SharedRows
-from cipherblas.roles.columns import by_columns, by_rows, columns_each
-from cipherblas.roles.sealed import Sealed
-from cipherblas.roles.stored import (
+from cipherblas.roles.wire.columns import by_columns, by_rows, columns_each
+from cipherblas.roles.wire.sealed import Sealed
+from cipherblas.roles.wire.stored import (
     StoredParts,
     check_digests,
     columns_name,
@@ -41,7 +41,7 @@ from cipherblas.roles.stored import (
     seed_name,
     uniform_name,
 )
-from cipherblas.roles.stored_rows import StoredRows
+from cipherblas.roles.wire.stored_rows import StoredRows
 
 KIND = "ciphertext"
 SLOTS = "slots"

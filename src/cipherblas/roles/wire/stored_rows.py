@@ -17,8 +17,8 @@ from cipherblas.crypto.randomness import SEED_BYTES
 from cipherblas.rlwe.matrices import CoefficientMatrix
 from cipherblas.rlwe.matrices.matrix import check_residues, checked_scale, checked_shape
 from cipherblas.rlwe.matrices.uniform import expand
-from cipherblas.roles.columns import by_rows
-from cipherblas.roles.stored import StoredParts
+from cipherblas.roles.wire.columns import by_rows
+from cipherblas.roles.wire.stored import StoredParts
 
 Words = NDArray[np.uint64]
 
