@@ -14,7 +14,8 @@ from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.shared import SharedSymbolic
 from cipherblas.evaluators.slots.symbolic import Symbolic
-from cipherblas.lang.graph import axes_of, products
+from cipherblas.lang.facts import products
+from cipherblas.lang.graph import axes_of
 from cipherblas.lang.nodes import ordered
 from cipherblas.runtime.executor import Executor
 from cipherblas.runtime.inputs import Inputs, SymbolicInputs

@@ -16,7 +16,8 @@ from cipherblas.evaluators.slots import bookkeeping
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.lang.analysis import trace as traced
-from cipherblas.lang.graph import Axes, deduplicated, products
+from cipherblas.lang.facts import products
+from cipherblas.lang.graph import Axes, deduplicated
 from cipherblas.lang.nodes import Expression
 from cipherblas.methods.products import ALGORITHMS, find
 from cipherblas.rlwe.rings import RingShape

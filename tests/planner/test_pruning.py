@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 import cipherblas as cb
 from cipherblas.lang.analysis import trace as traced
-from cipherblas.lang.graph import Axes, products
+from cipherblas.lang.facts import products
+from cipherblas.lang.graph import Axes
 from cipherblas.lang.nodes import Expression
 from cipherblas.methods.products import ALGORITHMS
 from cipherblas.planner.plan.plan import Plan, PlanOptions

@@ -16,7 +16,7 @@ from cipherblas.crypto.keys import FreshCiphertext, decrypt_coefficients, genera
 from cipherblas.evaluators.rows.symbolic import RowsSymbolic
 from cipherblas.forms.form import RowForm, SlotForm
 from cipherblas.lang.analysis import has_public_key, trace
-from cipherblas.lang.graph import products
+from cipherblas.lang.facts import products
 from cipherblas.lang.operands import Operand
 from cipherblas.rlwe.matrices import RlweRows
 from cipherblas.rlwe.matrices.encryption import decrypt

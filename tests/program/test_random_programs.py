@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cipherblas as cb
-from cipherblas.lang.graph import Axes, constants, deduplicated, from_json, products, to_json
+from cipherblas.lang.facts import products
+from cipherblas.lang.graph import Axes, constants, deduplicated, from_json, to_json
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import Operand, public, secret
 from cipherblas.lang.operations import Constant, Leaf

@@ -16,7 +16,7 @@ from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.clear import RowsClear
 from cipherblas.forms.form import RowForm
 from cipherblas.lang.analysis import evaluate_clear, trace
-from cipherblas.lang.graph import products
+from cipherblas.lang.facts import products
 from cipherblas.lang.nodes import Expression
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.executor import Executor

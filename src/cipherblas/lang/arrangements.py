@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import FormatError, ShapeError
-from cipherblas.lang.nodes import Expression, column_shape, operands_of, operation
+from cipherblas.lang.facts import operands_of
+from cipherblas.lang.nodes import Expression, column_shape, operation
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.operations import Constant, Leaf
 from cipherblas.lang.steps import EMPTY, MOST_STEPS, STEPS, Step, simplified, steps_from_json, steps_to_json

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from cipherblas.common.errors import ParameterError, RangeError
 from cipherblas.lang.analysis import whole_nodes
+from cipherblas.lang.facts import facts_of
 from cipherblas.lang.graph import formula
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.results import labels_of, results_of
@@ -21,7 +22,7 @@ SMALLER = "a smaller bound=… of the operands"
 
 def is_exact(expression: Expression) -> bool:
     """Whether a program computes exact integers: an operand is declared so."""
-    return any(node.operand is not None and node.operand.exact for node in ordered(expression))
+    return facts_of(expression).exact
 
 
 def check_exact(expression: Expression) -> None:

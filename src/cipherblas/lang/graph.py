@@ -16,6 +16,7 @@ from cipherblas.common.errors import CipherblasError, FormatError, brief
 from cipherblas.common.work import ENTRIES_PER_STEP, MACS_PER_STEP, Work, check_nodes
 from cipherblas.lang.arrangements import Arrange
 from cipherblas.lang.curves import Gated  # noqa: F401  (enters it)
+from cipherblas.lang.facts import facts_of
 from cipherblas.lang.joins import Joined  # noqa: F401  (enters it)
 from cipherblas.lang.nodes import OPERATIONS, Expression, ordered
 from cipherblas.lang.operands import Operand
@@ -134,19 +135,14 @@ def same(x: Expression, y: Expression) -> bool:
     """Whether two graphs compute the same from the same operands, by the same operations."""
 
     def described(node: Expression) -> list[Any]:
-        order = ordered(node)  # each node once, however often it is used
+        order = facts_of(node).order  # each node once, however often it is used
         place = {id(current): number for number, current in enumerate(order)}
         return [
             (type(one), one.shape, one.identity, [place[id(child)] for child in one.children])
             for one in order
         ]
 
-    return described(x) == described(y)
-
-
-def products(node: Expression) -> list[Expression]:
-    """Every distinct matrix product that depends on secret data, operands first."""
-    return [current for current in ordered(node) if current.product and current.secret]
+    return x is y or described(x) == described(y)
 
 
 class Axes:

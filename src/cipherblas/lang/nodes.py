@@ -134,6 +134,7 @@ class Expression(Shaped, metaclass=_Watched):
         self.place = place_of_caller()
         self._transposed: Expression | None = None
         self._missed: float | None = None
+        self.facts: object = None  # of the graph below it, where somebody asked: see `lang.facts`
         self.known_arranged: dict[Step, Expression] = {}  # so that shared parts stay shared
         self.arranged_of: tuple[Expression, Step] | None = None
         if self.depth > MAX_DEPTH:
@@ -709,8 +710,3 @@ def ordered(node: Expression, origins: bool = False) -> list[Expression]:
             if current.arranged_of is not None:
                 visit(current.arranged_of[0])
     return list(found.values())
-
-
-def operands_of(node: Expression) -> set[str]:
-    """Names of the operands that went into a graph, those multiplied by zero included."""
-    return set().union(*(current.names for current in ordered(node)))

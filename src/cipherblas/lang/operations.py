@@ -18,7 +18,8 @@ from cipherblas.common.arrays import finite_array, is_whole, shape_text
 from cipherblas.common.errors import FormatError, RangeError, ShapeError
 from cipherblas.lang.arranged_products import arranged_product
 from cipherblas.lang.batches import batched_product
-from cipherblas.lang.nodes import OPERATIONS, Expression, column_shape, operands_of, operation, ordered
+from cipherblas.lang.facts import operands_of
+from cipherblas.lang.nodes import OPERATIONS, Expression, column_shape, operation, ordered
 from cipherblas.lang.operands import BOUND_RANGE, Operand
 from cipherblas.lang.steps import Step
 

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from cipherblas.common import schema
 from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import ParameterError, RangeError
+from cipherblas.lang.facts import operands_of
 from cipherblas.lang.layers import Truncated
-from cipherblas.lang.nodes import Expression, operands_of, operation
+from cipherblas.lang.nodes import Expression, operation
 from cipherblas.lang.operands import BOUND_RANGE, checked_bound
 from cipherblas.lang.operations import Add, Constant, Multiply, Scale, arranged
 from cipherblas.lang.steps import Step

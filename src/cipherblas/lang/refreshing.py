@@ -10,6 +10,7 @@ from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import ParameterError
 from cipherblas.lang.arguments import node_of
 from cipherblas.lang.batches import entrywise
+from cipherblas.lang.facts import facts_of
 from cipherblas.lang.layers import Same
 from cipherblas.lang.nodes import Expression, operation, ordered
 from cipherblas.lang.operations import arranged
@@ -104,7 +105,7 @@ def refresh(x: Expression, *, rounds: int = 1) -> Expression:
 
 def is_refreshed(expression: Expression) -> bool:
     """Whether a program refreshes anything."""
-    return any(node.op == REFRESH for node in ordered(expression))
+    return REFRESH in facts_of(expression).operations
 
 
 def refreshes_twice(expression: Expression) -> bool:

@@ -25,7 +25,8 @@ from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.lang import graph
 from cipherblas.lang.analysis import evaluate_results
 from cipherblas.lang.exact import is_exact
-from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.facts import facts_of
+from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import BOUND_RANGE, MAX_LENGTH, Operand
 from cipherblas.lang.results import Arranged, arranged, labels_of, results_of
 from cipherblas.lang.samples import Samples
@@ -392,7 +393,7 @@ def check_expression(expression: Expression) -> None:
                 f"{capitalized(what)} does not depend on a secret operand.",
                 advice="a result of secret operands; NumPy computes what is clear",
             )
-    check_nodes(len(ordered(expression)))
+    check_nodes(len(facts_of(expression).order))
     graph.check_constants(expression)
 
 

@@ -18,7 +18,7 @@ from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.ranks import Sharing
 from cipherblas.engines.registry import CPU
 from cipherblas.lang.analysis import trace
-from cipherblas.lang.nodes import operands_of
+from cipherblas.lang.facts import operands_of
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.samples import Samples
 from cipherblas.planner.asking import planned_as_asked

@@ -15,7 +15,8 @@ from cipherblas.forms.convert.relayout import relayout
 from cipherblas.forms.form import SlotForm
 from cipherblas.forms.layouts import Layout, column_major, real
 from cipherblas.lang.curves import GATED
-from cipherblas.lang.graph import axes_of, products
+from cipherblas.lang.facts import products
+from cipherblas.lang.graph import axes_of
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.lang.operations import Leaf
 from cipherblas.lang.polynomials import POLYNOMIAL

@@ -19,6 +19,7 @@ from cipherblas.common.progress import Progress
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.forms.tensors import TensorLayout
+from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.refreshing import is_refreshed
 from cipherblas.lang.results import results_of
@@ -211,9 +212,8 @@ class Executor:
         observed: bool = False,
     ) -> None:
         self.evaluators, self.node, self.decisions, self.inputs = evaluators, node, decisions, inputs
-        order = ordered(node)
-        self.order = [current for current in order if not current.root]
-        self.number = {id(current): number for number, current in enumerate(self.order)}
+        facts = facts_of(node)
+        self.order, self.number = facts.nodes, facts.number
         self.refreshed = is_refreshed(node)
         self.choices = dict(decisions.choices)
         self.asked: set[int] = set()
@@ -227,7 +227,7 @@ class Executor:
         self.left: list[int] = []
         self.together = 0
         self.step_errors: dict[int, StepError] = {}
-        self._uses = Tally(id(child) for current in order for child in current.children)
+        self._uses = facts.uses
         self._left = self._uses.copy()
         self._kept: dict[int, dict[tuple[str, Hashable], Value]] = {}
         self._of_children = Counts()

@@ -27,8 +27,9 @@ from cipherblas.forms.form import Placing, RowForm
 from cipherblas.lang.analysis import has_public_key, is_constant, whole_nodes
 from cipherblas.lang.arrangements import first_of
 from cipherblas.lang.exact import is_exact
-from cipherblas.lang.graph import products, same
-from cipherblas.lang.nodes import Expression, matrix_shape, operands_of
+from cipherblas.lang.facts import operands_of, products
+from cipherblas.lang.graph import same
+from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.lang.operations import Leaf
 from cipherblas.methods.matmul.gemm import secret_product
 from cipherblas.methods.matmul.ring_elements import Elements, placed_elements

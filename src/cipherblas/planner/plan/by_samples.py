@@ -10,7 +10,8 @@ import numpy as np
 
 from cipherblas.common.errors import ParameterError, PrecisionError
 from cipherblas.common.progress import Progress
-from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.facts import facts_of
+from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import arranged, results_of
 from cipherblas.lang.samples import Samples
 from cipherblas.planner.plan.plan import Plan, PlanOptions
@@ -101,7 +102,7 @@ class BySamples(Promise):
     def _noise(self, expression: Expression, steps: Mapping[int, StepError]) -> tuple[float, ...]:
         """Of few draws; programs whose steps err alike are simulated once: errors are nearly linear in
         those of the steps."""
-        order = [node for node in ordered(expression) if not node.root]
+        order = [node for node in facts_of(expression).order if not node.root]
         sizes = {number: math.hypot(*step) / order[number].bound for number, step in steps.items()}
         top = max(sizes.values(), default=0.0)
         if top == 0:

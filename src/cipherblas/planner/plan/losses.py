@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 
 from cipherblas.common.errors import PrecisionWarning
+from cipherblas.lang.facts import facts_of
 from cipherblas.lang.graph import formula
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.results import results_of
@@ -41,7 +42,7 @@ def warn_of_losses(expression: Expression, plan: Plan) -> None:
 
 def _step(result: Expression, expression: Expression, figures: Sequence[NodeFigures]) -> str:
     """The first step to a result that loses it, and what to write."""
-    order = [node for node in ordered(expression) if not node.root]
+    order = [node for node in facts_of(expression).order if not node.root]
     noise: dict[int, float] = {}
     for one in figures:
         noise[one.number] = max(noise.get(one.number, 0.0), one.error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cipherblas.lang.graph import products
+from cipherblas.lang.facts import products
 from cipherblas.lang.nodes import Expression
 from cipherblas.planner.predict.cost import Rates
 from cipherblas.rlwe.counts import Counts

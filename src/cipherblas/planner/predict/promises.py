@@ -14,7 +14,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from cipherblas.common import schema
 from cipherblas.common.errors import PrecisionError
-from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.facts import facts_of
+from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import MOST_RESULTS, labels_of, results_of
 from cipherblas.planner.predict.truncation import check_approximations, truncation_error
 from cipherblas.rlwe.noise import FAILURE_BITS, tail
@@ -116,7 +117,7 @@ class Steps(Promise):
     def errors(
         self, expression: Expression, results: Sequence[Value], steps: Mapping[int, StepError]
     ) -> tuple[Promised, ...]:
-        order = [node for node in ordered(expression) if not node.root]
+        order = [node for node in facts_of(expression).order if not node.root]
         largest = max(
             (
                 (tail(math.prod(node.shape)) * math.hypot(*steps[number])) / node.bound

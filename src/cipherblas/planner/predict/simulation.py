@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from cipherblas.common.errors import PrecisionError
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.lang.analysis import evaluate_results
+from cipherblas.lang.facts import facts_of
 from cipherblas.lang.graph import formula
-from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import results_of
 from cipherblas.lang.samples import Samples
 from cipherblas.planner.predict.promises import SampledErrors
@@ -159,7 +160,7 @@ def _noisy(
     random: np.random.Generator,
 ) -> list[Array]:
     """The results on one sample with errors drawn."""
-    order = [node for node in ordered(expression) if not node.root]
+    order = [node for node in facts_of(expression).order if not node.root]
     place = {id(node): index for index, node in enumerate(order)}
 
     def through(node: Expression, value: Array) -> Array:

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cipherblas.common.errors import Advice, Call, PrecisionError
+from cipherblas.lang.facts import facts_of, operands_of
 from cipherblas.lang.layers import Truncated
-from cipherblas.lang.nodes import Expression, operands_of, ordered
+from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.results import results_of
 
 COMPARISONS = ("sign", "greater", "relu")  # that take no degree
@@ -17,7 +18,7 @@ SHARE = 2.0**-10  # of the error asked for, that all terms together which are le
 def sensitivities(expression: Expression) -> dict[int, float]:
     """By the id of a node: what a result changes by at most, per change of an entry of the node; values in bounds."""
     found = {id(expression): 1.0}
-    for node in reversed(ordered(expression)):
+    for node in reversed(facts_of(expression).order):
         own = found[id(node)]
         for position, child in enumerate(node.children):
             found[id(child)] = found.get(id(child), 0.0) + own * node.steepness(position)
@@ -30,7 +31,7 @@ def truncated(expression: Expression, precision: float) -> Expression:
     Of several results it must hide them in all. Operands that occur in such a term alone stay.
     """
     arguments = _arguments(expression)
-    sums = [node for node in ordered(expression) if _may_lose(node) or _may_shed(node, arguments)]
+    sums = [node for node in facts_of(expression).order if _may_lose(node) or _may_shed(node, arguments)]
     if not sums:
         return expression
     results = results_of(expression)
@@ -47,7 +48,7 @@ def truncated(expression: Expression, precision: float) -> Expression:
         return min((most / slope for slope, most in seen if slope), default=0.0)
 
     new: dict[int, Expression] = {}
-    for node in ordered(expression):
+    for node in facts_of(expression).order:
         parts = [new[id(child)] for child in node.children]
         changed = any(a is not b for a, b in zip(parts, node.children, strict=True))
         new[id(node)] = node.rebuilt(parts) if changed else node
@@ -71,7 +72,7 @@ def _may_shed(node: Expression, arguments: set[int]) -> bool:
 def _arguments(expression: Expression) -> set[int]:
     """What goes into operations whose arguments must stay in an interval: no value in it may grow by an error."""
     found: set[int] = set()
-    for node in reversed(ordered(expression)):
+    for node in reversed(facts_of(expression).order):
         if node.sheds or id(node) in found:
             found.update(map(id, node.children))
     return found

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from cipherblas.common.errors import CipherblasError, MemoryBudgetError, PrecisionError
 from cipherblas.common.progress import Tell
+from cipherblas.lang.facts import facts_of
 from cipherblas.lang.graph import columns
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.refreshing import REFRESH, Refresh, is_refreshed
@@ -157,7 +158,7 @@ def may_refresh(expression: Expression, options: PlanOptions) -> bool:
         or options.form == "rows"
         or options.algorithm == GEMM
         or (options.security > 128 and not options.insecure)
-        or any(node.operand is not None and node.operand.exact for node in ordered(expression))
+        or any(node.operand is not None and node.operand.exact for node in facts_of(expression).order)
     )
 
 
@@ -172,7 +173,7 @@ def counted(expression: Expression, options: PlanOptions, n: int, layers: bool) 
     Raises:
         CipherblasError: slots do not carry the program, or one node spends more levels than there are.
     """
-    computed = {id(node): node for node in ordered(expression)} if layers else columns(expression)
+    computed = {id(node): node for node in facts_of(expression).order} if layers else columns(expression)
     if computed is None:
         raise NoRingError("Blocks do not carry images.", n, math.inf, modulus=0.0)
     everywhere = _refreshed(computed[id(expression)], lambda node: not node.linear)
@@ -244,7 +245,7 @@ def _steps(expression: Expression, runs: Mapping[int, Expression], run: DryRun, 
     number = {id(node): place for place, node in enumerate(order)}
     steps: list[Step] = []
     places: dict[int, int] = {}
-    for node in ordered(expression):
+    for node in facts_of(expression).order:
         if node.root or not node.secret or node.packable:
             continue
         stand_in = runs[id(node)]
@@ -268,7 +269,7 @@ def _refreshed(expression: Expression, chosen: Callable[[Expression], bool]) -> 
     """By the id of a node, the same with refreshes of those that are chosen, wherever others are computed of them."""
     found: dict[int, Expression] = {}
     again: dict[int, Expression] = {}
-    for node in ordered(expression):
+    for node in facts_of(expression).order:
         parts = []
         for child in node.children:
             part = found[id(child)]

@@ -18,8 +18,9 @@ from cipherblas.forms.blocks import grid_shape
 from cipherblas.forms.layouts import Layout, column_major
 from cipherblas.lang.analysis import has_public_key
 from cipherblas.lang.arrangements import Arrange
+from cipherblas.lang.facts import facts_of
 from cipherblas.lang.graph import axes_of
-from cipherblas.lang.nodes import Expression, matrix_shape, ordered
+from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.lang.results import results_of
 from cipherblas.planner.plan.explain import beside
 from cipherblas.planner.search.refusals import INFEASIBLE
@@ -76,7 +77,7 @@ class Assignment:
         self.expression, self.ring, self.blocks = expression, ring, blocks
         self._steps = Steps(ring, policy, seconds, limit, known)
         self._candidates, self._level = candidates, level
-        order = ordered(expression)
+        order = facts_of(expression).order
         self._numbers = {id(node): number for number, node in enumerate(order)}
         parents: dict[int, set[int]] = {}
         for node in order:
@@ -106,7 +107,7 @@ class Assignment:
             ShapeError, LevelError: there is none.
         """
         committed: dict[int, Choice] = {}
-        for node in ordered(self.expression):
+        for node in facts_of(self.expression).order:
             if not node.secret or node.packable or node.root:
                 continue
             ways = self._ways_of(node)

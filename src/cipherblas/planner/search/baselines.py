@@ -6,7 +6,8 @@ from typing import Any
 
 from cipherblas.common.errors import ShapeError
 from cipherblas.forms.tensors import TensorLayout, tensor_shape
-from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.facts import facts_of
+from cipherblas.lang.nodes import Expression
 from cipherblas.methods.layers import conv_baseline, matvec_baseline
 from cipherblas.methods.matvec_conv.base import LayerMethod
 from cipherblas.runtime.tensors import PACKING, window_of
@@ -22,7 +23,9 @@ class BaselineChooser:
     def __init__(self, expression: Expression, slots: int, name: str) -> None:
         self.slots, self.name = slots, name
         self.runners_up: dict[int, str] = {}
-        self._layers = [node for node in ordered(expression) if node.product or node.window is not None]
+        self._layers = [
+            node for node in facts_of(expression).order if node.product or node.window is not None
+        ]
 
     def __call__(self, node: Expression, x: TensorLayout | None) -> Choice:
         return self._packing(node) if x is None else self._layer(node, x)

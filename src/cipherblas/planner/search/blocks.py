@@ -13,8 +13,9 @@ from cipherblas.common.errors import ShapeError
 from cipherblas.forms.blocks import grid_shape
 from cipherblas.forms.form import SlotForm
 from cipherblas.forms.layouts import column_major
-from cipherblas.lang.graph import axes_of, products
-from cipherblas.lang.nodes import Expression, matrix_shape, ordered
+from cipherblas.lang.facts import facts_of, products
+from cipherblas.lang.graph import axes_of
+from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.lang.operations import Leaf
 from cipherblas.lang.results import results_of
 from cipherblas.methods.matmul.base import Algorithm
@@ -58,7 +59,7 @@ class BlockStrategy(Strategy):
     def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
         super().__init__(expression, options, budgets)
         self.nodes, self.results = products(expression), results_of(expression)
-        self.numbers = {id(node): number for number, node in enumerate(ordered(expression))}
+        self.numbers = {id(node): number for number, node in enumerate(facts_of(expression).order)}
         self.axes = axes_of(expression)
         self.fine = self._is_one_product()
 
@@ -105,7 +106,7 @@ class BlockStrategy(Strategy):
     def _blocks_sent(self, blocks: Mapping[str, int]) -> int:
         """Blocks of all operands that differ, in one layout."""
         total = 0
-        for leaf in ordered(self.expression):
+        for leaf in facts_of(self.expression).order:
             if isinstance(leaf, Leaf) and leaf.secret:
                 rows, cols = (blocks[axis] for axis in self.axes.of(leaf))
                 layout = column_major(rows, cols, rows * cols)
@@ -243,7 +244,7 @@ class BlockStrategy(Strategy):
                 if not (side.secret and side.packable):
                     continue
                 whole = SlotForm(layout, grid_shape(*matrix_shape(side), layout.rows, layout.cols))
-                for leaf in ordered(side):
+                for leaf in facts_of(side).order:
                     if isinstance(leaf, Leaf) and leaf.secret:
                         key = (leaf.label, leaf.transposed, layout.key)
                         count = whole.repeating(leaf.shape, leaf.repeated).ciphertexts

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from cipherblas.common.errors import Advice, MemoryBudgetError, without
 from cipherblas.common.limits import MASK_BYTES, MOST_MASK_BYTES, usable
-from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.facts import facts_of
+from cipherblas.lang.nodes import Expression
 from cipherblas.planner.plan.explain import size
 from cipherblas.planner.plan.plan import PlanOptions
 
@@ -130,13 +131,13 @@ def exceeded(options: PlanOptions, budgets: Budgets, upload: int, keys: int, mem
 
 def secret_entries(expression: Expression) -> int:
     """Entries of the secret operands of a program together."""
-    found = {node.name: node.operand for node in ordered(expression) if node.operand is not None}
+    found = {node.name: node.operand for node in facts_of(expression).order if node.operand is not None}
     return sum(math.prod(operand.shape) for operand in found.values() if operand.secret)
 
 
 def check_size(expression: Expression, budgets: Budgets, options: PlanOptions) -> None:
     """Raise MemoryBudgetError where the encrypted matrices of a program alone exceed the memory: 16 bytes per entry."""
-    sizes = (math.prod(node.shape) for node in ordered(expression) if node.secret)
+    sizes = (math.prod(node.shape) for node in facts_of(expression).order if node.secret)
     least = 16 * max(secret_entries(expression), *sizes)
     if least > budgets.memory:
         raise MemoryBudgetError(

@@ -13,7 +13,8 @@ from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.forms.blocks import grid_shape
 from cipherblas.forms.convert.coefficients import Halves, Packing, rows_to_slots, slots_to_rows
 from cipherblas.lang.analysis import has_public_key
-from cipherblas.lang.graph import axes_of, products
+from cipherblas.lang.facts import facts_of, products
+from cipherblas.lang.graph import axes_of
 from cipherblas.lang.nodes import Expression, matrix_shape, ordered
 from cipherblas.lang.refreshing import REFRESH, is_refreshed
 from cipherblas.lang.results import results_of
@@ -61,7 +62,7 @@ def unsupported(expression: Expression) -> str | None:
         return "there is no matrix product"
     if missing(expression, ROWS) is None:
         return "rows compute it alone"
-    for node in ordered(expression):
+    for node in facts_of(expression).order:
         if computed(node) and not forms_of(node):
             return f"no method by rows or in blocks for {node.title}"
     return None
@@ -110,7 +111,7 @@ class Placement:
         self._placed: dict[int, str] = {}
         self._prices: dict[tuple[tuple[int, ...], str, int], float] = {}
         self._own: dict[tuple[int, str], float] = {}
-        self._numbers = {id(node): number for number, node in enumerate(ordered(expression))}
+        self._numbers = {id(node): number for number, node in enumerate(facts_of(expression).order)}
 
     def best(self) -> dict[int, str]:
         """The nodes that are in blocks, by number."""
@@ -287,7 +288,7 @@ class MixedStrategy(Strategy):
             yield Candidate(MIXED, self._decisions(n, stages, rescales, forms), n)
 
     def _decisions(self, n: int, stages: int, rescales: int, forms: Mapping[int, str]) -> Decisions:
-        order = ordered(self.expression)
+        order = facts_of(self.expression).order
         squares = sum(not (node.linear or node.product) for node in order if node.secret)
         bits = weight_bits_for(float(self.options.precision), self.expression) + MORE_WEIGHT_BITS
         bits = REFRESHED_BITS if self.refreshed else min(bits + squares, MOST_WEIGHT_BITS)
@@ -395,7 +396,7 @@ class MixedStrategy(Strategy):
         """Block lengths for what is packed in no other way: as it would come from rows."""
         axes, ring = axes_of(self.expression), RingShape(n, (), (), 1, 0.0, row_degree=self.row_degree(n))
         blocks: dict[str, int] = {}
-        for node in ordered(self.expression):
+        for node in facts_of(self.expression).order:
             if node.secret and not node.root:
                 rows, cols = axes.of(node)
                 packing = Packing.of_length(ring, matrix_shape(node)[1])

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from cipherblas.common.errors import Advice, CipherblasError, ParameterError, PrecisionError
 from cipherblas.common.progress import Tell
-from cipherblas.lang.graph import as_matrices, is_network, products
-from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.facts import facts_of, products
+from cipherblas.lang.graph import as_matrices, is_network
+from cipherblas.lang.nodes import Expression
 from cipherblas.lang.refreshing import is_refreshed
 from cipherblas.methods.layers import LAYER_METHODS
 from cipherblas.methods.products import GEMM
@@ -106,7 +107,7 @@ def may_be_blocks(expression: Expression) -> bool:
 
 def has_layers(expression: Expression) -> bool:
     """Whether a program of matrices has products one after another, or products and elementwise ones."""
-    steps = [node for node in ordered(expression) if node.secret and not node.linear]
+    steps = [node for node in facts_of(expression).order if node.secret and not node.linear]
     return len(steps) > 1 and any(node.product for node in steps)
 
 

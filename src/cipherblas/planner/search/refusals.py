@@ -20,6 +20,7 @@ from cipherblas.common.errors import (
     WorkBudgetError,
     capitalized,
 )
+from cipherblas.lang.facts import facts_of
 from cipherblas.lang.graph import formula
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.planner.plan.plan import PlanOptions
@@ -108,7 +109,7 @@ def refused_exact(
 
 def _centred(expression: Expression) -> str:
     """What makes a scale smaller where entries are far from zero, beside how far they are from each other."""
-    leaves = (node for node in ordered(expression) if node.operand is not None and node.secret)
+    leaves = (node for node in facts_of(expression).order if node.operand is not None and node.secret)
     name = max(leaves, key=lambda leaf: leaf.bound).name
     return f"cb.assume({name} - c, spread), where entries of {name} are within a spread of a clear number c"
 
@@ -148,7 +149,7 @@ def refused(
     ):  # a precision is relative to the bounds
         others.insert(0, f"cb.assume(…, bound) of {name}, where its entries stay below {node.bound:.3g}")
         cause += f"; the widest range of values is that of {name}"
-    if not options.by_samples and any(one.written is not None for one in ordered(expression)):
+    if not options.by_samples and any(one.written is not None for one in facts_of(expression).order):
         others = [SAMPLES]  # of functions the worst case multiplies, whatever the bounds are
     coarser = () if ring is None else _advice(expression, options, ring)
     error = PrecisionError(

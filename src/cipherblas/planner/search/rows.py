@@ -23,8 +23,8 @@ from cipherblas.crypto.params import (
 )
 from cipherblas.crypto.security import max_log_qp
 from cipherblas.lang.exact import is_exact
-from cipherblas.lang.graph import products
-from cipherblas.lang.nodes import Expression, matrix_shape, ordered
+from cipherblas.lang.facts import facts_of, products
+from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.lang.results import results_of
 from cipherblas.methods.products import GEMM
 from cipherblas.planner.plan.exact import is_rounded_alone
@@ -221,7 +221,7 @@ class RowStrategy(Strategy):
 
     def _candidates(self, n: int) -> Iterator[Candidate]:
         bits = weight_bits_for(float(self.options.precision), self.expression)
-        numbers = {id(node): number for number, node in enumerate(ordered(self.expression))}
+        numbers = {id(node): number for number, node in enumerate(facts_of(self.expression).order)}
         nodes = products(self.expression)
         clear = any(not child.secret for node in nodes for child in node.children)
         cut = sides_of(self.expression) if is_rounded_alone(self.expression, self.targets) else {}

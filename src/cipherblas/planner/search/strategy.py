@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol
 
 from cipherblas.crypto.params import Parameters
-from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.facts import facts_of
+from cipherblas.lang.nodes import Expression
 from cipherblas.lang.refreshing import is_refreshed, refreshes_twice
 from cipherblas.planner.plan.assembly import Predictions
 from cipherblas.planner.plan.plan import RING_DEGREES, PlanOptions
@@ -230,5 +231,5 @@ class Strategy(ABC):
         return sizings(
             *(run, candidate.n, self.excess, self.options.security, self.options.insecure, extra_bits),
             *(self._slopes[alike], self.alphas),
-            linear=not any(node.sheds for node in ordered(self.expression)),
+            linear=not facts_of(self.expression).sheds,
         )

@@ -12,7 +12,8 @@ from cipherblas.common.errors import ParameterError, ShapeError
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import WeightGroup
 from cipherblas.forms.tensors import TensorLayout, tensor_shape
-from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.facts import facts_of
+from cipherblas.lang.nodes import Expression
 from cipherblas.lang.windows import Window
 from cipherblas.methods.layers import LAYER_METHODS, METAKERNEL
 from cipherblas.methods.matvec_conv.base import LayerMethod, Weights
@@ -112,7 +113,7 @@ class Chooser:
         self._consumers: dict[int, list[Expression]] = {}
         self._strides: dict[int, int] = {}
         self.runners_up: dict[int, str] = {}
-        order = ordered(expression)
+        order = facts_of(expression).order
         self._numbers = {id(node): number for number, node in enumerate(n for n in order if not n.root)}
         for node in order:
             for child in node.children:
@@ -291,7 +292,7 @@ class Chooser:
 
 def unsupported(expression: Expression) -> str | None:
     """Why a network cannot be computed on tensors, or None if it can."""
-    for node in ordered(expression):
+    for node in facts_of(expression).order:
         if node.product and node.secret and node.children[0].secret:
             return "products of a network are of clear weights and an encrypted factor on their right"
         if node.secret and not node.shape and not node.root:

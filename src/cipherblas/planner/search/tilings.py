@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from cipherblas.lang.graph import Axes, products
-from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.facts import facts_of, products
+from cipherblas.lang.graph import Axes
+from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operations import Leaf
 from cipherblas.methods.matmul.base import Algorithm
 
@@ -113,7 +114,7 @@ def stretched(
     expression: Expression, axes: Axes, blocks: Mapping[str, int], slots: int
 ) -> Iterator[dict[str, int]]:
     """Blocks as long as an operand that is broadcast along the other axis: fewer of them differ."""
-    for node in ordered(expression):
+    for node in facts_of(expression).order:
         if not isinstance(node, Leaf) or len(node.shape) != 2 or not node.secret:
             continue
         for other, one in (axes.of(node), axes.of(node)[::-1]):
@@ -126,7 +127,7 @@ def fits_all(
     algorithm: type[Algorithm], expression: Expression, axes: Axes, blocks: Mapping[str, int], slots: int
 ) -> bool:
     """Whether every product of the program fits with these blocks."""
-    for node in ordered(expression):
+    for node in facts_of(expression).order:
         if node.linear or not node.secret:
             continue
         rows, cols = (blocks[axis] for axis in axes.of(node))

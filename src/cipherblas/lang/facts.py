@@ -1,0 +1,77 @@
+"""What is true of a graph, found once: graphs do not change."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+
+from cipherblas.lang.nodes import Expression, ordered
+
+
+class Facts:
+    """Of a graph, by its last node.
+
+    Attributes:
+        order: the distinct nodes, children before parents.
+    """
+
+    def __init__(self, node: Expression) -> None:
+        self.order = tuple(ordered(node))
+
+    @functools.cached_property
+    def nodes(self) -> tuple[Expression, ...]:
+        """Those that have a value: all but the root of several results."""
+        return tuple(node for node in self.order if not node.root)
+
+    @functools.cached_property
+    def number(self) -> dict[int, int]:
+        """The place of a node among `nodes`, by its id."""
+        return {id(node): number for number, node in enumerate(self.nodes)}
+
+    @functools.cached_property
+    def uses(self) -> Counter[int]:
+        """How often a node is a child, by its id."""
+        return Counter(id(child) for node in self.order for child in node.children)
+
+    @functools.cached_property
+    def products(self) -> tuple[Expression, ...]:
+        """The matrix products that depend on secret data, operands first."""
+        return tuple(node for node in self.order if node.product and node.secret)
+
+    @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """Of the operands that went into it, those multiplied by zero included."""
+        return frozenset().union(*(node.names for node in self.order))
+
+    @functools.cached_property
+    def operations(self) -> frozenset[str]:
+        """Every operation that there is."""
+        return frozenset(node.op for node in self.order)
+
+    @functools.cached_property
+    def exact(self) -> bool:
+        """Whether it computes exact integers: an operand is declared so."""
+        return any(node.operand is not None and node.operand.exact for node in self.order)
+
+    @functools.cached_property
+    def sheds(self) -> bool:
+        """Whether the error of some node is less than those of what it is made of let it be."""
+        return any(node.sheds for node in self.order)
+
+
+def facts_of(node: Expression) -> Facts:
+    """The facts of the graph below a node, which keeps them."""
+    found = node.facts
+    if not isinstance(found, Facts):
+        found = node.facts = Facts(node)
+    return found
+
+
+def operands_of(node: Expression) -> frozenset[str]:
+    """Names of the operands that went into a graph, those multiplied by zero included."""
+    return facts_of(node).names
+
+
+def products(node: Expression) -> tuple[Expression, ...]:
+    """Every distinct matrix product that depends on secret data, operands first."""
+    return facts_of(node).products
