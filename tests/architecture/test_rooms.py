@@ -15,6 +15,7 @@ from tests.support.rooms import (
     broken_folders,
     broken_walls,
     circles,
+    folder,
     house,
     imports,
     module_name,
@@ -38,8 +39,11 @@ def test_the_table_is_of_the_package() -> None:
     assert set(HOUSE.doors).union(*HOUSE.doors.values()) <= modules
     loose = sorted(path.name for path in PACKAGE.glob("*.py"))
     assert loose == ["__init__.py", "__main__.py"]
-    folders = {path.name for path in CPP.iterdir() if path.is_dir()} - {"tests"}
-    assert folders == set(HOUSE.folders)
+    for room, folders in HOUSE.inside.items():
+        assert {folder(module, PACKAGE) for module in modules if module.startswith(f"{room}.")} == set(
+            folders
+        )
+    assert {path.name for path in CPP.iterdir() if path.is_dir()} - {"tests"} == set(HOUSE.folders)
 
 
 def test_rooms() -> None:
@@ -101,6 +105,7 @@ PLAN = House(
         "pkg": frozenset({"high"}),
     },
     {"middle.deep": frozenset({"high.inner", "middle"})},
+    {"high": ("cellar", "*", "attic")},
     ("arith", "ring", "rlwe", "ckks", "core"),
 )
 GOOD = {
@@ -111,6 +116,9 @@ GOOD = {
     "beside.py": "from . import low",
     "high/__init__.py": "from pkg.middle import g\nfrom .inner import h",
     "high/inner.py": "from ..middle import deep",
+    "high/cellar/a.py": "from . import b",
+    "high/cellar/b.py": "",
+    "high/attic/c.py": "from pkg.high import inner\nfrom pkg.high.cellar import a",
 }
 
 
@@ -133,6 +141,9 @@ GOOD = {
         ("stray.py", "", "stray is in no room"),
         ("low.py", "from pkg.gone import f", "low imports gone, which is in no room"),
         ("high/other.py", "from pkg.middle import deep", "which is for high.inner, middle only"),
+        ("high/other.py", "from pkg.high.attic import c", "imports high.attic.c from above"),
+        ("high/cellar/b.py", "from .. import inner", "imports high.inner from above"),
+        ("high/shed/d.py", "from ..cellar import a", "not both are in a folder of the table"),
     ],
 )
 def test_violations_are_found(tmp_path: Path, name: str, text: str, complaint: str) -> None:

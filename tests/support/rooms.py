@@ -24,11 +24,13 @@ class House:
     Attributes:
         rooms: room → the rooms that it may use beside itself.
         doors: module or room → the only modules, outside of it, that may use it.
+        inside: room → its folders, bottom up; "*" stands for the modules that lie in none.
         folders: of the core, bottom up.
     """
 
     rooms: Mapping[str, frozenset[str]]
     doors: Mapping[str, frozenset[str]]
+    inside: Mapping[str, Sequence[str]]
     folders: Sequence[str]
 
 
@@ -57,6 +59,7 @@ def house(text: str) -> House:
     return House(
         {NAME.findall(row[0])[0]: names(row[2]) for row in found["room"]},
         {NAME.findall(row[0])[0]: names(row[1]) for row in found["of"]},
+        {NAME.findall(row[0])[0]: NAME.findall(row[1]) for row in found["inside"]},
         [NAME.findall(row[0])[0] for row in found["folder"]],
     )
 
@@ -100,8 +103,14 @@ def within(module: str, place: str) -> bool:
     return module == place or module.startswith(f"{place}.")
 
 
+def folder(module: str, package: Path) -> str:
+    """That of its room in which a module lies; "*" where it lies in none."""
+    room, inner = [*module.split("."), ""][:2]
+    return inner if inner and (package / room / inner).is_dir() else "*"
+
+
 def broken_walls(package: Path, plan: House) -> list[str]:
-    """Imports from rooms that a room may not use, modules that are in no room, and doors that are used by others."""
+    """Imports from rooms that a room may not use and from folders above, modules in no room, doors that others use."""
     found = []
     for file in python_files(package):
         module = module_name(file, package)
@@ -118,6 +127,13 @@ def broken_walls(package: Path, plan: House) -> list[str]:
             for place, users in plan.doors.items():
                 if within(target, place) and not within(module, place) and module not in users:
                     found.append(f"{module} imports {target}, which is for {', '.join(sorted(users))} only")
+            if other == own and own in plan.inside:
+                order = plan.inside[own]
+                mine, its = (folder(name, package) for name in (module, target))
+                if not {mine, its} <= set(order):
+                    found.append(f"{module} imports {target}: not both are in a folder of the table")
+                elif order.index(its) > order.index(mine):
+                    found.append(f"{module} imports {target} from above")
     return sorted(set(found))
 
 
