@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -70,15 +71,21 @@ def module_name(file: Path, package: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@functools.cache
+def import_statements(text: str) -> list[ast.Import | ast.ImportFrom]:
+    """Those of a module, anywhere in its text."""
+    return [node for node in ast.walk(ast.parse(text)) if isinstance(node, (ast.Import, ast.ImportFrom))]
+
+
 def imports(file: Path, package: Path) -> Iterator[str]:
     """The modules of the package that `file` imports, anywhere in its text; empty for the package itself."""
     top = package.name
     own = [top, *module_name(file, package).split(".")] if module_name(file, package) else [top]
     base = own if file.name == "__init__.py" else own[:-1]
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in import_statements(file.read_text(encoding="utf-8")):
         if isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        else:
             start = base[: len(base) - node.level + 1] if node.level else []
             source = ".".join([*start, *([node.module] if node.module else [])])
             targets = []
@@ -86,8 +93,6 @@ def imports(file: Path, package: Path) -> Iterator[str]:
                 inner = package.joinpath(*source.split(".")[1:], alias.name)
                 is_module = inner.with_suffix(".py").exists() or inner.is_dir() or alias.name == "_core"
                 targets.append(f"{source}.{alias.name}" if is_module else source)
-        else:
-            continue
         for target in targets:
             if target == top or target.startswith(f"{top}."):
                 yield target[len(top) + 1 :]
