@@ -42,18 +42,11 @@ from cipherblas.rlwe.matrices.encryption import decrypt as decrypt_matrix
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.encryptor import check_public_key_planned, encrypt_operands
 from cipherblas.roles.key_record import KeyRecord
-from cipherblas.roles.messages import (
-    AGAIN,
-    RUN,
-    EncryptedOperand,
-    EncryptedResult,
-    check_parameters,
-    short_id,
-)
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.sharing import Sharing, flooded
 from cipherblas.roles.wire.messages import (
     AGAIN,
+    RUN,
     EncryptedOperand,
     EncryptedResult,
     check_parameters,
