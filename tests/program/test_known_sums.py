@@ -55,6 +55,52 @@ def test_bounds_follow(operand: Any, function: Any, bound: float) -> None:
     assert node.bound == pytest.approx(bound)
 
 
+SPREAD = np.array([1000.0, 1.0, 0.01])  # of the columns of a table
+WEIGHTS = np.array([[0.001, -0.002], [1.0, 0.0], [100.0, 50.0]])
+
+
+@pytest.mark.parametrize(
+    ("function", "bound"),
+    [
+        (lambda x: x @ WEIGHTS, 3.0),
+        (lambda x: WEIGHTS.T @ x.T, 3.0),
+        (lambda x: (x @ WEIGHTS[:, :1])[:, 0], 3.0),
+        (lambda x: x @ WEIGHTS[:, 0], 3.0),
+        (lambda x: (x @ WEIGHTS) @ np.array([[1.0], [1.0]]), 3.0 + 2.5),
+        (lambda x: (-2 * x + x) @ WEIGHTS, 9.0),
+        (lambda x: (x + np.ones((4, 3))) @ WEIGHTS[:, 0], 1001 * 0.001 + 2 + 101),
+        (lambda x: x[:2, 1:] @ WEIGHTS[1:], 2.0),
+        (lambda x: cb.assume(x, 10.0) @ WEIGHTS[:, 0], 0.01 + 1 + 1),
+        (lambda x: (np.full((2, 4), 0.5) @ x) @ WEIGHTS, 2 * 3.0),
+        (lambda x: x @ (x.T @ np.ones((4, 1))), 4 * (1000**2 + 1 + 0.01**2)),
+        (lambda x: x.reshape(3, 4) @ np.ones(4), 4000.0),  # columns are others
+    ],
+)
+def test_bounds_of_columns_meet_the_weights_of_each(function: Any, bound: float) -> None:
+    node = trace(function, {"x": S(4, 3, bound=cb.columns(SPREAD))})
+    assert node.bound == pytest.approx(bound)
+    values = np.random.default_rng(0).choice([-1.0, 1.0], (200, 4, 3)) * SPREAD
+    if "assume" not in function.__code__.co_names:
+        assert max(np.abs(function(one)).max() for one in values) <= node.bound
+
+
+@pytest.mark.encrypted
+@pytest.mark.parametrize("made", [toy, toy_rows])
+@pytest.mark.parametrize("function", [lambda x: x @ WEIGHTS, lambda x: WEIGHTS.T @ x.T])
+def test_columns_of_very_different_ranges(made: Any, function: Any) -> None:
+    """By default results are as precise as what they can be, and not as what the largest weight would make of the
+    largest column."""
+    program = made(function, x=S(4, 3, bound=cb.columns(SPREAD)))
+    assert program.plan.error_target == pytest.approx(3e-4)
+    for values in (
+        RNG.uniform(-1, 1, (4, 3)),
+        np.ones((4, 3)),
+        np.zeros((4, 3)),
+        np.sign(RNG.normal(size=(4, 3))),
+    ):
+        run(program, {"x": values * SPREAD}).check()
+
+
 def test_what_is_known_bounds_the_entries() -> None:
     assert S(3, 3, row_sum=0.5).bound == S(3, 3, norm=0.5).bound == P(3, 3, column_sum=0.5).bound == 0.5
     assert S(3, column_sum=0.5).sums()[1] == 0.5

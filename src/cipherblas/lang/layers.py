@@ -155,6 +155,10 @@ class Flatten(Expression):
         return parts[0]
 
 
+def _at_most(bounds: NDArray[np.float64] | None, bound: float) -> NDArray[np.float64] | None:
+    return None if bounds is None else np.minimum(bounds, bound)
+
+
 class Same(Expression):
     """The values of its child."""
 
@@ -169,6 +173,14 @@ class Same(Expression):
     @functools.cached_property
     def norm(self) -> float:
         return min(super().norm, self.children[0].norm)
+
+    @property
+    def column_bounds(self) -> NDArray[np.float64] | None:
+        return _at_most(self.children[0].column_bounds, self.bound)
+
+    @property
+    def row_bounds(self) -> NDArray[np.float64] | None:
+        return _at_most(self.children[0].row_bounds, self.bound)
 
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return parts[0]

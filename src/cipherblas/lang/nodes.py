@@ -301,6 +301,16 @@ class Expression(Shaped, metaclass=_Watched):
             return self.bound * math.sqrt(self.shape[0])
         return math.sqrt(self.row_sum) * math.sqrt(self.column_sum)
 
+    @property
+    def column_bounds(self) -> NDArray[np.float64] | None:
+        """Bounds of the entries of each column of a matrix, where more is known of them than its bound."""
+        return None
+
+    @property
+    def row_bounds(self) -> NDArray[np.float64] | None:
+        """Bounds of the entries of each row of a matrix; see `column_bounds`."""
+        return None
+
     def whole(self, parts: Sequence[bool]) -> bool:
         """Whether entries are known to be whole numbers, from what is known of its children."""
         return all(parts)

@@ -97,6 +97,24 @@ class Leaf(Expression):
     def norm(self) -> float:
         return min(super().norm, self._sums[2])
 
+    @functools.cached_property
+    def _column_bounds(self) -> NDArray[np.float64] | None:
+        """Of the operand, or of what is cut out of it, before it is transposed."""
+        if self.operand.columns is None or any(step.kind != "slice" for step in self.steps):
+            return None
+        found: NDArray[np.float64] = np.array([self.operand.columns])
+        for step in self.steps:
+            found = Step("slice", ((0, 1, 1), step.arguments[1]))(found)
+        return np.asarray(found[0])
+
+    @property
+    def column_bounds(self) -> NDArray[np.float64] | None:
+        return None if self.transposed else self._column_bounds
+
+    @property
+    def row_bounds(self) -> NDArray[np.float64] | None:
+        return self._column_bounds if self.transposed else None
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Leaf, (self.name, self.operand, self.transposed)
 
@@ -250,6 +268,7 @@ class MatMul(Expression):
             )
         self.left, self.right = left, right
         bound = min(self._left_sum * right.bound, left.bound * right.column_sum, self._of_norms)
+        bound = min(bound, self._of_columns)
         super().__init__(
             (*left.shape[:-1], *right.shape[1:]), left.secret or right.secret, bound, left, right
         )
@@ -266,6 +285,42 @@ class MatMul(Expression):
         return (
             left * self.right.norm * (1 + NORM_ROUNDING) or math.inf
         )  # where that is too small for a double
+
+    @property
+    def _of_columns(self) -> float:
+        """A bound on entries: sums of products of bounds of each column of the left factor, or row of the right one."""
+        left, right = self.left.column_bounds, self.right.row_bounds
+        found = [np.inf if left is None or right is None else (left @ right) * (1 + NORM_ROUNDING)]
+        found += [one.max() for one in (self._columns, self._rows) if one is not None]
+        return float(min(found)) or math.inf
+
+    @functools.cached_property
+    def _columns(self) -> NDArray[np.float64] | None:
+        """Bounds of its columns; of a vector of its entry."""
+        found = []
+        if self.left.column_bounds is not None and self.right.tensor is not None:
+            found.append(_weighed(self.left.column_bounds, self.right.tensor))
+        if self.right.column_bounds is not None:
+            found.append(self._left_sum * self.right.column_bounds)
+        return functools.reduce(np.minimum, found) if found else None
+
+    @functools.cached_property
+    def _rows(self) -> NDArray[np.float64] | None:
+        """Bounds of its rows."""
+        found = []
+        if self.right.row_bounds is not None and self.left.tensor is not None:
+            found.append(_weighed(self.right.row_bounds, self.left.tensor.T))
+        if self.left.row_bounds is not None:
+            found.append(self.left.row_bounds * self.right.column_sum)
+        return functools.reduce(np.minimum, found) if found else None
+
+    @property
+    def column_bounds(self) -> NDArray[np.float64] | None:
+        return self._columns if len(self.shape) == 2 else None
+
+    @property
+    def row_bounds(self) -> NDArray[np.float64] | None:
+        return self._rows if len(self.shape) == 2 else None
 
     @property
     def _norms(self) -> float:
@@ -332,6 +387,14 @@ class MatMul(Expression):
         return f"W @ x {left}" if len(self.shape) == 1 else f"product {left} · {right}"
 
 
+def _weighed(bounds: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sums of absolute values of weights times bounds, along their rows: each a bound, in spite of rounding."""
+    total = np.zeros(weights.shape[1:])
+    for bound, row in zip(bounds, weights, strict=True):
+        total += bound * np.abs(row)
+    return total * (1 + NORM_ROUNDING)
+
+
 def _is_entrywise(node: Expression) -> bool:
     """Whether encrypted values are multiplied entrywise, functions of them taken, or they are refreshed, to compute a
     node."""
@@ -383,6 +446,22 @@ class Add(_Elementwise):
     @functools.cached_property
     def norm(self) -> float:
         return self.left.norm + self.right.norm
+
+    @property
+    def column_bounds(self) -> NDArray[np.float64] | None:
+        return self._added(self.left.column_bounds, self.right.column_bounds)
+
+    @property
+    def row_bounds(self) -> NDArray[np.float64] | None:
+        return self._added(self.left.row_bounds, self.right.row_bounds)
+
+    def _added(self, *bounds: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+        if all(one is None for one in bounds):
+            return None
+        left, right = (
+            child.bound if one is None else one for one, child in zip(bounds, self.children, strict=True)
+        )
+        return np.asarray(left + right)
 
     def _transpose(self) -> Expression:
         return Add(self.left.T, self.right.T)
@@ -513,6 +592,16 @@ class Scale(Expression):
     @functools.cached_property
     def norm(self) -> float:
         return abs(self.factor) * self.child.norm
+
+    @property
+    def column_bounds(self) -> NDArray[np.float64] | None:
+        found = self.child.column_bounds
+        return None if found is None else abs(self.factor) * found
+
+    @property
+    def row_bounds(self) -> NDArray[np.float64] | None:
+        found = self.child.row_bounds
+        return None if found is None else abs(self.factor) * found
 
     def text(self, parts: Sequence[str]) -> str:
         (child,) = self.wrapped(parts)

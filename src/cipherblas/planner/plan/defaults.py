@@ -46,7 +46,8 @@ def warn_of_default(
                 f"The result{of} may err by {result.error:.2g}, and {why}: the default precision, "
                 f"{result.target / result.bound:.2g}, is relative to the bound of the result, {result.bound:.3g}. "
                 "Write error=… for the largest error that serves you; smaller bounds (bound=…, cb.assume) make "
-                "results more precise, and so do columns that are scaled alike."
+                "results more precise, and so do bounds of each column (bound=cb.columns([…])), or columns that are "
+                "scaled alike."
             ),
             stacklevel=4,
         )
@@ -69,7 +70,9 @@ def _least_column(node: Expression) -> float:
     columns = (
         np.abs(np.moveaxis(weights.values, inner, -1)).reshape(-1, weights.values.shape[inner]).max(axis=0)
     )
-    used = columns[columns > 0]
+    bounds = other.column_bounds if inner == 0 else other.row_bounds
+    adds = columns * (other.bound if bounds is None else bounds)
+    used = adds[adds > 0]
     if not len(used):
         return np.inf
-    return factor * other.bound * float(np.quantile(used, SHARE, method="inverted_cdf"))
+    return factor * float(np.quantile(used, SHARE, method="inverted_cdf"))

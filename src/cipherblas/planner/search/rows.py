@@ -94,6 +94,8 @@ def weight_bits_for(precision: float, expression: Expression) -> int:
             total = right.column_sum if left.secret else left.row_sum
             clear, secret = (right, left) if left.secret else (left, right)
             spread = max(spread, left.shape[1] * clear.bound / total)
+            if secret.column_bounds is not None or secret.row_bounds is not None:
+                spread = max(spread, left.shape[1] * clear.bound * secret.bound / node.bound)
             if len(nodes) > 1 and math.isfinite(known_norm(clear)):  # roundings of all columns count together
                 columns = math.sqrt(min(matrix_shape(secret)))
                 spread = max(spread, left.shape[1] * clear.bound / known_norm(clear) * columns)
