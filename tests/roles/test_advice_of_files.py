@@ -321,7 +321,7 @@ WITHOUT = {
 def _bare() -> Iterator[str]:
     """Module and function of every error of these rooms that has no advice where it is made."""
     for room in ROOMS:
-        for path in sorted((ROOT / room).glob("*.py")):
+        for path in sorted((ROOT / room).rglob("*.py")):
             tree = ast.parse(path.read_text(encoding="utf-8"))
             functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
             for node in ast.walk(tree):

@@ -23,6 +23,7 @@ from cipherblas.common.errors import (
 from cipherblas.common.limits import check_available
 from cipherblas.common.pickles import NeverCopied
 from cipherblas.common.progress import Progress, Steps
+from cipherblas.crypto import files
 from cipherblas.crypto.keys import (
     EvaluationKeys,
     PublicKey,
@@ -86,11 +87,11 @@ class Client(NeverCopied):
         with self._weight_secrets() as weights:
             return make_evaluation_keys(self._secret, self.program.plan.keys, progress, weights)
 
-    def write_evaluation_keys(self, path: str | Path, progress: Progress | None = None) -> None:
+    def write_evaluation_keys(self, path: files.Target, progress: Progress | None = None) -> None:
         """Make the evaluation keys straight into a file or folder for the server; memory holds a part at a time.
 
         Args:
-            path: a file, or a folder where they exceed 1 GiB or `path` is one.
+            path: a file, or a folder where they exceed 1 GiB or `path` is one; or a stream, to which all go.
             progress: called as progress(done, total), counted in keys.
         """
         with self._weight_secrets() as weights:
@@ -350,6 +351,7 @@ class Client(NeverCopied):
 
     def save(self, path: str | Path) -> None:
         """Write the secret key file, readable by its owner alone; what is remembered (see `decrypt`) goes beside it."""
+        files.check_path(path)
         with self._record.beside(path):
             self._secret.save(path, recorded=True)
 
@@ -377,6 +379,7 @@ class Client(NeverCopied):
                 got=type(program).__name__,
                 advice="cb.Client.load(path, program), with program = cb.Program.load(file)",
             )
+        files.check_path(path)
         fingerprint = program.plan.parameters.fingerprint()
         secret = SecretKey.load(path, fingerprint=fingerprint, security=security, insecure=insecure)
         if secret.program_id != program.id:

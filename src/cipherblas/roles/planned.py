@@ -287,11 +287,11 @@ class PlannedProgram:
         self._encodings.add(found)
         return found
 
-    def save(self, path: str | Path, *, progress: Progress | None = None) -> None:
+    def save(self, path: files.Target, *, progress: Progress | None = None) -> None:
         """Write the program (no secrets in it) to a file, atomically. A `.json` suffix is as good as any other.
 
         Args:
-            path: where to; its directory must exist.
+            path: where to; its directory must exist. Or a stream, as `open(path, "wb")` or `io.BytesIO()` gives it.
             progress: called as progress(done, total), counted in bytes of constants: each is hashed, and then written.
 
         Raises:
@@ -311,7 +311,7 @@ class PlannedProgram:
     @files.advised(KIND)
     def load(
         cls: type[Planned],
-        path: str | Path,
+        path: files.Source,
         *,
         security: int = 128,
         insecure: bool = False,
@@ -323,7 +323,7 @@ class PlannedProgram:
         The candidates that lost are known only where it was compiled.
 
         Args:
-            path: the file.
+            path: the file, its bytes, or a stream of them.
             security: bits that its parameters must have: 128, 192 or 256.
             insecure: accept less; below 128 bits with a warning.
             work_budget: steps of some ten microseconds that it may take to count the program. The default is enough

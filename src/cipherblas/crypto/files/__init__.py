@@ -12,8 +12,9 @@ read is an error like any other; and the bytes land in aligned memory, which is 
 """
 
 from cipherblas.crypto.files.foreign import advised
-from cipherblas.crypto.files.format import FORMAT_VERSION, KINDS, PathLike, storage_error
+from cipherblas.crypto.files.format import FORMAT_VERSION, KINDS, PathLike, Source, Target, storage_error
 from cipherblas.crypto.files.reading import Reader, TensorInfo, opened, parse_json, read
+from cipherblas.crypto.files.streams import check_path, is_read, is_written, name_of
 from cipherblas.crypto.files.targets import check_writable, replacing, save_bytes
 from cipherblas.crypto.files.writing import STEPS_PER_BYTE, part_digests, write
 
@@ -23,9 +24,15 @@ __all__ = [
     "STEPS_PER_BYTE",
     "PathLike",
     "Reader",
+    "Source",
+    "Target",
     "TensorInfo",
     "advised",
+    "check_path",
     "check_writable",
+    "is_read",
+    "is_written",
+    "name_of",
     "opened",
     "parse_json",
     "part_digests",

@@ -6,7 +6,7 @@ import errno
 import hashlib
 import os
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -46,6 +46,8 @@ DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 A_NAME = "a path without zero bytes"
 PathLike = str | os.PathLike[str]
+Source = str | os.PathLike[str] | bytes | IO[bytes]  # what is read: a path, or what has the bytes of a file
+Target = str | os.PathLike[str] | IO[bytes]  # where to: a path, or what takes the bytes of a file
 
 
 def storage_error(action: str, path: PathLike, error: OSError, **details: Any) -> StorageError:

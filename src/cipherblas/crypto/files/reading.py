@@ -27,6 +27,7 @@ from cipherblas.common.memory import Array, aligned_empty, bytes_of, check_memor
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto.files import format as form
 from cipherblas.crypto.files.foreign import NEEDED, advised, made, refused, wanted
+from cipherblas.crypto.files.streams import is_read, name_of, spooled
 from cipherblas.crypto.params import Parameters
 from cipherblas.crypto.security import check_wanted
 
@@ -56,7 +57,7 @@ class Reader:
 
     def __init__(
         self,
-        path: form.PathLike,
+        source: form.Source,
         kind: str,
         *,
         fingerprint: str | None = None,
@@ -64,13 +65,13 @@ class Reader:
         insecure: bool = False,
     ) -> None:
         """Open and check; see `read` for the errors."""
-        self.path, self.kind = os.fspath(path), kind
+        self.path, self.kind = name_of(source), kind
         with advised(kind):
-            self._open(fingerprint, security, insecure)
+            self._open(source, fingerprint, security, insecure)
 
-    def _open(self, fingerprint: str | None, security: int, insecure: bool) -> None:
+    def _open(self, source: form.Source, fingerprint: str | None, security: int, insecure: bool) -> None:
         kind = self.kind
-        self._descriptor = _open_regular(self.path, wanted(kind))
+        self._descriptor = _open_regular(source, wanted(kind))
         try:
             size = os.fstat(self._descriptor).st_size
             raw = self._read_header(size, kind)
@@ -272,7 +273,7 @@ class Reader:
 
 
 def read(
-    path: form.PathLike,
+    path: form.Source,
     kind: str,
     *,
     fingerprint: str | None = None,
@@ -282,7 +283,7 @@ def read(
     """Read and check a whole file.
 
     Args:
-        path: a file that `write` made.
+        path: a file that `write` made, its bytes, or a stream of them.
         kind: the kind it must be.
         fingerprint: the parameters' fingerprint it must carry, or None for any.
         security: bits that the parameters must have: 128, 192 or 256.
@@ -305,23 +306,26 @@ def read(
 
 
 @contextlib.contextmanager
-def opened(path: form.PathLike, expected: str) -> Iterator[BinaryIO]:
+def opened(path: form.Source, expected: str) -> Iterator[BinaryIO]:
     """A file that is not of this format, to be read in the block; `expected` is what it should be, for errors.
 
     Raises:
         StorageError: the system refuses, also later in the block, or it is not a regular file.
     """
     try:
-        with open(_open_regular(os.fspath(path), expected), "rb") as stream:
+        with open(_open_regular(path, expected), "rb") as stream:
             yield stream
     except OSError as error:
         if isinstance(error, CipherblasError):
             raise
-        raise form.storage_error("read", path, error, expected=expected) from error
+        raise form.storage_error("read", name_of(path), error, expected=expected) from error
 
 
-def _open_regular(path: str, expected: str) -> int:
-    """Open for reading; only regular files, and without waiting for the writer of a pipe."""
+def _open_regular(source: form.Source, expected: str) -> int:
+    """Open for reading; only regular files, and without waiting for the writer of a pipe; or what has the bytes."""
+    if is_read(source):
+        return spooled(source)
+    path = name_of(source)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError) as error:

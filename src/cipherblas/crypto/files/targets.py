@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from cipherblas.common.errors import CipherblasError, StorageError
 from cipherblas.crypto.files import format as form
+from cipherblas.crypto.files.streams import is_written, name_of, written
 
 DESCRIPTORS = Path("/proc")  # /dev/stdout and /dev/fd/3 are links to links in there
 
@@ -23,21 +24,26 @@ def write_all(descriptor: int, data: memoryview) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: form.PathLike, nbytes: int = 0, *, private: bool = False) -> Iterator[int]:
+def replacing(path: form.Target, nbytes: int = 0, *, private: bool = False) -> Iterator[int]:
     """A descriptor to write to, whose file takes the place of `path` when the block ends without error.
 
     The bytes go to a temporary file in the same directory, which replaces `path` once they are on the disk. Where
     `path` is a symbolic link, the file that it leads to is replaced, and the link stays. Nothing replaces a device, a
-    pipe or an open file by its descriptor (/dev/stdout): these are written to.
+    pipe or an open file by its descriptor (/dev/stdout): these are written to. So are streams, of which the bytes are
+    complete before the first of them is written.
 
     Args:
-        path: where to; its directory must exist.
+        path: where to; its directory must exist. Or a stream, as `open(path, "wb")` gives it.
         nbytes: how many bytes will be written.
         private: a file made here is readable by its owner only (mode 0600).
 
     Raises:
         StorageError: for any error of the operating system; the temporary file is removed.
     """
+    if is_written(path):
+        with _told(name_of(path)), written(path) as descriptor:
+            yield descriptor
+        return
     target = _target(path)
     try:
         if target.through:
@@ -52,14 +58,27 @@ def replacing(path: form.PathLike, nbytes: int = 0, *, private: bool = False) ->
         raise _write_error(target.path, nbytes, error) from error
 
 
-def save_bytes(path: form.PathLike, content: bytes, *, private: bool = False) -> None:
+@contextlib.contextmanager
+def _told(name: str) -> Iterator[None]:
+    """What the system refuses of a stream."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, CipherblasError):
+            raise
+        raise form.storage_error("write", name, error) from error
+
+
+def save_bytes(path: form.Target, content: bytes, *, private: bool = False) -> None:
     """Write a file that is not of this format, as `replacing` does; StorageError where the system refuses."""
     with replacing(path, len(content), private=private) as descriptor:
         write_all(descriptor, memoryview(content))
 
 
-def check_writable(path: form.PathLike) -> None:
+def check_writable(path: form.Target) -> None:
     """Raise the StorageError of `replacing` where `path` cannot be written, before the work that is to fill it."""
+    if is_written(path):
+        return
     target = _target(path)
     try:
         if not target.through:
@@ -78,9 +97,9 @@ class _Target(NamedTuple):
     through: bool  # whether it is written to: a device, a pipe, an open file
 
 
-def _target(path: form.PathLike) -> _Target:
+def _target(path: form.Target) -> _Target:
     """What stands at a path; StorageError for a directory, a socket, or what the system does not let us look at."""
-    given = Path(path)
+    given = Path(name_of(path))
     try:
         mode = _mode(given)
         if mode is not None and (not stat.S_ISREG(mode) or _is_descriptor(given)):
@@ -90,7 +109,7 @@ def _target(path: form.PathLike) -> _Target:
         raise _write_error(given, 0, error) from error
     except ValueError as error:  # a zero byte in the name
         raise StorageError(
-            "This is no name of a file.", got=repr(os.fspath(path)), advice=form.A_NAME
+            "This is no name of a file.", got=repr(name_of(path)), advice=form.A_NAME
         ) from error
 
 

@@ -130,7 +130,7 @@ def _parameters_of(header: Mapping[str, Any], parameters: Parameters | None) -> 
 
 
 def write(
-    path: form.PathLike,
+    path: form.Target,
     kind: str,
     header: Mapping[str, Any],
     tensors: Mapping[str, Array],
@@ -145,7 +145,7 @@ def write(
     pipes.
 
     Args:
-        path: where to; its directory must exist.
+        path: where to; its directory must exist. Or a stream.
         kind: one of `form.KINDS`.
         header: JSON-ready description. `format_version`, `kind`, `fingerprint` and `security` are added.
         tensors: arrays of 1- to 8-byte integers, float32 or float64.

@@ -180,7 +180,7 @@ class PublicKey(Rebuilt):
         """uint64 (2, L + 1, N), in NTT form."""
         return self._data
 
-    def save(self, path: files.PathLike) -> None:
+    def save(self, path: files.Target) -> None:
         """Write to a file (kind "public-key"); StorageError when the system refuses."""
         tensors = {"b": self._data[0], "seed": np.frombuffer(self._seed, np.uint8)}
         header = {"program_id": self.program_id, "key_id": self.key_id}
@@ -190,7 +190,7 @@ class PublicKey(Rebuilt):
     @files.advised("public-key")
     def load(
         cls,
-        path: files.PathLike,
+        path: files.Source,
         *,
         security: int = 128,
         insecure: bool = False,

@@ -262,7 +262,7 @@ class EvaluationKeys:
         in_threads(load, waiting)
 
     def save(
-        self, path: files.PathLike, *, part_bytes: int = 1 << 30, progress: Progress | None = None
+        self, path: files.Target, *, part_bytes: int = 1 << 30, progress: Progress | None = None
     ) -> None:
         """Write the keys, a parts as seeds.
 
@@ -282,7 +282,7 @@ class EvaluationKeys:
     @files.advised("evaluation-keys")
     def load(
         cls,
-        path: files.PathLike,
+        path: files.Source,
         *,
         security: int = 128,
         insecure: bool = False,

@@ -185,7 +185,7 @@ def make_evaluation_keys(
 def write_evaluation_keys(
     secret: SecretKey,
     request: KeyRequest,
-    path: files.PathLike,
+    path: files.Target,
     progress: Progress | None = None,
     weights: WeightSecrets | None = None,
     *,

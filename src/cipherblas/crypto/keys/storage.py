@@ -82,7 +82,7 @@ def _tensor_name(galois: int) -> str:
 
 
 def save(
-    path: files.PathLike,
+    path: files.Target,
     params: Parameters,
     owner: Owner,
     limbs: Mapping[int, int],
@@ -94,6 +94,7 @@ def save(
     """Write keys to one file, or to a directory when they exceed `part_bytes` or `path` is a directory.
 
     Args:
+        path: of these; or a stream, to which all keys go as one file.
         limbs: Galois element (or RELINEARISE) → limbs, in the order to be written.
         key: gives the key of (element, limbs); called once each, one part's keys at a time.
         progress: called as progress(done, total), counted in bytes: each is hashed, and then written.
@@ -101,13 +102,12 @@ def save(
     Raises:
         StorageError: the system refuses; nothing half-written is left, an earlier set is untouched.
     """
-    target = Path(path)
-    groups = _groups(params, limbs, part_bytes)
+    groups = [[*limbs]] if files.is_written(path) else _groups(params, limbs, part_bytes)
     set_name = os.urandom(8).hex()
     stored = sum(_stored_bytes(params, number, count) for number, count in limbs.items())
     steps = Steps(progress, files.STEPS_PER_BYTE * stored)
 
-    def write_part(file: Path, part: int) -> None:
+    def write_part(file: files.Target, part: int) -> None:
         made = [key(element, limbs[element]) for element in groups[part]]
         seeds = np.frombuffer(b"".join(one.seed for one in made), np.uint8)
         tensors = {_tensor_name(one.galois): one.stored(params) for one in made}
@@ -116,10 +116,11 @@ def save(
         header = {**owner._asdict(), "set": set_name, "part": part, "keys": listed}
         files.write(file, "evaluation-keys", header, tensors, parameters=params, tick=steps.tick)
 
-    if len(groups) == 1 and not target.is_dir():
-        files.check_writable(target)  # before the keys are made
-        write_part(target, 0)
+    if files.is_written(path) or (len(groups) == 1 and not Path(files.name_of(path)).is_dir()):
+        files.check_writable(path)  # before the keys are made
+        write_part(path, 0)
         return
+    target = Path(files.name_of(path))
     with _directory(target) as directory:
         names = [f"part-{set_name}-{part:05d}.safetensors" for part in range(len(groups))]
         try:
@@ -194,25 +195,23 @@ def _directory(target: Path) -> Iterator[Path]:
         raise
 
 
-def open_keys(
-    path: files.PathLike, security: int, insecure: bool
-) -> tuple[Parameters, Owner, list[StoredKey]]:
+def open_keys(path: files.Source, security: int, insecure: bool) -> tuple[Parameters, Owner, list[StoredKey]]:
     """Check headers and list the keys without reading them; errors as `EvaluationKeys.load`."""
-    target = Path(path)
 
-    def opened(file: Path, fingerprint: str | None = None) -> files.Reader:
+    def opened(file: files.Source, fingerprint: str | None = None) -> files.Reader:
         kind = "evaluation-keys"
         return files.Reader(file, kind, fingerprint=fingerprint, security=security, insecure=insecure)
 
-    if not target.is_dir():
-        reader = opened(target)
+    if files.is_read(path) or not Path(files.name_of(path)).is_dir():
+        reader = opened(path)
         owner = _owner(reader)
         if "parts" in reader.header:
             raise FormatError(
-                f"{target} is a manifest: keys are loaded from its directory.",
-                advice=str(target.parent),
+                f"{reader.path} is a manifest: keys are loaded from its directory.",
+                advice=str(Path(reader.path).parent),
             )
         return reader.parameters, owner, _whole(reader, _stored_keys(reader))
+    target = Path(files.name_of(path))
     with opened(target / MANIFEST) as manifest:
         found, header = manifest.parameters, manifest.header
         owner = _owner(manifest)

@@ -219,7 +219,7 @@ class Machine(Rebuilt):
         caches = tuple(Cache(**one) for one in values.get("caches", ()))
         return cls(**{**values, "rates": Rates(**rates), "caches": caches})
 
-    def save(self, path: files.PathLike) -> None:
+    def save(self, path: files.Target) -> None:
         """Write a JSON file, whole or not at all; it may be edited by hand.
 
         Raises:
@@ -230,7 +230,7 @@ class Machine(Rebuilt):
         files.save_bytes(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
 
     @classmethod
-    def load(cls, path: files.PathLike) -> Machine:
+    def load(cls, path: files.Source) -> Machine:
         """Read a file that `save` or `cipherblas machine -o` wrote, whoever did it.
 
         Raises:
@@ -238,7 +238,7 @@ class Machine(Rebuilt):
             VersionError: written by a newer version, or one whose measurements say less.
             StorageError: the system refuses, or it is not a regular file.
         """
-        name = os.fspath(path)
+        name = files.name_of(path)
         with files.opened(path, "a file of a machine") as stream:
             raw = stream.read(MOST_BYTES + 1)
         if len(raw) > MOST_BYTES:

@@ -235,7 +235,7 @@ class CoefficientMatrix(Rebuilt):
         if other.shape != self.shape:
             raise ShapeError("The two matrices have different shapes.", expected=self.shape, got=other.shape)
 
-    def save(self, path: files.PathLike) -> None:
+    def save(self, path: files.Target) -> None:
         """Write to a file of kind "encrypted-matrix", atomically; a fresh one stores the seed.
 
         Raises:
@@ -349,7 +349,7 @@ def check_together(matrices: list[CoefficientMatrix]) -> None:
             )
 
 
-def _save(matrix: CoefficientMatrix, path: files.PathLike) -> None:
+def _save(matrix: CoefficientMatrix, path: files.Target) -> None:
     """Write a matrix; a fresh one with its seed instead of the a part."""
     header = {
         "format": matrix.NAME,

@@ -9,7 +9,6 @@ import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, TypeAlias, cast, get_args
 
 import numpy as np
@@ -130,11 +129,11 @@ class EncryptedOperand(Sealed):
         ]
         return _digest("operand", described, parts)
 
-    def save(self, path: str | Path, *, progress: Progress | None = None) -> None:
+    def save(self, path: files.Target, *, progress: Progress | None = None) -> None:
         """Write to a safetensors file, atomically.
 
         Args:
-            path: where to; its directory must exist.
+            path: where to; its directory must exist. Or a stream, as `open(path, "wb")` or `io.BytesIO()` gives it.
             progress: called as progress(done, total), counted in bytes: each is hashed, and then written.
 
         Raises:
@@ -159,7 +158,7 @@ class EncryptedOperand(Sealed):
     @files.advised(KIND)
     def load(
         cls,
-        path: str | Path,
+        path: files.Source,
         *,
         security: int = 128,
         insecure: bool = False,
@@ -169,7 +168,7 @@ class EncryptedOperand(Sealed):
         """Read an operand; that it is of the right program and key pair is checked where it is used.
 
         Args:
-            path: the file.
+            path: the file, its bytes, or a stream of them.
             lazy: leave ciphertexts in the file, which stays open, until they are used: a run reads each as it begins,
                 which takes less time and memory than to read all before, and one of several ranks its own blocks or
                 columns alone. Damage is then found by the run. Where the file has no digests of them, all are read.
@@ -420,7 +419,7 @@ class EncryptedResult(Sealed):
         described = [self.program_id, self.key_id, [list(array.shape) for array in self.ciphertexts]]
         return _digest("result", described, self.ciphertexts)
 
-    def save(self, path: str | Path, *, progress: Progress | None = None) -> None:
+    def save(self, path: files.Target, *, progress: Progress | None = None) -> None:
         """Write to a safetensors file, atomically; arguments as `EncryptedOperand.save`.
 
         Raises:
@@ -447,7 +446,7 @@ class EncryptedResult(Sealed):
     @files.advised(KIND)
     def load(
         cls,
-        path: str | Path,
+        path: files.Source,
         *,
         security: int = 128,
         insecure: bool = False,
@@ -533,7 +532,7 @@ def _result_arrays(tensors: dict[str, NDArray[Any]], prefix: str) -> tuple[NDArr
 
 
 def _write(
-    path: str | Path,
+    path: files.Target,
     header: Mapping[str, Any],
     tensors: Mapping[str, NDArray[Any]],
     parameters: Parameters,
@@ -551,7 +550,12 @@ def _write(
 
 
 def _read(
-    path: str | Path, role: str, security: int, insecure: bool, progress: Progress | None, lazy: bool = False
+    path: files.Source,
+    role: str,
+    security: int,
+    insecure: bool,
+    progress: Progress | None,
+    lazy: bool = False,
 ) -> tuple[dict[str, Any], dict[str, Any], Parameters]:
     """Header, tensors and parameters of a file of ciphertexts; where `lazy`, what has parts stays in the file."""
     with contextlib.ExitStack() as opened:
