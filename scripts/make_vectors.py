@@ -33,7 +33,7 @@ import cipherblas as cb
 import cipherblas._core as _core
 from cipherblas.crypto import keys, randomness
 from cipherblas.crypto.keys.generation import make_switching_key
-from cipherblas.crypto.keys.numbers import RELINEARISE
+from cipherblas.crypto.keys.key_id import RELINEARISATION, Galois
 from cipherblas.crypto.keys.switching import uniform_part
 from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.rlwe.matrices import encryption
@@ -112,8 +112,8 @@ def arrays(params: Parameters) -> Iterator[tuple[str, NDArray[Any]]]:
         message = entries((params.n,)) << 20
         yield "ciphertext, secret key", keys.encrypt(secret, message).data
         yield "ciphertext, public key", keys.encrypt(public, message).data
-        for name, galois in (("relinearisation", RELINEARISE), ("rotation by 1", 5)):
-            yield f"{name} key", make_switching_key(secret, galois, params.limbs).data
+        for name, key in (("relinearisation", RELINEARISATION), ("rotation by 1", Galois(5))):
+            yield f"{name} key", make_switching_key(secret, key, params.limbs).data
         rows = encryption.encrypt_rows(secret, matrix(3, 20), 2.0**30)
         yield "encrypted rows, b", rows.b
         batch = encryption.encrypt_shared_batch(secret, matrix(3, 20), 2.0**30)

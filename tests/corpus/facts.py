@@ -16,6 +16,7 @@ from dataclasses import asdict
 from typing import Any
 
 import cipherblas as cb
+from cipherblas.crypto.keys import KeyRequest
 from cipherblas.planner.predict.machine import Machine
 
 from .case import Case
@@ -172,12 +173,17 @@ def _keys(plan: Any) -> Iterator[Fact]:
                 yield "keys", f"{len(steps)} of rotations at {limbs} limbs: {_runs(steps)}"
             if len(steps) < len(elements):
                 yield "keys", f"{len(elements) - len(steps)} with conjugation at {limbs} limbs"
-    if keys.shared is not None:
-        for limbs, number in sorted(keys.shared.numbers_by_limbs().items()):
-            yield "keys", f"as large as {number} at {limbs} limbs, for {keys.shared.secrets} with one a part"
+    shared = KeyRequest({key: limbs for key, limbs in keys.limbs.items() if key.shared})
+    for (_, modulus, limbs), number in sorted(shared.sizes.items()):
+        if modulus == "own":
+            yield "keys", f"as large as {number} at {limbs} limbs, for {keys.sharing} with one a part"
     if keys.weights:
         limbs = "limbs " + _runs(sorted(set(keys.weights.values())))
-        yield "keys", f"{len(keys.weights)} of fixed weights at {limbs}: {_digest(sorted(keys.weights))}"
+        numbers = sorted(key.number for key in keys.weights)
+        yield (
+            "keys",
+            f"{len(keys.weights)} of fixed weights at {limbs}: {_digest(numbers)}",
+        )
 
 
 def _sent(one: Any) -> str:

@@ -22,16 +22,15 @@ from cipherblas.common.errors import (
     StorageError,
 )
 from cipherblas.crypto import files, keys
-from cipherblas.crypto.keys import RELINEARISE, EvaluationKeys, KeyRequest, SecretKey, generation, storage
-from cipherblas.crypto.keys.numbers import SHARED_KEYS, TO_SHARED
-from cipherblas.crypto.keys.shared import SharedKeys
-from cipherblas.crypto.keys.shared_request import SharedRequest
+from cipherblas.crypto.keys import EvaluationKeys, Galois, KeyId, KeyRequest, SecretKey, generation, storage
+from cipherblas.crypto.keys.key_id import FromPlace, ToPlace
 from cipherblas.crypto.params import Parameters, encapsulating, make_parameters
+from tests.support.key_samples import encapsulation, shared_request
 
 pytestmark = pytest.mark.filterwarnings("ignore::cipherblas.common.errors.InsecureParametersWarning")
 
-REQUEST = KeyRequest({5: 5, 25: 3, 125: 2, 2047: 1}, relinearise=4)
-ELEMENTS = (RELINEARISE, *REQUEST.galois)
+REQUEST = KeyRequest.of_galois({5: 5, 25: 3, 125: 2, 2047: 1}, relinearise=4)
+KEYS = tuple(REQUEST.in_order())
 SMALL = 100_000  # bytes per part: some parts hold one key, some more
 
 
@@ -45,10 +44,10 @@ def assert_same(found: EvaluationKeys, expected: EvaluationKeys) -> None:
     assert found.program_id == expected.program_id
     assert found.key_id == expected.key_id
     assert found.request == expected.request
-    for element in ELEMENTS:
-        assert found.key(element).seed == expected.key(element).seed
-        np.testing.assert_array_equal(found.get(element, 1), expected.get(element, 1))
-        assert found.get(element, 1).ctypes.data % 64 == 0
+    for key in KEYS:
+        assert found.key(key).seed == expected.key(key).seed
+        np.testing.assert_array_equal(found.get(key, 1), expected.get(key, 1))
+        assert found.get(key, 1).ctypes.data % 64 == 0
 
 
 @pytest.mark.parametrize("part_bytes", [SMALL, 1 << 30])
@@ -72,7 +71,7 @@ def test_one_half_of_a_key_is_stored(made: EvaluationKeys, tmp_path: Path) -> No
 def test_parts_are_small(made: EvaluationKeys, tmp_path: Path) -> None:
     made.save(tmp_path / "keys", part_bytes=SMALL)
     parts = sorted((tmp_path / "keys").glob("part-*"))
-    assert 1 < len(parts) < len(ELEMENTS)
+    assert 1 < len(parts) < len(KEYS)
     largest = max(made.params.key_bytes(limbs) for limbs in REQUEST.galois.values()) / 2 * 64 / 50
     assert all(part.stat().st_size < max(SMALL, largest) + 4096 for part in parts)
 
@@ -90,7 +89,7 @@ def test_progress(made: EvaluationKeys, tmp_path: Path) -> None:
     EvaluationKeys.load(
         tmp_path / "keys", progress=lambda done, total: seen.append((done, total)), insecure=True
     )
-    assert seen == [(done, len(ELEMENTS)) for done in range(1, len(ELEMENTS) + 1)]
+    assert seen == [(done, len(KEYS)) for done in range(1, len(KEYS) + 1)]
 
 
 def test_saving_lazily_loaded_keys(made: EvaluationKeys, tmp_path: Path) -> None:
@@ -103,9 +102,9 @@ def test_a_lazy_key_that_is_not_there(made: EvaluationKeys, tmp_path: Path) -> N
     made.save(tmp_path / "keys")
     found = EvaluationKeys.load(tmp_path / "keys", lazy=True, insecure=True)
     with pytest.raises(MissingKeyError, match="rotation by 4"):
-        found.get(625, 1)
+        found.get(Galois(625), 1)
     with pytest.raises(MissingKeyError, match="fewer limbs"):
-        found.get(25, 4)
+        found.get(Galois(25), 4)
     assert len(found._keys) == 0  # neither was read for the answer
 
 
@@ -113,12 +112,12 @@ def test_a_lazy_key_that_is_not_there(made: EvaluationKeys, tmp_path: Path) -> N
 def test_keys_written_while_they_are_made(
     toy_secret: SecretKey, tmp_path: Path, part_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: dict[int, Any] = {}
+    made: dict[KeyId, Any] = {}
     make = generation.make_switching_key
 
-    def spy(secret: SecretKey, galois: int, limbs: int, weights: Any = None) -> Any:
-        made[galois] = make(secret, galois, limbs)
-        return made[galois]
+    def spy(secret: SecretKey, key: KeyId, limbs: int, weights: Any = None) -> Any:
+        made[key] = make(secret, key, limbs)
+        return made[key]
 
     monkeypatch.setattr(generation, "make_switching_key", spy)
     seen: list[tuple[int, int]] = []
@@ -129,7 +128,7 @@ def test_keys_written_while_they_are_made(
         lambda done, total: seen.append((done, total)),
         part_bytes=part_bytes,
     )
-    assert seen == [(done, len(ELEMENTS)) for done in range(1, len(ELEMENTS) + 1)]
+    assert seen == [(done, len(KEYS)) for done in range(1, len(KEYS) + 1)]
     found = EvaluationKeys.load(tmp_path / "keys", insecure=True)
     assert_same(found, EvaluationKeys(toy_secret.params, "", made.values(), toy_secret.key_id))
 
@@ -242,8 +241,8 @@ def test_a_flipped_bit_in_a_key(made: EvaluationKeys, tmp_path: Path, lazy: bool
 
     def use() -> None:
         found = EvaluationKeys.load(tmp_path / "keys", lazy=lazy, insecure=True)
-        for element in ELEMENTS:
-            found.get(element, 1)
+        for key in KEYS:
+            found.get(key, 1)
 
     with pytest.raises(FormatError, match="damaged"):
         use()
@@ -337,22 +336,25 @@ def test_keys_larger_than_memory(
         EvaluationKeys.load(tmp_path / "keys", insecure=True)
 
 
-SHARED = SharedRequest(3, {5: 2, 25: 4}, encapsulation=3, joining=1, parting=2)
+SHARED = shared_request(3, {5: 2, 25: 4}, raised=3, joining=1, parting=2)
 
 
-@pytest.mark.parametrize("shared", [None, SHARED, SharedRequest(1, {5: 1}), SharedRequest(5, joining=5)])
+@pytest.mark.parametrize(
+    "shared", [KeyRequest(), SHARED, shared_request(1, {5: 1}), shared_request(5, {}, joining=5)]
+)
 def test_keys_of_other_secrets_are_stored_and_carried(
-    toy_parameters: Parameters, tmp_path: Path, shared: SharedRequest | None
+    toy_parameters: Parameters, tmp_path: Path, shared: KeyRequest
 ) -> None:
     """The switch to the sparse secret has parameters of its own: one limb, two small special primes. Those of a shared
     a part have several b parts."""
-    request = KeyRequest({5: 2}, relinearise=3, encapsulation=4, shared=shared)
-    assert request.joined(KeyRequest({}, encapsulation=5)).encapsulation == 5
+    ordinary = KeyRequest({**KeyRequest.of_galois({5: 2}, relinearise=3).limbs, **encapsulation(4)})
+    request = ordinary.joined(shared)
+    assert request.joined(KeyRequest(encapsulation(5))).encapsulation == 5
     secret = keys.generate_secret(toy_parameters)
     made = keys.make_evaluation_keys(secret, request)
-    assert made.request == request and len(made) == len(request) == 4 + len(shared or ())
+    assert made.request == request and len(made) == len(request) == 4 + len(shared)
     assert made.nbytes == request.nbytes(toy_parameters)
-    assert made.nbytes == sum(made.key(number).data.nbytes for number in request.limbs_by_number(0))
+    assert made.nbytes == sum(made.key(key).data.nbytes for key in request.limbs)
     for part_bytes in (1, 1 << 30):
         path = tmp_path / f"keys-{part_bytes}"
         made.save(path, part_bytes=part_bytes)
@@ -361,46 +363,48 @@ def test_keys_of_other_secrets_are_stored_and_carried(
             carried = pickle.loads(pickle.dumps(found))
             for one in (found, carried):
                 assert one.request == request
-                for number in request.limbs_by_number(0):
-                    np.testing.assert_array_equal(one.key(number).data, made.key(number).data)
+                for key in request.limbs:
+                    np.testing.assert_array_equal(one.key(key).data, made.key(key).data)
     with pytest.raises(MissingKeyError, match="the switch from the sparse secret was made for fewer limbs"):
-        made.check(KeyRequest(encapsulation=5))
+        made.check(KeyRequest(encapsulation(5)))
+    few = keys.make_evaluation_keys(secret, KeyRequest.of_galois({5: 2}))
     with pytest.raises(MissingKeyError, match="no evaluation key for the switch to the sparse secret"):
-        keys.make_evaluation_keys(secret, KeyRequest({5: 2})).check(KeyRequest(encapsulation=4))
+        few.check(KeyRequest(encapsulation(4)))
 
 
 def test_shared_keys_are_for_all_places(toy_parameters: Parameters, tmp_path: Path) -> None:
     """One seed for all b parts; a set that lacks a place, or has two numbers of ciphertexts, is refused."""
     secret = keys.generate_secret(toy_parameters)
-    made = keys.make_evaluation_keys(secret, KeyRequest(shared=SHARED))
-    numbers = made.request.limbs_by_number(0)
-    assert len(numbers) == len(SHARED) == 2 + 2 + 3 + 3
-    every = [made.key(number) for number in numbers]
+    made = keys.make_evaluation_keys(secret, SHARED)
+    assert len(made.request) == len(SHARED) == 2 + 2 + 3 + 3
+    every = [made.key(key) for key in SHARED.in_order()]
     assert len({key.seed for key in every}) == len(every)
     for key in every:
-        if key.galois % SHARED_KEYS not in (5, 25):
-            with pytest.raises(ParameterError, match="missing, or others are among them"):
+        if not isinstance(key.id, Galois):
+            with pytest.raises(ParameterError, match="are missing"):
                 EvaluationKeys(toy_parameters, "", [one for one in every if one is not key])
-    for more in (5 * SHARED_KEYS + 5, 3 * SHARED_KEYS + TO_SHARED + 3):
-        with pytest.raises(ParameterError, match="missing, or others are among them"):
-            SharedRequest.of_limbs({**numbers, more: 1})
-    both = SHARED.joined(SharedRequest(3, {5: 5, 125: 1}, parting=4))
-    assert both == SharedRequest(3, {5: 5, 25: 4, 125: 1}, encapsulation=3, joining=1, parting=4)
     with pytest.raises(ParameterError, match="keys for one number of ciphertexts"):
-        SHARED.joined(SharedRequest(5, {5: 1}))
-    for wrong in (SharedRequest(2, {5: 1}), SharedRequest(3, {4: 1}), SharedRequest(3, joining=99)):
+        KeyRequest({**SHARED.limbs, Galois(5, shared=5): 1}).check(toy_parameters)
+    with pytest.raises(ParameterError, match="There is no such place"):
+        KeyRequest({**SHARED.limbs, ToPlace(3, shared=3): 1}).check(toy_parameters)
+    with pytest.raises(ParameterError, match="have other numbers of limbs"):
+        KeyRequest({**SHARED.limbs, ToPlace(2, shared=3): 2}).check(toy_parameters)
+    both = SHARED.joined(shared_request(3, {5: 5, 125: 1}, parting=4))
+    assert both == shared_request(3, {5: 5, 25: 4, 125: 1}, raised=3, joining=1, parting=4)
+    for wrong in (shared_request(2, {5: 1}), shared_request(3, {4: 1}), shared_request(3, {}, joining=99)):
         with pytest.raises(ParameterError):
-            KeyRequest(shared=wrong).check(toy_parameters)
+            wrong.check(toy_parameters)
     made.save(tmp_path / "keys")
-    view = SharedKeys(EvaluationKeys.load(tmp_path / "keys", insecure=True), 3)
-    for place, key in enumerate(view.to_join(1, 3)):
-        np.testing.assert_array_equal(key, made.key(3 * SHARED_KEYS + TO_SHARED + place).data)
+    found = EvaluationKeys.load(tmp_path / "keys", insecure=True)
+    for place in range(3):
+        key = ToPlace(place, shared=3)
+        np.testing.assert_array_equal(found.get(key, 1), made.key(key).data)
     with pytest.raises(MissingKeyError, match="place 0 of a shared a part was made for fewer limbs"):
-        view.to_part(3, 1)
+        found.get(FromPlace(0, shared=3), 3)
     with pytest.raises(MissingKeyError, match=r"conjugation .* with a shared a part"):
-        view.get(2 * toy_parameters.n - 1, 1)
+        found.get(Galois(2 * toy_parameters.n - 1, shared=3), 1)
     with pytest.raises(MissingKeyError, match="no evaluation key for rotation by 1 "):
-        SharedKeys(made, 5).get(5, 1)
+        made.get(Galois(5, shared=5), 1)
 
 
 def test_a_sparse_secret_has_its_weight_and_goes_with_the_key(toy_parameters: Parameters) -> None:
@@ -426,7 +430,7 @@ def test_sparse_secrets_need_a_large_ring() -> None:
             assert not set(small.p) & {*params.q, *params.p}
         else:
             with pytest.raises(SecurityError, match=r"sparse secret .* N = 16384"):
-                KeyRequest(encapsulation=2).check(params)
+                KeyRequest(encapsulation(2)).check(params)
     strong = make_parameters(1 << 15, [50.0, 40.0], scale_bits=40.0, security=192)
     with pytest.raises(SecurityError, match="192-bit"):
         encapsulating(strong)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cipherblas.common.errors import MemoryBudgetError, ParameterError, StorageError
-from cipherblas.crypto.keys import EvaluationKeys, KeyRequest, generate_secret, make_evaluation_keys
+from cipherblas.crypto.keys import EvaluationKeys, KeyId, KeyRequest, generate_secret, make_evaluation_keys
 from cipherblas.crypto.keys.streaming import KeyStream
 from cipherblas.crypto.params import make_parameters
 
@@ -25,11 +25,11 @@ def made() -> EvaluationKeys:
         warnings.simplefilter("ignore")
         params = make_parameters(1 << 12, [40.0] * 8, alpha=2, scale_bits=30.0, insecure=True)
     elements = {pow(5, step, 2 << 12): 8 for step in STEPS}
-    return make_evaluation_keys(generate_secret(params), KeyRequest(elements, relinearise=8))
+    return make_evaluation_keys(generate_secret(params), KeyRequest.of_galois(elements, relinearise=8))
 
 
-def words(keys: EvaluationKeys) -> dict[int, np.ndarray]:
-    return {number: keys.key(number).data.copy() for number in keys._limbs()}
+def words(keys: EvaluationKeys) -> dict[KeyId, np.ndarray]:
+    return {key: keys.key(key).data.copy() for key in keys._limbs()}
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
@@ -41,11 +41,12 @@ def test_the_same_keys(made: EvaluationKeys, tmp_path: Path, share: float, lazy:
     loaded = EvaluationKeys.load(tmp_path / "keys", memory=memory, folder=tmp_path, lazy=lazy, insecure=True)
     copied = pickle.loads(pickle.dumps(made))
     copied.keep_within(memory, tmp_path)
-    order = np.random.default_rng(1).permutation(list(expected) * 3)
+    names = list(expected)
+    order = np.random.default_rng(1).permutation(list(range(len(names))) * 3)
     for keys in (loaded, copied):
         assert keys.nbytes == made.nbytes and keys.memory_bytes == memory
-        for number in map(int, order):
-            np.testing.assert_array_equal(keys.key(number).data, expected[number])
+        for name in (names[number] for number in order):
+            np.testing.assert_array_equal(keys.key(name).data, expected[name])
     for number, data in words(pickle.loads(pickle.dumps(loaded))).items():
         np.testing.assert_array_equal(data, expected[number])
 

@@ -23,7 +23,7 @@ from cipherblas.common.errors import InsecureParametersWarning, ParameterError, 
 from cipherblas.crypto import security
 from cipherblas.crypto.digits import digit_ranges, equal_digits
 from cipherblas.crypto.keys.generation import make_evaluation_keys, make_switching_key
-from cipherblas.crypto.keys.numbers import WEIGHTS
+from cipherblas.crypto.keys.key_id import RELINEARISATION, FixedWeights, Galois
 from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.crypto.keys.secret import generate_secret
 from cipherblas.crypto.params import Parameters, key_words, make_parameters
@@ -268,12 +268,12 @@ def test_security_is_that_of_the_largest_modulus_that_is_encrypted_with() -> Non
 def test_keys_for_more_limbs_than_are_secure_are_refused() -> None:
     params = make_parameters(1 << 12, [49.5, 17.0], 50.0, 1, key_limbs=1)
     secret = generate_secret(params)
-    for request in (KeyRequest(galois={5: 2}), KeyRequest(relinearise=2), KeyRequest(weights={WEIGHTS: 2})):
+    for key in (Galois(5), RELINEARISATION, FixedWeights(0, 0)):
         with pytest.raises(ParameterError, match="no keys for so many limbs"):
-            make_evaluation_keys(secret, request)
+            make_evaluation_keys(secret, KeyRequest({key: 2}))
     with pytest.raises(ParameterError, match="no keys for so many limbs"):
-        make_switching_key(secret, 5, 2)
-    assert make_switching_key(secret, 5, 1).limbs == 1
+        make_switching_key(secret, Galois(5), 2)
+    assert make_switching_key(secret, Galois(5), 1).limbs == 1
 
 
 def test_the_fingerprint_is_the_same_everywhere() -> None:

@@ -107,16 +107,16 @@ def test_a_rank_has_the_keys_that_it_uses() -> None:
     whole = OnRanks(toy_rows(lambda a, b: a @ b, a=S(64, 20), b=S(20, 64), precision=1e-2))
     plan = whole.program.plan
     servers = [server for _, server in whole.on(4)]
-    asked = [set(run.keys.galois) for run in servers[0].rank_runs]
-    assert set.union(*asked) == set(plan.keys.galois)
-    assert sum(map(len, asked)) == len(plan.keys.galois) == plan.parameters.n - 1
+    asked = [set(run.keys.limbs) for run in servers[0].rank_runs]
+    assert set.union(*asked) == set(plan.keys.limbs)
+    assert sum(map(len, asked)) == len(plan.keys.limbs) == plan.parameters.n - 1
     for own, server in zip(asked, servers, strict=True):
         keys = server._keys
-        assert set(keys.request.galois) == own
-        for element in own:
-            keys.get(element, 1)
+        assert set(keys.request.limbs) == own
+        for key in own:
+            keys.get(key, 1)
         with pytest.raises(cb.MissingKeyError):
-            keys.get(min(set(plan.keys.galois) - own), 1)
+            keys.get(min(set(plan.keys.limbs) - own), 1)
 
 
 def test_work_is_divided() -> None:

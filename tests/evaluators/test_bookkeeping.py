@@ -187,17 +187,17 @@ def test_memory_follows_the_live_ciphertexts():
 
 
 def test_missing_keys():
-    ev = Clear(ring(), available=KeyRequest({5: 3}))
+    ev = Clear(ring(), available=KeyRequest.of_galois({5: 3}))
     x = ev.encrypt(np.zeros(SLOTS))
     with pytest.raises(
-        MissingKeyError, match=r"rotation by 2 was declared .expected Galois element 25 at 5 limbs"
+        MissingKeyError, match=r"rotation by 2 .Galois element 25. was declared .expected one for 5 limbs"
     ):
         ev.rotate(x, 2)
     with pytest.raises(MissingKeyError, match="got 3 limbs for it"):
         ev.rotate(x, 1)
     with pytest.raises(MissingKeyError, match="conjugation"):
         ev.conjugate(x)
-    with pytest.raises(MissingKeyError, match="expected at least 5 limbs"):
+    with pytest.raises(MissingKeyError, match="expected one for 5 limbs"):
         ev.relinearise(ev.multiply(x, x))
     ev.rotate(ev.drop(x, 3), 1)
 

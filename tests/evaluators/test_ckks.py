@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cipherblas.common.errors import LevelError, MismatchError, MissingKeyError, RangeError, ShapeError
-from cipherblas.crypto.keys import KeyRequest, make_evaluation_keys
+from cipherblas.crypto.keys import Galois, KeyRequest, make_evaluation_keys
 from cipherblas.engines.cpu import CpuEngine
 from cipherblas.engines.encodings import Encodings
 from cipherblas.evaluators.slots.clear import Clear
@@ -201,7 +201,7 @@ def test_both_orders_give_the_same_bits(make_client, vectors):
 
 def test_missing_keys_are_named(make_client, vectors):
     client = make_client()
-    keys = make_evaluation_keys(client.secret, KeyRequest({pow(5, 3, 2 * client.params.n): 2}))
+    keys = make_evaluation_keys(client.secret, KeyRequest({Galois(pow(5, 3, 2 * client.params.n)): 2}))
     ev = Native(client.params, keys)
     ct = client.encrypt(ev, vectors[0])
     with pytest.raises(MissingKeyError, match="rotation by 5"):

@@ -16,7 +16,6 @@ import cipherblas._core as _core
 from cipherblas.common import openblas
 from cipherblas.common.gemm_paths import float_passes, is_byte
 from cipherblas.common.memory import Array, aligned_empty
-from cipherblas.crypto.keys.shared import SharedKeys
 from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.evaluators.rows.bookkeeping import TRANSPOSE_POLICIES
 from cipherblas.evaluators.rows.native import RowsNative
@@ -185,8 +184,7 @@ def test_slots_that_share_an_a_part(name: str, secrets: int, ring: tuple[int, in
 
     planned = SharedSymbolic(params, secrets)
     all_of(Symbolic(params), planned, None)
-    keys = SharedKeys(zero_keys(params, planned.request), secrets)
-    native = SharedNative(params, keys)
+    native = SharedNative(params, zero_keys(params, planned.request), secrets)
     with counted(params.n) as kernels:
         all_of(Native(params, None), native, nothing(2, params.limbs, params.n))
     counts = planned.counts

@@ -20,9 +20,8 @@ from cipherblas.crypto.keys import (
     generate_secret,
     make_evaluation_keys,
 )
+from cipherblas.crypto.keys.key_id import Galois
 from cipherblas.crypto.keys.request import KeyRequest
-from cipherblas.crypto.keys.shared import SharedKeys
-from cipherblas.crypto.keys.shared_request import SharedRequest
 from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.interface import Evaluator
@@ -53,11 +52,6 @@ def ring(log_n: int = 9, special: int = 2) -> Parameters:
 @functools.cache
 def key(params: Parameters) -> SecretKey:
     return generate_secret(params)
-
-
-def shared_keys(params: Parameters, request: KeyRequest) -> SharedKeys:
-    """For three ciphertexts."""
-    return SharedKeys(make_evaluation_keys(key(params), request), 3)
 
 
 def plain(seed: int, slots: int) -> Plain:
@@ -129,9 +123,8 @@ def run(
     counted.parts(operation(counted, counted.shared(fresh)), len(values), outside)
     made = make_evaluation_keys(key(params), counted.request)
     assert made.request == counted.request and made.nbytes == counted.request.nbytes(params)
-    keys = SharedKeys(made, secrets)
     ordinary = Native(params, None, engine=engine)
-    native = SharedNative(params, keys, engine=ordinary.engine)
+    native = SharedNative(params, made, secrets, engine=ordinary.engine)
     cts = [encrypted(ordinary, params, each, bound, limbs) for each in values]
     results = native.parts(operation(native, native.shared(cts)), len(values), ordinary)
     clear, context = Clear(params), params.context()
@@ -206,14 +199,14 @@ def test_engines_agree_bit_for_bit(name: str, log_n: int) -> None:
     counted.parts(
         OPERATIONS[name](counted, counted.shared([outside.fresh(None, bound=1.0) for _ in given])), 3, outside
     )
-    keys = shared_keys(params, counted.request)
+    made = make_evaluation_keys(key(params), counted.request)
     fresh = [
         encrypt(key(params), params.context().encode(each, 2.0**SCALE_BITS, 1)).expand() for each in given
     ]
     words = []
     for engine in (None, ReferenceEngine(params)):
         ordinary = Native(params, None, engine=engine)
-        native = SharedNative(params, keys, engine=ordinary.engine)
+        native = SharedNative(params, made, 3, engine=ordinary.engine)
         x = native.shared([ordinary.fresh(each, bound=1.0) for each in fresh])
         results = native.parts(OPERATIONS[name](native, x), 3, ordinary)
         words.append([native.engine.download(ct.data) for ct in results])
@@ -252,7 +245,8 @@ def test_keys_are_of_the_secrets_of_all_places() -> None:
     """The phase of every component of a key under its own secret is P·g_d·τ(s_j), but for the error."""
     params = ring(5, 2)
     element, limbs = 5, 4
-    keys = shared_keys(params, KeyRequest(shared=SharedRequest(3, {element: limbs}))).get(element, limbs)
+    name = Galois(element, shared=3)
+    keys = make_evaluation_keys(key(params), KeyRequest({name: limbs})).get(name, limbs)
     assert keys.shape[0] == 2
     a = keys[-1, :, 1]
     for place in range(3):
@@ -300,9 +294,9 @@ def test_refused() -> None:
         counted.multiply_relinearised(x, x)
     with pytest.raises(MismatchError, match="cannot be multiplied"):
         counted.multiply_sum([x], [x])
-    keys = shared_keys(params, KeyRequest(shared=SharedRequest(3, {5: 3})))
+    keys = make_evaluation_keys(key(params), KeyRequest({Galois(5, shared=3): 3}))
     ordinary = Native(params, None)
-    native = SharedNative(params, keys)
+    native = SharedNative(params, keys, 3)
     with pytest.raises(MissingKeyError, match="switch to place 0 of a shared a part"):
         native.shared([encrypted(ordinary, params, np.ones(params.slots), 1.0, 3)])
     y = native.fresh(np.zeros((4, 3, params.n), np.uint64), bound=1.0, limbs=3)
@@ -318,4 +312,4 @@ def test_refused() -> None:
     with pytest.raises(MismatchError, match="cannot be multiplied"):
         native.multiply_sum([y], [y])
     with pytest.raises(MismatchError, match="belong to other parameters"):
-        SharedNative(ring(5), keys)
+        SharedNative(ring(5), keys, 3)

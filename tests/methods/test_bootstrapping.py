@@ -24,7 +24,6 @@ from cipherblas.crypto.keys import (
     generate_secret,
     make_evaluation_keys,
 )
-from cipherblas.crypto.keys.shared import SharedKeys
 from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.engines.protocol import Engine
 from cipherblas.evaluators.slots.clear import Clear, embedded
@@ -337,13 +336,13 @@ def test_no_slot_is_beyond_the_prediction_and_the_prediction_is_near(kind: str) 
 
 
 @functools.cache
-def shared_keys(secrets: int) -> SharedKeys:
+def shared_keys(secrets: int) -> EvaluationKeys:
     """Of the party's ring, with `secrets` pairs at a time."""
     one = party(10)
     ev, shared = Symbolic(one.params), SharedSymbolic(one.params, secrets)
     limbs = one.method.levels_before + 1
     one.method.run_shared(ev, shared, [ev.fresh(None, bound=1.0, limbs=limbs) for _ in range(2 * secrets)])
-    return SharedKeys(make_evaluation_keys(one.secret, shared.request), secrets)
+    return make_evaluation_keys(one.secret, shared.request)
 
 
 @pytest.mark.parametrize(
@@ -355,7 +354,7 @@ def test_pairs_that_share_an_a_part(secrets: int, number: int, bound: float) -> 
     declared."""
     one = party(10)
     ev = Native(one.params, one.keys)
-    shared = SharedNative(one.params, shared_keys(secrets), engine=ev.engine)
+    shared = SharedNative(one.params, shared_keys(secrets), secrets, engine=ev.engine)
     exact = [
         bound * values_of(VALUES[index % len(VALUES)], one.params.slots, index) for index in range(number)
     ]
@@ -481,7 +480,7 @@ def test_refused() -> None:
     ct = one.encrypted(ev, values_of("ones", one.params.slots), 1.0)
     with pytest.raises(LevelError, match="Bootstrapping spends 2 levels"):
         one.method.run(ev, ev.drop(ct, 2))
-    without = KeyRequest(one.request.galois, one.request.relinearise)
+    without = KeyRequest.of_galois(one.request.galois, one.request.relinearise)
     for lacking in (
         Native(one.params, make_evaluation_keys(one.secret, without)),
         Symbolic(one.params, available=without),

@@ -156,7 +156,7 @@ def test_files_of_other_parameters(flow: Flow, tmp_path: Path) -> None:
     dataclasses.replace(flow.result, parameters=params).save(tmp_path / "result")
     with pytest.raises(cb.MismatchError, match="The result belongs to other parameters"):
         flow.client.decrypt(cb.EncryptedResult.load(tmp_path / "result"))
-    made = [flow.keys.key(element) for element in flow.keys.request.limbs_by_number(0)]
+    made = [flow.keys.key(key) for key in flow.keys.request.limbs]
     cb.EvaluationKeys(params, flow.program.id, made, flow.keys.key_id).save(tmp_path / "keys")
     with pytest.raises(cb.MismatchError, match="The key set belongs to other parameters"):
         flow.program.server(cb.EvaluationKeys.load(tmp_path / "keys", lazy=True))

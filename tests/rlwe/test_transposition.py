@@ -21,6 +21,7 @@ from cipherblas.common.errors import (
 from cipherblas.common.memory import Array
 from cipherblas.crypto.keys import (
     EvaluationKeys,
+    Galois,
     KeyRequest,
     SecretKey,
     generate_secret,
@@ -136,8 +137,8 @@ def test_bits_are_those_of_the_core(policy: TransposePolicy, n: int, size: int) 
     """A square matrix passes as it lies; a smaller one is the part at its coefficients of one with zeros between."""
     secret, _ = samples.toy_keys(n, 2, 1)
     elements, _ = _core.transpose_plan(size, policy)
-    keys = make_evaluation_keys(secret, KeyRequest(dict.fromkeys(elements, 2)))
-    arrays = [keys.get(element, 2) for element in elements]
+    keys = make_evaluation_keys(secret, KeyRequest.of_galois(dict.fromkeys(elements, 2)))
+    arrays = [keys.get(Galois(element), 2) for element in elements]
     for rows, cols in ((size, size), (size // 4, size), (size, size // 4 - 1)):
         x = encrypt_rows(secret, samples.matrix(1, (rows, cols)), samples.SCALE)
         row_step, col_step = size // bit_ceil(rows), size // bit_ceil(cols)
@@ -231,8 +232,8 @@ def test_other_keys_are_refused(policy: TransposePolicy) -> None:
     dropped = dict(request.galois)
     element, _ = dropped.popitem()
     with pytest.raises(MissingKeyError, match=f"Galois element {element}"):
-        matrices.transpose(x, make_evaluation_keys(secret, KeyRequest(dropped)), policy)
-    short = make_evaluation_keys(secret, KeyRequest(dict.fromkeys(request.galois, 1)))
+        matrices.transpose(x, make_evaluation_keys(secret, KeyRequest.of_galois(dropped)), policy)
+    short = make_evaluation_keys(secret, KeyRequest.of_galois(dict.fromkeys(request.galois, 1)))
     with pytest.raises(MissingKeyError, match=r"fewer limbs .expected at least 2, got 1"):
         matrices.transpose(x, short, policy)
     with pytest.raises(MismatchError, match="key pair"):

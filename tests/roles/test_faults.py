@@ -77,7 +77,7 @@ def test_keys_of_another_program(program: cb.Program) -> None:
 def test_missing_rotation_key(program: cb.Program) -> None:
     request = program.plan.keys
     assert len(request.galois) > 1
-    fewer = KeyRequest(dict(list(request.galois.items())[1:]), request.relinearise)
+    fewer = KeyRequest.of_galois(dict(list(request.galois.items())[1:]), request.relinearise)
     keys = make_evaluation_keys(generate_secret(program.plan.parameters, program.id), fewer)
     with pytest.raises(cb.MissingKeyError) as caught:
         program.server(keys)
@@ -86,7 +86,7 @@ def test_missing_rotation_key(program: cb.Program) -> None:
 
 def test_key_made_for_too_few_limbs(program: cb.Program) -> None:
     request = program.plan.keys
-    low = KeyRequest(dict.fromkeys(request.galois, 1), request.relinearise)
+    low = KeyRequest.of_galois(dict.fromkeys(request.galois, 1), request.relinearise)
     keys = make_evaluation_keys(generate_secret(program.plan.parameters, program.id), low)
     with pytest.raises(cb.MissingKeyError):
         program.server(keys)

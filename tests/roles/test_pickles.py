@@ -17,6 +17,7 @@ import cipherblas as cb
 from cipherblas.common.memory import ALIGNMENT
 from cipherblas.common.pickles import rebuilt
 from cipherblas.crypto.keys import EvaluationKeys, FreshCiphertext, SecretKey, encrypt, make_evaluation_keys
+from cipherblas.crypto.keys.key_id import Galois
 from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.crypto.params import make_parameters
 from cipherblas.rlwe.matrices import CoefficientMatrix
@@ -147,8 +148,8 @@ def test_keys_in_files_are_carried_unexpanded(tmp_path: Path) -> None:
     unpacked = params.n / params.key_words  # in files a residue has eight bytes
     assert beside == keys.nbytes / 2 * unpacked
     twice = carried(again)[0]
-    for element, limbs in keys.request.limbs_by_number(0).items():
-        np.testing.assert_array_equal(twice.get(element, limbs), keys.get(element, limbs))
+    for key, limbs in keys.request.limbs.items():
+        np.testing.assert_array_equal(twice.get(key, limbs), keys.get(key, limbs))
 
 
 def formats(secret: SecretKey) -> list[CoefficientMatrix]:
@@ -173,16 +174,16 @@ def test_matrices_by_rows(toy_secret: SecretKey) -> None:
 
 def test_arrays_arrive_where_the_kernels_want_them(toy_secret: SecretKey) -> None:
     """Aligned ones are used where they lie, others are moved once."""
-    keys = make_evaluation_keys(toy_secret, KeyRequest({3: 2}))
+    keys = make_evaluation_keys(toy_secret, KeyRequest.of_galois({3: 2}))
     for offset in (0, 8):
-        data = carried(keys, offset)[0].get(3, 2)
+        data = carried(keys, offset)[0].get(Galois(3), 2)
         assert data.ctypes.data % ALIGNMENT == 0
-        np.testing.assert_array_equal(data, keys.get(3, 2))
+        np.testing.assert_array_equal(data, keys.get(Galois(3), 2))
         assert data.flags.writeable and (data.base is not None)
     lent: list[pickle.PickleBuffer] = []
     text = pickle.dumps(keys, protocol=5, buffer_callback=lent.append)
-    same = pickle.loads(text, buffers=lent).get(3, 2)
-    assert np.shares_memory(same, keys.get(3, 2))
+    same = pickle.loads(text, buffers=lent).get(Galois(3), 2)
+    assert np.shares_memory(same, keys.get(Galois(3), 2))
 
 
 def test_older_protocols(client: cb.Client) -> None:
@@ -249,7 +250,7 @@ def test_programs_are_checked(program: cb.Program) -> None:
 
 @pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning")
 def test_keys_are_checked(toy_secret: SecretKey, tmp_path: Path) -> None:
-    keys = make_evaluation_keys(toy_secret, KeyRequest({3: 2}))
+    keys = make_evaluation_keys(toy_secret, KeyRequest.of_galois({3: 2}))
     keys.save(tmp_path / "keys")
     lazy = EvaluationKeys.load(tmp_path / "keys", lazy=True, insecure=True)
     build, (params, program_id, (stored,), key_id) = lazy.__reduce__()

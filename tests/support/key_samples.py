@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
-from cipherblas.crypto.keys import RELINEARISE, SecretKey
+from cipherblas.crypto.keys import Galois, KeyId, KeyRequest, SecretKey
+from cipherblas.crypto.keys.key_id import FromPlace, FromSparse, ToPlace, ToSparse
 from cipherblas.crypto.params import Parameters
 
 
@@ -34,13 +36,15 @@ def automorphism(coefficients: np.ndarray, galois: int) -> np.ndarray:
     return moved
 
 
-def source_of(secret: SecretKey, galois: int) -> np.ndarray:
+def source_of(secret: SecretKey, key: KeyId) -> np.ndarray:
     """Coefficients of what a key switches from: s(X^galois) or s²."""
     s = secret.coefficients()
-    return negacyclic(s, s) if galois == RELINEARISE else automorphism(s, galois)
+    return automorphism(s, key.element) if isinstance(key, Galois) else negacyclic(s, s)
 
 
-def key_errors(secret: SecretKey, galois: int, limbs: int, data: np.ndarray) -> np.ndarray:
+def key_errors(
+    secret: SecretKey, key: KeyId, limbs: int, data: np.ndarray, source: np.ndarray | None = None
+) -> np.ndarray:
     """Check every residue of a switching key against its equation; return the errors, int64 (digits, N).
 
     The errors are found modulo the first limb, then the equation b = -a·s + e + P·g·s' is evaluated exactly on
@@ -51,7 +55,8 @@ def key_errors(secret: SecretKey, galois: int, limbs: int, data: np.ndarray) -> 
     rows = moduli(params, limbs)
     s = secret.ntt()
     places = [*range(limbs), *range(params.limbs, params.limbs + params.special_limbs)]
-    source = context.plaintext(source_of(secret, galois), params.limbs, special=True)
+    switched = source_of(secret, key) if source is None else source
+    transformed = context.plaintext(switched, params.limbs, special=True)
     product_p = math.prod(params.p)
     errors, sizes = [], params.digit_limbs or (params.alpha,) * limbs
     for digit in range(params.digits(limbs)):
@@ -63,7 +68,9 @@ def key_errors(secret: SecretKey, galois: int, limbs: int, data: np.ndarray) -> 
                 context.unpack_key(part[row : row + 1])[0].astype(object) * inverse for part in data[digit]
             )
             gadget = product_p if row in held else 0
-            value = (b + a * s[places[row]].astype(object) - gadget * source[places[row]].astype(object)) % q
+            value = (
+                b + a * s[places[row]].astype(object) - gadget * transformed[places[row]].astype(object)
+            ) % q
             residues[row] = value.astype(np.uint64)
         # A ciphertext (error, 0) of one limb decrypts to the error's coefficients.
         alone = np.zeros((2, 1, params.n), np.uint64)
@@ -73,3 +80,25 @@ def key_errors(secret: SecretKey, galois: int, limbs: int, data: np.ndarray) -> 
         np.testing.assert_array_equal(residues, again)
         errors.append(error)
     return np.stack(errors)
+
+
+def encapsulation(limbs: int, shared: int = 0) -> dict[KeyId, int]:
+    """The keys by which a modulus is raised to so many limbs."""
+    return {ToSparse(shared=shared): 1, FromSparse(shared=shared): limbs}
+
+
+def shared_request(
+    shared: int,
+    galois: Mapping[int, int],
+    *,
+    raised: int | None = None,
+    joining: int | None = None,
+    parting: int | None = None,
+) -> KeyRequest:
+    """Keys for so many ciphertexts that share their a part, by Galois element, and those of the others by limbs."""
+    found: dict[KeyId, int] = {Galois(element, shared=shared): limbs for element, limbs in galois.items()}
+    found |= {} if raised is None else encapsulation(raised, shared)
+    for place in range(shared):
+        found |= {} if joining is None else {ToPlace(place, shared=shared): joining}
+        found |= {} if parting is None else {FromPlace(place, shared=shared): parting}
+    return KeyRequest(found)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from cipherblas.crypto.keys import EvaluationKeys, KeyRequest
-from cipherblas.crypto.keys.numbers import RELINEARISE
 from cipherblas.crypto.keys.switching import SwitchingKey, shape_of
 from cipherblas.crypto.params import Parameters
 from cipherblas.crypto.randomness import SEED_BYTES
@@ -14,7 +13,7 @@ from cipherblas.crypto.randomness import SEED_BYTES
 def zero_keys(params: Parameters, request: KeyRequest) -> EvaluationKeys:
     """Keys of zeros, all that are asked for."""
     keys = [
-        SwitchingKey(number, limbs, bytes(SEED_BYTES), np.zeros(shape_of(params, number, limbs), np.uint64))
-        for number, limbs in request.limbs_by_number(RELINEARISE).items()
+        SwitchingKey(key, limbs, bytes(SEED_BYTES), np.zeros(shape_of(params, key, limbs), np.uint64))
+        for key, limbs in request.in_order().items()
     ]
     return EvaluationKeys(params, "", keys)

@@ -221,7 +221,6 @@ class Sharing:
     def __init__(self, ours: Refreshes, batch: int, most: int | None = None) -> None:
         from cipherblas.common.limits import check_available
         from cipherblas.crypto.keys import make_evaluation_keys
-        from cipherblas.crypto.keys.shared import SharedKeys
         from cipherblas.evaluators.slots.shared import SharedSymbolic
         from cipherblas.evaluators.slots.shared_native import SharedNative
         from cipherblas.evaluators.slots.symbolic import Symbolic
@@ -241,8 +240,8 @@ class Sharing:
         released()  # what keys were made of
         self.shared_key_bytes = keys.nbytes
         self.key_bytes = keys.nbytes + counted.request.nbytes(params)
-        own = SharedKeys(keys, self.secrets)
-        self.ev = SharedNative(params, own, engine=ours.ev.engine, encodings=ours.ev.encodings)
+        options: Any = {"engine": ours.ev.engine, "encodings": ours.ev.encodings}
+        self.ev = SharedNative(params, keys, self.secrets, **options)
 
 
 def run(

@@ -37,7 +37,7 @@ class NativeStages(Library):
         self.secret = keys.generate_secret(self.params)
         self.public = keys.generate_public_key(self.secret)
         elements = {self.context.galois_element(step % self.slots): self.limbs for step in steps}
-        wanted = keys.KeyRequest(galois=elements, relinearise=self.limbs - LEVELS)
+        wanted = keys.KeyRequest.of_galois(elements, relinearise=self.limbs - LEVELS)
         self.evaluation = keys.make_evaluation_keys(self.secret, wanted)
 
     def encode(self, vectors: Sequence[Any], level: int) -> list[Any]:
@@ -73,6 +73,8 @@ class NativeStages(Library):
     def _transformed(self, x: Any, maps: Sequence[Diagonals], rescale: bool) -> list[Any]:
         moved = dict.fromkeys(s % self.slots for diagonals in maps for s in diagonals if s % self.slots)
         position = {step: index for index, step in enumerate(moved)}
+        from cipherblas.crypto.keys import Galois
+
         elements = {step: self.context.galois_element(step) for step in moved} | {0: 1}
         plains: list[Any] = []
         terms = []
@@ -82,7 +84,7 @@ class NativeStages(Library):
                 number = -1 if plain is None else len(plains)
                 terms.append((output, 0, elements[step], position.get(step, -1), number))
                 plains += [] if plain is None else [plain]
-        switching = [self.evaluation.get(elements[step], x.shape[1]) for step in moved]
+        switching = [self.evaluation.get(Galois(elements[step]), x.shape[1]) for step in moved]
         found: list[Any] = self.context.linear_transform(
             [x], terms, switching, plains, len(maps), rescale, "limb"
         )

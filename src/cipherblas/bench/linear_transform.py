@@ -55,9 +55,9 @@ class Transform:
         giant_elements = [element(giant * self.baby_steps) for giant in range(1, self.giants)]
         # A giant step acts after the rescale: its key is made for one limb fewer.
         levels = dict.fromkeys(giant_elements, limbs - 1) | dict.fromkeys(baby_elements, limbs)
-        evaluation = keys.make_evaluation_keys(self.secret, keys.KeyRequest(galois=levels, relinearise=None))
-        self.baby_keys = [evaluation.get(g, limbs) for g in baby_elements]
-        self.giant_keys = [evaluation.get(g, limbs - 1) for g in giant_elements]
+        evaluation = keys.make_evaluation_keys(self.secret, keys.KeyRequest.of_galois(levels))
+        self.baby_keys = [evaluation.get(keys.Galois(g), limbs) for g in baby_elements]
+        self.giant_keys = [evaluation.get(keys.Galois(g), limbs - 1) for g in giant_elements]
         self.key_bytes = sum(key.nbytes for key in (*self.baby_keys, *self.giant_keys))
 
         random = np.random.default_rng(2)

@@ -99,9 +99,9 @@ class Primitives:
         elements = [context.galois_element(step) for step in steps]
         secret = keys.generate_secret(params)
         public = keys.generate_public_key(secret)
-        request = keys.KeyRequest(galois=dict.fromkeys(elements, limbs), relinearise=limbs)
+        request = keys.KeyRequest.of_galois(dict.fromkeys(elements, limbs), relinearise=limbs)
         evaluation = keys.make_evaluation_keys(secret, request)
-        rotation_keys = [evaluation.get(element, limbs) for element in elements]
+        rotation_keys = [evaluation.get(keys.Galois(element), limbs) for element in elements]
         relinearisation = evaluation.relinearisation(limbs)
 
         values = np.random.default_rng(1).uniform(-1, 1, slots)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 import cipherblas._core as _core
 from cipherblas.common.work import Work
+from cipherblas.crypto.keys.key_id import KeyId
 from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.crypto.params import Parameters, row_parameters
 from cipherblas.distributed.communicator import Communicator, Sent, Words
@@ -103,24 +104,24 @@ def rank_runs(
                     assert isinstance(evaluators.rows, RowsRanks)
                     evaluators.rows.gathered(handle.data)
         row_counts.fresh_bytes = memory.most  # what is given back serves again
+        asked, inner = keys.asked, row_keys.asked
         if own is not parameters:
             if "elements" in vars(evaluators):
-                row_keys.asked = row_keys.asked.joined(evaluators.elements.request)
+                inner = inner.joined(evaluators.elements.request)
                 row_counts = row_counts + evaluators.elements.counts
             row_counts = row_counts.in_ring(own.n, parameters.n)
-            if len(row_keys.asked):
-                keys.asked = keys.asked.joined(KeyRequest(rows=row_keys.asked))
+            asked = asked.joined(inner.in_rows())
         counts = counts + row_counts
         if "slots" in vars(evaluators):
             for evaluator in (evaluators.slots, *evaluators.all_shared):
-                keys.asked = keys.asked.joined(evaluator.request)
+                asked = asked.joined(evaluator.request)
                 counts = counts + evaluator.counts
         most = None if {"slots", "elements"} & vars(evaluators).keys() else memory.most + memory.given
         return RankRun(
             communicator.rank,
             counts,
             communicator.sent,
-            keys.asked,
+            asked,
             tuple(division.products),
             inputs.used(division.used),
             inputs.taken(),
@@ -166,13 +167,14 @@ class _KeysAsked:
     """Notes which keys are asked for."""
 
     def __init__(self, params: Parameters) -> None:
-        self.params, self.asked = params, KeyRequest()
+        self.params, self._asked = params, dict[KeyId, int]()
 
-    def get(self, galois: int, limbs: int) -> None:
-        self.asked.galois[galois] = max(limbs, self.asked.galois.get(galois, 0))
+    def get(self, key: KeyId, limbs: int) -> None:
+        self._asked[key] = max(limbs, self._asked.get(key, 0))
 
-    def relinearisation(self, limbs: int) -> None:
-        self.asked.need_relinearise(limbs)
+    @property
+    def asked(self) -> KeyRequest:
+        return KeyRequest(dict(self._asked))
 
 
 class _Memory:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 import cipherblas._core as _core
 from cipherblas.common.memory import aligned_empty
+from cipherblas.crypto.keys.key_id import RELINEARISATION
 from cipherblas.crypto.params import Parameters
 from cipherblas.distributed.communicator import Communicator, Words
 from cipherblas.distributed.matrices import COLUMNS, ROWS, TURNED, WHOLE, OperandShare, Share
@@ -374,11 +375,11 @@ class RowsRanks(RowsNative):
         if not own:
             return blocks
         policy = TRANSPOSE_POLICIES[self.key_policy]
-        elements = transpose_plan(self.n, policy).elements
+        names = transpose_plan(self.n, policy).keys
         steps = _core.transpose_steps(self.n, policy, self.shares.parts, list(own))
         wanted = {key for row in steps for key in row}
         keys: list[Key | None] = [
-            self._key(element, limbs) if number in wanted else None for number, element in enumerate(elements)
+            self._key(name, limbs) if number in wanted else None for number, name in enumerate(names)
         ]
         a, b = blocks
         return self.engine.transpose_blocks(a, b, self.shares.parts, list(own), keys, policy, in_place=True)
@@ -387,7 +388,7 @@ class RowsRanks(RowsNative):
         mine = self.as_rows(x.data)
         if not self._words(mine.a).size:
             return mine
-        key = self.engine.upload_key(self._evaluation_keys().relinearisation(x.limbs))
+        key = self._key(RELINEARISATION, x.limbs)
         return mine.with_parts(*self.engine.relinearise_rows(mine.a, mine.b, key))
 
     # ---- the rest ----

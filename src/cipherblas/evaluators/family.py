@@ -116,7 +116,7 @@ class Evaluators:
         own = [one.request for one in self._made if one not in self._inner]
         inner = [one.request for one in self._inner if len(one.request)]
         if inner:
-            own.append(KeyRequest(rows=functools.reduce(KeyRequest.joined, inner)))
+            own.append(functools.reduce(KeyRequest.joined, inner).in_rows())
         return functools.reduce(KeyRequest.joined, own or [KeyRequest()])
 
     @property

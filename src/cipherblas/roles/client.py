@@ -35,7 +35,7 @@ from cipherblas.crypto.keys import (
     write_evaluation_keys,
 )
 from cipherblas.crypto.keys.generation import WeightSecrets
-from cipherblas.crypto.keys.numbers import weight_row
+from cipherblas.crypto.keys.key_id import FixedWeights
 from cipherblas.forms.form import RowForm, SlotForm
 from cipherblas.rlwe.matrices import rows_format
 from cipherblas.rlwe.matrices.encryption import combined_secrets
@@ -125,8 +125,8 @@ class Client(NeverCopied):
                 rows.fill(0)
             combined.clear()
 
-        def polynomial(number: int) -> NDArray[np.uint64]:
-            factor, row = weight_row(number)
+        def polynomial(key: FixedWeights) -> NDArray[np.uint64]:
+            factor, row = key.factor, key.row
             with lock:
                 if factor not in combined:
                     forget()

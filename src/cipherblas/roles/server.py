@@ -26,7 +26,6 @@ from cipherblas.common.errors import (
 from cipherblas.common.limits import check_available
 from cipherblas.common.progress import Progress
 from cipherblas.crypto.keys import EvaluationKeys, FreshCiphertext, StoredCiphertext
-from cipherblas.crypto.keys.shared import SharedKeys
 from cipherblas.crypto.params import row_parameters
 from cipherblas.distributed.agreement import check_agreement
 from cipherblas.distributed.communicator import Communicator, Sent
@@ -263,9 +262,8 @@ class Server:
             return self._ranked
 
         def shared(secrets: int) -> SharedNative:
-            keys, policy = SharedKeys(self._keys, secrets), plan.key_policy
-            own = {"engine": self._engine, "order": plan.order, "key_policy": policy, "encodings": masks}
-            return SharedNative(plan.parameters, keys, **own)
+            own: Any = {"engine": self._engine, "order": plan.order, "encodings": masks}
+            return SharedNative(plan.parameters, self._keys, secrets, key_policy=plan.key_policy, **own)
 
         elements = (lambda: Native(own, self._keys.of_rows, **options)) if apart else None
         return Evaluators(slots, rows, elements, shared)

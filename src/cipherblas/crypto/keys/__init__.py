@@ -14,22 +14,23 @@ from cipherblas.crypto.keys.encryption import (
 )
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
 from cipherblas.crypto.keys.generation import make_evaluation_keys, write_evaluation_keys
-from cipherblas.crypto.keys.numbers import RELINEARISE, describe_galois
+from cipherblas.crypto.keys.key_id import RELINEARISATION, Galois, KeyId
 from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.crypto.keys.secret import SecretKey, generate_secret
 from cipherblas.crypto.keys.switching import SwitchingKey
 
 __all__ = [
-    "RELINEARISE",
+    "RELINEARISATION",
     "EvaluationKeys",
     "FreshCiphertext",
+    "Galois",
+    "KeyId",
     "KeyRequest",
     "PublicKey",
     "SecretKey",
     "StoredCiphertext",
     "SwitchingKey",
     "decrypt_coefficients",
-    "describe_galois",
     "encrypt",
     "generate_public_key",
     "generate_secret",

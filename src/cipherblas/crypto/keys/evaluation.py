@@ -16,7 +16,7 @@ from cipherblas.common.memory import Array, aligned_empty, check_memory, in_thre
 from cipherblas.common.progress import Progress
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import storage
-from cipherblas.crypto.keys.numbers import RELINEARISE, ROW_KEYS, describe_galois
+from cipherblas.crypto.keys.key_id import RELINEARISATION, KeyId
 from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.crypto.keys.streaming import WORD_BYTES, KeyStream
 from cipherblas.crypto.keys.switching import (
@@ -52,8 +52,8 @@ class EvaluationKeys:
         self.params = params
         self.program_id = program_id
         self.key_id = key_id
-        self._keys: dict[int, SwitchingKey] = {}
-        self._stored: dict[int, StoredKey] = {}
+        self._keys: dict[KeyId, SwitchingKey] = {}
+        self._stored: dict[KeyId, StoredKey] = {}
         self._lock = threading.RLock()
         self._stream: KeyStream | None = None
         self._folder: str | Path | None = None  # of its file
@@ -66,37 +66,37 @@ class EvaluationKeys:
             raise DTypeError(
                 "Evaluation keys are made of SwitchingKeys.", expected="SwitchingKey", got=type(key).__name__
             )
-        if key.galois in self._keys or key.galois in self._stored:
-            raise ParameterError("A key occurs twice.", got=self._name(key.galois))
+        if key.id in self._keys or key.id in self._stored:
+            raise ParameterError("A key occurs twice.", got=self._name(key.id))
         if isinstance(key, StoredKey):
-            self._stored[key.galois] = key
+            self._stored[key.id] = key
             return
-        shape = shape_of(self.params, key.galois, key.limbs)
+        shape = shape_of(self.params, key.id, key.limbs)
         if key.data.shape != shape:
             raise ShapeError(
-                f"The key for {self._name(key.galois)} has the wrong shape.",
+                f"The key for {self._name(key.id)} has the wrong shape.",
                 expected=shape,
                 got=key.data.shape,
             )
         if key.data.dtype != np.uint64 or not key.data.flags.c_contiguous:
             raise DTypeError(
-                f"The key for {self._name(key.galois)} must be an array of C-contiguous uint64.",
+                f"The key for {self._name(key.id)} must be an array of C-contiguous uint64.",
                 expected="C-contiguous uint64",
                 got=key.data.dtype,
             )
-        self._keys[key.galois] = key
+        self._keys[key.id] = key
 
-    def _name(self, galois: int) -> str:
-        return "relinearisation" if galois == RELINEARISE else describe_galois(galois, self.params.n)
+    def _name(self, key: KeyId) -> str:
+        return key.describe(self.params.n)
 
     @property
     def request(self) -> KeyRequest:
         """Which keys are here, and for how many limbs."""
-        return KeyRequest.of_limbs(self._limbs(), RELINEARISE)
+        return KeyRequest(self._limbs())
 
-    def _limbs(self) -> dict[int, int]:
-        loaded = {element: key.limbs for element, key in self._keys.items()}
-        return {**loaded, **{element: key.limbs for element, key in self._stored.items()}}
+    def _limbs(self) -> dict[KeyId, int]:
+        loaded = {key: one.limbs for key, one in self._keys.items()}
+        return {**loaded, **{key: one.limbs for key, one in self._stored.items()}}
 
     def __len__(self) -> int:
         return len(self._keys) + len(self._stored)
@@ -121,33 +121,33 @@ class EvaluationKeys:
             keys = (*self._keys.values(), *self._stored.values())
         return EvaluationKeys, (self.params, self.program_id, keys, self.key_id)
 
-    def get(self, galois: int, limbs: int) -> Array:
-        """The switching key of a Galois element for a ciphertext of `limbs` limbs.
+    def get(self, key: KeyId, limbs: int) -> Array:
+        """The words of a switching key for a ciphertext of `limbs` limbs.
 
         Returns:
-            uint64 of `key_shape`, Montgomery form, packed; the key may have been made for more limbs.
+            uint64 of `shape_of`, Montgomery form, packed; the key may have been made for more limbs.
 
         Raises:
             MissingKeyError: no such key, or it was made for fewer limbs.
             FormatError, StorageError: the key is read from a file, and that is damaged or gone.
         """
-        return self.key(galois, limbs).data
+        return self.key(key, limbs).data
 
     def relinearisation(self, limbs: int) -> Array:
         """The relinearisation key for `limbs` limbs; as `get`."""
-        return self.key(RELINEARISE, limbs).data
+        return self.key(RELINEARISATION, limbs).data
 
-    def key(self, galois: int, limbs: int = 1) -> SwitchingKey:
+    def key(self, key: KeyId, limbs: int = 1) -> SwitchingKey:
         """The SwitchingKey itself; as `get`."""
-        self._check_one(galois, limbs)
+        self._check_one(key, limbs)
         with self._lock:
-            if galois not in self._keys:
-                place = aligned_empty if self._stream is None else self._stream.room(galois)
-                self._keys[galois] = self._stored[galois].load(place)
-                del self._stored[galois]
+            if key not in self._keys:
+                place = aligned_empty if self._stream is None else self._stream.room(key)
+                self._keys[key] = self._stored[key].load(place)
+                del self._stored[key]
             if self._stream is not None:
-                self._stream.use(galois)
-            return self._keys[galois]
+                self._stream.use(key)
+            return self._keys[key]
 
     @property
     def of_rows(self) -> EvaluationKeys | RowKeys:
@@ -172,14 +172,13 @@ class EvaluationKeys:
         with self._lock:
             if self.nbytes <= memory:
                 return
-            shapes = {number: shape_of(self.params, number, limbs) for number, limbs in self._limbs().items()}
-            room = sum(pages(WORD_BYTES * prod(shape)) for shape in shapes.values())
+            shapes = [shape_of(self.params, key, limbs) for key, limbs in self._limbs().items()]
+            room = sum(pages(WORD_BYTES * prod(shape)) for shape in shapes)
             stream = KeyStream(memory, room, folder)
-            for number in list(self._keys):
-                key = self._keys[number]
-                data = stream.room(number)(key.data.shape)
-                data[...] = key.data
-                self._keys[number] = SwitchingKey(key.galois, key.limbs, key.seed, data)
+            for key, one in list(self._keys.items()):
+                data = stream.room(key)(one.data.shape)
+                data[...] = one.data
+                self._keys[key] = SwitchingKey(key, one.limbs, one.seed, data)
             self._stream, self._folder = stream, folder
 
     @property
@@ -187,29 +186,29 @@ class EvaluationKeys:
         """Bytes of keys that are in memory at most, once all are expanded; a call of the engine may read more."""
         return self.nbytes if self._stream is None else min(self.nbytes, self._stream.memory)
 
-    def _check_one(self, galois: int, limbs: int) -> None:
-        here = self._keys.get(galois) or self._stored.get(galois)
+    def _check_one(self, key: KeyId, limbs: int) -> None:
+        here = self._keys.get(key) or self._stored.get(key)
         if here is None:
             raise MissingKeyError(
-                f"There is no evaluation key for {self._name(galois)}.", got=self._summary(), advice=ALL_KEYS
+                f"There is no evaluation key for {self._name(key)}.", got=self._summary(), advice=ALL_KEYS
             )
         if here.limbs < limbs:
             raise MissingKeyError(
-                f"The evaluation key for {self._name(galois)} was made for fewer limbs.",
+                f"The evaluation key for {self._name(key)} was made for fewer limbs.",
                 expected=f"at least {limbs}",
                 got=here.limbs,
                 advice=ALL_KEYS,
             )
 
     def _summary(self, longest: int = 8) -> str:
-        names = [self._name(element) for element in sorted((*self._keys, *self._stored))]
+        names = [self._name(key) for key in sorted((*self._keys, *self._stored))]
         more = f" and {len(names) - longest} more" if len(names) > longest else ""
         return f"{len(names)} keys ({', '.join(names[:longest])}{more})" if names else "no keys"
 
     def check(self, request: KeyRequest) -> None:
         """Raise MissingKeyError unless every key of `request` is here."""
-        for element, limbs in request.limbs_by_number(RELINEARISE).items():
-            self._check_one(element, limbs)
+        for key, limbs in request.in_order().items():
+            self._check_one(key, limbs)
 
     def only(self, request: KeyRequest) -> EvaluationKeys:
         """A set of the keys of `request` alone, which are not copied; those in files stay there.
@@ -219,8 +218,8 @@ class EvaluationKeys:
         """
         self.check(request)
         with self._lock:
-            both: dict[int, SwitchingKey | StoredKey] = {**self._stored, **self._keys}
-        wanted = [both[number] for number in request.limbs_by_number(RELINEARISE)]
+            both: dict[KeyId, SwitchingKey | StoredKey] = {**self._stored, **self._keys}
+        wanted = [both[key] for key in request.in_order()]
         found = EvaluationKeys(self.params, self.program_id, wanted, self.key_id)
         if self._stream is not None:
             found.keep_within(self._stream.memory, self._folder)
@@ -229,10 +228,11 @@ class EvaluationKeys:
     def digest(self) -> str:
         """The name of these very keys: BLAKE2b over their numbers, limbs and seeds."""
         with self._lock:
-            both: dict[int, SwitchingKey | StoredKey] = {**self._stored, **self._keys}
+            both: dict[KeyId, SwitchingKey | StoredKey] = {**self._stored, **self._keys}
         hasher = hashlib.blake2b(digest_size=32, person=b"cipherblas-keys")
-        for number, key in sorted(both.items()):
-            hasher.update(number.to_bytes(8, "little") + key.limbs.to_bytes(8, "little") + key.seed)
+        for key in sorted(both):
+            one = both[key]
+            hasher.update(key.number.to_bytes(8, "little") + one.limbs.to_bytes(8, "little") + one.seed)
         return hasher.hexdigest()
 
     def load_all(self, progress: Progress | None = None) -> None:
@@ -251,10 +251,10 @@ class EvaluationKeys:
 
         def load(stored: StoredKey) -> None:
             nonlocal done
-            loaded = self.key(stored.galois) if self._stream is not None else stored.load()
+            loaded = self.key(stored.id) if self._stream is not None else stored.load()
             with self._lock:
-                self._keys.setdefault(stored.galois, loaded)
-                self._stored.pop(stored.galois, None)
+                self._keys.setdefault(stored.id, loaded)
+                self._stored.pop(stored.id, None)
                 done += 1
                 if progress is not None:
                     progress(done, len(waiting))
@@ -315,7 +315,7 @@ class EvaluationKeys:
 
 
 class RowKeys:
-    """The keys of a set that belong to the ring of rows, by their numbers in it.
+    """The keys of a set that belong to the ring of rows, by their names in it.
 
     Attributes:
         params: the parameters of that ring.
@@ -325,14 +325,10 @@ class RowKeys:
         self.params = row_parameters(keys.params)
         self._keys = keys
 
-    def get(self, galois: int, limbs: int) -> Array:
+    def get(self, key: KeyId, limbs: int) -> Array:
         """As `EvaluationKeys.get`."""
-        return self.key(galois, limbs).data
+        return self._keys.get(key.in_rows(), limbs)
 
-    def relinearisation(self, limbs: int) -> Array:
-        """As `EvaluationKeys.relinearisation`."""
-        return self.key(RELINEARISE, limbs).data
-
-    def key(self, galois: int, limbs: int = 1) -> SwitchingKey:
+    def key(self, key: KeyId, limbs: int = 1) -> SwitchingKey:
         """As `EvaluationKeys.key`."""
-        return self._keys.key(ROW_KEYS + galois, limbs)
+        return self._keys.key(key.in_rows(), limbs)

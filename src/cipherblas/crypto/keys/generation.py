@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,144 +14,165 @@ from cipherblas.common.progress import Progress
 from cipherblas.crypto import files, randomness
 from cipherblas.crypto.keys import storage
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
-from cipherblas.crypto.keys.numbers import (
-    FROM_ROWS,
-    FROM_SHARED,
-    FROM_SPARSE,
-    RELINEARISE,
-    ROW_KEYS,
-    TO_ROWS,
-    TO_SHARED,
-    TO_SPARSE,
-    is_of_rows,
-    is_of_weights,
-    place_of,
-    shared_by,
-    shared_number,
+from cipherblas.crypto.keys.key_id import (
+    FixedWeights,
+    FromPlace,
+    FromRows,
+    FromSparse,
+    Galois,
+    KeyId,
+    Relinearisation,
+    ToPlace,
+    ToRows,
+    ToSparse,
 )
 from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.crypto.keys.secret import SecretKey
-from cipherblas.crypto.keys.switching import (
-    SwitchingKey,
-    b_parts,
-    parameters_of,
-    shape_of,
-    uniform_part,
-)
+from cipherblas.crypto.keys.switching import SwitchingKey, shape_of, uniform_part
 from cipherblas.crypto.params import Parameters
 
-# Gives the polynomial, NTT form at all limbs of Q and P, that the key of a number of `weight_key` switches from.
-WeightSecrets = Callable[[int], Array]
+# Gives the polynomial, NTT form at all limbs of Q and P, that a key of fixed weights switches from.
+WeightSecrets = Callable[[FixedWeights], Array]
+
+
+class Making(NamedTuple):
+    """What a b part of a key is made from.
+
+    Attributes:
+        secret: the secret key.
+        params: those that the key is made with.
+        place: of the ciphertext that the b part is for, among those that share their a part; None of ordinary keys.
+        weights: what keys of fixed weights switch from.
+    """
+
+    secret: SecretKey
+    params: Parameters
+    place: int | None
+    weights: WeightSecrets | None
+
+    def transformed(self, coefficients: Array) -> Array:
+        """A secret in NTT form at all limbs; its coefficients are overwritten."""
+        found = self.params.context().plaintext(coefficients, self.params.limbs, special=True)
+        coefficients.fill(0)
+        return found
+
+    def ordinary(self) -> Array:
+        """The secret of ordinary ciphertexts."""
+        if self.params == self.secret.params:
+            return np.array(self.secret.ntt())
+        return self.transformed(self.secret.coefficients().copy())
+
+    def own(self) -> Array:
+        """The secret of ordinary ciphertexts, or of the place."""
+        if self.place is None:
+            return self.ordinary()
+        return self.transformed(self.secret.shared_coefficients(self.place))
+
+    def sparse(self) -> Array:
+        """The sparse secret, or that of the place."""
+        return self.transformed(self.secret.sparse_coefficients(0 if self.place is None else 1 + self.place))
+
+    def of_rows(self) -> Array:
+        """The secret of the ring of rows, in the ring of slots."""
+        return self.transformed(self.secret.row_coefficients())
+
+
+# Gives a secret in NTT form, in memory of its own, for a key of a kind.
+Secret = Callable[[Any, Making], Array]
+
+
+class Switch(NamedTuple):
+    """What the keys of a kind switch between."""
+
+    source: Secret
+    target: Secret = lambda key, making: making.own()
+
+
+def _square(key: Relinearisation, making: Making) -> Array:
+    own = making.own()
+    found = making.params.context().multiply(own, own)
+    own.fill(0)
+    return found
+
+
+def _turned(key: Galois, making: Making) -> Array:
+    own = making.own()
+    found = making.params.context().automorphism(own, key.element)
+    own.fill(0)
+    return found
+
+
+def _weights(key: FixedWeights, making: Making) -> Array:
+    if making.weights is None:
+        raise ParameterError(
+            "Keys of fixed weights cannot be made without the weights.", expected="the weights", got="none"
+        )
+    return making.weights(key)
+
+
+def _at_its_place(key: ToPlace, making: Making) -> Array:
+    """The secret of ordinary ciphertexts at its own place, nothing at the others."""
+    own = making.ordinary()
+    if key.place != making.place:
+        own.fill(0)
+    return own
+
+
+def _of_place(key: FromPlace, making: Making) -> Array:
+    return making.transformed(making.secret.shared_coefficients(key.place))
+
+
+SWITCHES: dict[type[KeyId], Switch] = {
+    Relinearisation: Switch(_square),
+    Galois: Switch(_turned),
+    FixedWeights: Switch(_weights),
+    ToSparse: Switch(lambda key, making: making.own(), lambda key, making: making.sparse()),
+    FromSparse: Switch(lambda key, making: making.sparse()),
+    ToRows: Switch(lambda key, making: making.own(), lambda key, making: making.of_rows()),
+    FromRows: Switch(lambda key, making: making.of_rows()),
+    ToPlace: Switch(_at_its_place),
+    FromPlace: Switch(_of_place),
+}
 
 
 def make_switching_key(
-    secret: SecretKey, galois: int, limbs: int, weights: WeightSecrets | None = None
+    secret: SecretKey, key: KeyId, limbs: int, weights: WeightSecrets | None = None
 ) -> SwitchingKey:
-    """One switching key: for digit d, b_d = -a_d·s + e_d + P·g_d·s', s' being s(X^galois), s², or what `weights` says.
+    """One switching key: for digit d, b_d = -a_d·s + e_d + P·g_d·s', from s' to s as `SWITCHES` says for its kind.
 
-    The a parts come from a fresh public seed, the errors from a private one that is forgotten.
+    For ciphertexts that share their a part there are several b parts beside one a part, one for each place. The a parts
+    come from a fresh public seed, the errors from a private one that is forgotten.
 
     Raises:
         ParameterError: the parameters have no keys for so many limbs.
     """
-    if b_parts(galois):
-        return _shared_key(secret, galois, limbs)
-    if is_of_rows(galois):
-        return replace(make_switching_key(secret.rows, galois - ROW_KEYS, limbs), galois=galois)
-    params = parameters_of(secret.params, galois)
+    if key.ring == "rows":
+        made = make_switching_key(secret.rows, replace(key, ring="slots"), limbs)
+        return replace(made, id=key)
+    params = key.parameters(secret.params)
     params.check_key_limbs(limbs)
-    context = params.context()
     seed = randomness.fresh_seed()
     a = uniform_part(params, seed, limbs)
-    errors = randomness.noise(context, params.digits(limbs))
-    with secret.held_open():
-        source = _source(secret, galois, weights)
-        target = secret.ntt()
-        if galois in (TO_SPARSE, TO_ROWS):
-            target = _transformed(_second_secret(secret, galois), params)
-        data = context.switching_key(target, source, a, errors, limbs)
-        if galois in (TO_SPARSE, TO_ROWS):
-            target.fill(0)
-    source.fill(0)
-    errors.fill(0)
-    return SwitchingKey(galois, limbs, seed, data)
+    if not key.b_parts:
+        return SwitchingKey(key, limbs, seed, _part(key, Making(secret, params, None, weights), a, limbs))
+    data = aligned_empty(shape_of(secret.params, key, limbs))
+    for place in range(key.b_parts):
+        part = _part(key, Making(secret, params, place, weights), a, limbs)
+        data[place // 2, :, place % 2] = part[:, 0]
+        data[-1, :, 1] = part[:, 1]
+    return SwitchingKey(key, limbs, seed, data)
 
 
-def _source(secret: SecretKey, galois: int, weights: WeightSecrets | None) -> Array:
-    """What a key switches from, in NTT form, in memory of its own."""
-    context = secret.params.context()
-    if is_of_weights(galois):
-        if weights is None:
-            raise ParameterError(
-                "Keys of fixed weights cannot be made without the weights.",
-                expected="the weights",
-                got="none",
-            )
-        return weights(galois)
-    if galois in (TO_SPARSE, TO_ROWS):
-        params = parameters_of(secret.params, galois)
-        return params.context().plaintext(secret.coefficients(), params.limbs, special=True)
-    if galois in (FROM_SPARSE, FROM_ROWS):
-        return _transformed(_second_secret(secret, galois), secret.params)
-    place = place_of(shared_number(galois), FROM_SHARED)
-    if place is not None:
-        return _transformed(secret.shared_coefficients(place), secret.params)
-    ntt = secret.ntt()
-    return context.multiply(ntt, ntt) if galois == RELINEARISE else context.automorphism(ntt, galois)
-
-
-def _second_secret(secret: SecretKey, galois: int) -> Array:
-    """The coefficients of the other secret of the ring that a key is to or from."""
-    return secret.sparse_coefficients() if galois in (TO_SPARSE, FROM_SPARSE) else secret.row_coefficients()
-
-
-def _transformed(coefficients: Array, params: Parameters) -> Array:
-    """A secret in NTT form at all limbs; its coefficients are overwritten."""
-    found = params.context().plaintext(coefficients, params.limbs, special=True)
-    coefficients.fill(0)
-    return found
-
-
-def _shared_key(secret: SecretKey, number: int, limbs: int) -> SwitchingKey:
-    """A key to the secrets of all places, s_j (`SecretKey.shared_coefficients`), or to their sparse ones, whose b parts
-    share one a part."""
-    params, own, count = parameters_of(secret.params, number), shared_number(number), shared_by(number)
-    params.check_key_limbs(limbs)
-    context, seed = params.context(), randomness.fresh_seed()
-    a = uniform_part(params, seed, limbs)
-    data = aligned_empty(shape_of(secret.params, number, limbs))
-    with secret.held_open():
-        for place in range(count):
-            target = (
-                secret.sparse_coefficients(1 + place)
-                if own == TO_SPARSE
-                else secret.shared_coefficients(place)
-            )
-            switched = _transformed(target, params)
-            source = _shared_source(secret, params, own, place)
-            errors = randomness.noise(context, params.digits(limbs))
-            one = np.asarray(context.switching_key(switched, source, a, errors, limbs))
-            for used in (switched, source, errors):
-                used.fill(0)
-            data[place // 2, :, place % 2] = one[:, 0]
-        data[-1, :, 1] = one[:, 1]
-    return SwitchingKey(number, limbs, seed, data)
-
-
-def _shared_source(secret: SecretKey, params: Parameters, number: int, place: int) -> Array:
-    """What the b part of a place switches from, in NTT form, in memory of its own."""
-    joined = place_of(number, TO_SHARED)
-    if joined is not None:
-        own = secret.ntt()
-        return own.copy() if joined == place else np.zeros_like(own)
-    if number == FROM_SPARSE:
-        return _transformed(secret.sparse_coefficients(1 + place), params)
-    own = _transformed(secret.shared_coefficients(place), params)
-    if number == TO_SPARSE:
-        return own
-    found = params.context().automorphism(own, number)
-    own.fill(0)
-    return found
+def _part(key: KeyId, making: Making, a: Array, limbs: int) -> Array:
+    """A b part and the a part beside it, packed."""
+    context, switch = making.params.context(), SWITCHES[type(key)]
+    errors = randomness.noise(context, making.params.digits(limbs))
+    with making.secret.held_open():
+        source, target = switch.source(key, making), switch.target(key, making)
+        data = np.asarray(context.switching_key(target, source, a, errors, limbs))
+        for used in (source, target, errors):
+            used.fill(0)
+    return data
 
 
 def make_evaluation_keys(
@@ -175,8 +197,8 @@ def make_evaluation_keys(
     request.check(secret.params)
     check_memory(request.nbytes(secret.params), "the evaluation keys")
     keys = []
-    for galois, limbs in request.limbs_by_number(RELINEARISE).items():
-        keys.append(make_switching_key(secret, galois, limbs, weights))
+    for key, limbs in request.in_order().items():
+        keys.append(make_switching_key(secret, key, limbs, weights))
         if progress is not None:
             progress(len(keys), len(request))
     return EvaluationKeys(secret.params, secret.program_id, keys, secret.key_id)
@@ -198,15 +220,15 @@ def write_evaluation_keys(
     request.check(secret.params)
     done = 0
 
-    def make(galois: int, limbs: int) -> SwitchingKey:
+    def make(key: KeyId, limbs: int) -> SwitchingKey:
         nonlocal done
-        key = make_switching_key(secret, galois, limbs, weights)
+        made = make_switching_key(secret, key, limbs, weights)
         done += 1
         if progress is not None:
             progress(done, len(request))
-        return key
+        return made
 
     storage.check_part_bytes(part_bytes)
-    wanted = request.limbs_by_number(RELINEARISE)
+    wanted = request.in_order()
     owner = storage.Owner(secret.program_id, secret.key_id)
     storage.save(path, secret.params, owner, wanted, make, part_bytes=part_bytes)

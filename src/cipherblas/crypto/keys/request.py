@@ -6,145 +6,145 @@ import functools
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from cipherblas.common.errors import ParameterError
-from cipherblas.crypto.keys.numbers import (
-    FROM_ROWS,
-    FROM_SPARSE,
-    ROW_KEYS,
-    TO_ROWS,
-    TO_SPARSE,
-    WEIGHTS,
-    is_of_rows,
-    is_of_weights,
-    is_secrets,
-    shared_by,
+from cipherblas.common.errors import MissingKeyError, ParameterError
+from cipherblas.crypto.keys.key_id import (
+    KINDS,
+    RELINEARISATION,
+    FixedWeights,
+    FromRows,
+    FromSparse,
+    Galois,
+    KeyId,
+    KeyModulus,
+    KeyRing,
+    parameters_at,
 )
-from cipherblas.crypto.keys.shared_request import SharedRequest
-from cipherblas.crypto.params import ROW_LIMBS, Parameters, descending, encapsulating, row_parameters
+from cipherblas.crypto.params import Parameters
+
+Named = TypeVar("Named", bound=KeyId)
 
 
-@dataclass
+@dataclass(frozen=True)
 class KeyRequest:
-    """The evaluation keys to make, each with the number of limbs up to which it must serve.
+    """The evaluation keys to make.
 
     Attributes:
-        galois: Galois element → limbs.
-        relinearise: limbs of the relinearisation key, or None for no such key.
-        weights: number of `weight_key` → limbs, of the secrets of fixed weights.
-        encapsulation: limbs to which a modulus is raised under the sparse secret, or None for no such keys.
-        crossing: keys between the ring of rows and that of slots, in both directions.
-        rows: the keys of the ring of rows, where that is another one.
-        shared: those of ciphertexts that share their a part.
+        limbs: key → number of limbs up to which it must serve.
     """
 
-    galois: dict[int, int] = field(default_factory=dict)
-    relinearise: int | None = None
-    weights: dict[int, int] = field(default_factory=dict)
-    encapsulation: int | None = None
-    crossing: bool = False
-    rows: KeyRequest | None = None
-    shared: SharedRequest | None = None
+    limbs: Mapping[KeyId, int] = field(default_factory=dict)
 
-    def need_relinearise(self, limbs: int) -> None:
-        """Ask for a relinearisation key that serves `limbs` limbs."""
-        self.relinearise = max(limbs, self.relinearise or 0)
+    @classmethod
+    def of_galois(cls, limbs: Mapping[int, int], relinearise: int | None = None) -> KeyRequest:
+        """Keys of the ring of slots: Galois element → limbs, and the limbs of the relinearisation key, if any."""
+        found: dict[KeyId, int] = {Galois(element): count for element, count in limbs.items()}
+        return cls(found if relinearise is None else {RELINEARISATION: relinearise, **found})
 
     def joined(self, other: KeyRequest) -> KeyRequest:
         """The keys of both, each for the larger number of limbs."""
+        mine = self.limbs
+        more = {key: max(limbs, mine.get(key, 0)) for key, limbs in other.limbs.items()}
+        return KeyRequest({**mine, **more})
 
-        def larger(mine: dict[int, int], theirs: dict[int, int]) -> dict[int, int]:
-            return {**mine, **{key: max(limbs, mine.get(key, 0)) for key, limbs in theirs.items()}}
+    def in_rows(self) -> KeyRequest:
+        """The same keys of the ring of rows, where that is another one."""
+        return KeyRequest({key.in_rows(): limbs for key, limbs in self.limbs.items()})
 
-        def most(*counts: int | None) -> int | None:
-            return max((count for count in counts if count is not None), default=None)
+    def in_order(self) -> dict[KeyId, int]:
+        """Key → limbs, in the order in which they are made: ordinary ones first, by kind."""
+        kinds = {kind: place for place, kind in enumerate(KINDS)}
+        order = sorted(self.limbs, key=lambda key: (key.shared, key.ring != "slots", kinds[type(key)], key))
+        return {key: self.limbs[key] for key in order}
 
-        galois, weights = larger(self.galois, other.galois), larger(self.weights, other.weights)
-        raised = most(self.encapsulation, other.encapsulation)
-        rows = [one for one in (self.rows, other.rows) if one is not None]
-        shared = [one for one in (self.shared, other.shared) if one is not None]
-        return KeyRequest(
-            *(galois, most(self.relinearise, other.relinearise), weights, raised),
-            *(self.crossing or other.crossing, functools.reduce(KeyRequest.joined, rows) if rows else None),
-            functools.reduce(SharedRequest.joined, shared) if shared else None,
-        )
+    # ---- those of a kind ----
 
-    @classmethod
-    def of_limbs(cls, limbs: Mapping[int, int], relinearise: int) -> KeyRequest:
-        """The request of keys by number, `relinearise` being that of the relinearisation key."""
-        shared = {number: count for number, count in limbs.items() if shared_by(number)}
-        rows = {number - ROW_KEYS: count for number, count in limbs.items() if is_of_rows(number)}
-        own = {number: count for number, count in sorted(limbs.items()) if number < ROW_KEYS}
-        weights = {number: count for number, count in own.items() if is_of_weights(number)}
-        galois = {n: count for n, count in own.items() if n not in weights and not is_secrets(n)}
-        return cls(
-            *(galois, galois.pop(relinearise, None), weights, own.get(FROM_SPARSE), FROM_ROWS in own),
-            cls.of_limbs(rows, relinearise) if rows else None,
-            SharedRequest.of_limbs(shared),
-        )
+    def of(self, kind: type[Named]) -> dict[Named, int]:
+        """Key → limbs, of the keys of a kind for ordinary ciphertexts of the ring of slots."""
+        return {
+            key: limbs
+            for key, limbs in self.limbs.items()
+            if isinstance(key, kind) and not key.shared and key.ring == "slots"
+        }
 
-    def limbs_by_number(self, relinearise: int) -> dict[int, int]:
-        """All keys by number, in the order in which they are made; the inverse of `of_limbs`."""
-        first = {} if self.relinearise is None else {relinearise: self.relinearise}
-        raised = self.encapsulation
-        last = {} if raised is None else {TO_SPARSE: 1, FROM_SPARSE: raised}
-        last |= {TO_ROWS: ROW_LIMBS, FROM_ROWS: ROW_LIMBS} if self.crossing else {}
-        rows = {} if self.rows is None else self.rows.limbs_by_number(relinearise)
-        last |= {ROW_KEYS + number: limbs for number, limbs in rows.items()}
-        last |= {} if self.shared is None else self.shared.limbs_by_number()
-        return {**first, **dict(sorted(self.galois.items())), **dict(sorted(self.weights.items())), **last}
+    @property
+    def galois(self) -> dict[int, int]:
+        """Galois element → limbs, of ordinary ciphertexts in the ring of slots."""
+        return {key.element: limbs for key, limbs in self.of(Galois).items()}
 
-    def numbers_by_limbs(self) -> Counter[int]:
-        """Limbs → how many keys of these parameters serve so many."""
-        alone = [limbs for limbs in (self.relinearise, self.encapsulation) if limbs is not None]
-        alone += [ROW_LIMBS] * self.crossing
-        return Counter((*self.galois.values(), *self.weights.values(), *alone))
+    @property
+    def relinearise(self) -> int | None:
+        """Limbs of the relinearisation key in the ring of slots, or None for no such key."""
+        return self.limbs.get(RELINEARISATION)
+
+    @property
+    def weights(self) -> dict[FixedWeights, int]:
+        """Those of fixed weights."""
+        return self.of(FixedWeights)
+
+    @property
+    def encapsulation(self) -> int | None:
+        """Limbs to which a modulus is raised under the sparse secret, or None for no such keys."""
+        return self.limbs.get(FromSparse())
+
+    @property
+    def crossing(self) -> bool:
+        """Whether there are keys between the ring of rows and that of slots."""
+        return FromRows() in self.limbs
+
+    @property
+    def sharing(self) -> int:
+        """How many ciphertexts share their a part, for which there are keys; 0 for no such keys."""
+        return max((key.shared for key in self.limbs), default=0)
+
+    # ---- sizes ----
+
+    @functools.cached_property
+    def sizes(self) -> Counter[tuple[KeyRing, KeyModulus, int]]:
+        """(ring, modulus, limbs) → as many ordinary keys as these are as large as."""
+        found: Counter[tuple[KeyRing, KeyModulus, int]] = Counter()
+        for key, limbs in self.limbs.items():
+            found[key.ring, key.modulus, limbs] += key.components
+        return found
 
     def __len__(self) -> int:
-        alone = (self.relinearise is not None) + 2 * (self.encapsulation is not None) + 2 * self.crossing
-        return len(self.galois) + len(self.weights) + alone + len(self.rows or ()) + len(self.shared or ())
+        return len(self.limbs)
 
     def nbytes(self, params: Parameters) -> int:
         """Bytes of these keys in memory, packed where the primes allow it; a file holds the b parts alone."""
-        main = sum(number * params.key_bytes(limbs) for limbs, number in self.numbers_by_limbs().items())
-        main += 0 if self.encapsulation is None else encapsulating(params).key_bytes(1)
-        main += descending(params).key_bytes(ROW_LIMBS) if self.crossing else 0
-        main += 0 if self.shared is None else self.shared.nbytes(params)
-        return main + (0 if self.rows is None else self.rows.nbytes(row_parameters(params)))
+        return sum(
+            number * parameters_at(params, ring, modulus).key_bytes(limbs)
+            for (ring, modulus, limbs), number in self.sizes.items()
+        )
+
+    def expect(self, key: KeyId, limbs: int, n: int) -> None:
+        """Raise MissingKeyError unless a key was asked for, and for so many limbs; n: the ring degree."""
+        declared = self.limbs.get(key, 0)
+        if declared < limbs:
+            few = " for so many limbs" if declared else ""
+            raise MissingKeyError(
+                f"No key for {key.describe(n)} was declared{few}.",
+                expected=f"one for {limbs} limbs or more",
+                got=f"{declared} limbs for it; {len(self)} keys",
+            )
 
     def check(self, params: Parameters) -> None:
-        """Raise ParameterError unless these keys exist for `params`."""
-        if len(self) and not params.special_limbs:
-            raise ParameterError("Key switching needs special primes.", expected="at least one", got=0)
-        shared = () if self.shared is None else self.shared.galois.items()
-        for element, limbs in (*self.galois.items(), *shared):
-            if not 1 < element < 2 * params.n or element % 2 == 0:
-                raise ParameterError(
-                    "There is no such Galois element.",
-                    expected=f"odd, above 1, below {2 * params.n}",
-                    got=element,
-                )
-            params.check_key_limbs(limbs)
-        if self.relinearise is not None:
-            params.check_key_limbs(self.relinearise)
-        if self.encapsulation is not None:
-            params.check_key_limbs(self.encapsulation)
-            encapsulating(params)
-        if self.crossing or self.rows is not None:
-            if params.row_degree is None:
-                raise ParameterError(
-                    "There is no ring of rows for these keys.", expected="its degree", got="none"
-                )
-            descending(params)
-        if self.rows is not None:
-            self.rows.check(row_parameters(params))
-        if self.shared is not None:
-            self.shared.check(params)
-        for number, limbs in self.weights.items():
-            if not WEIGHTS <= number < 2 * WEIGHTS:
-                raise ParameterError(
-                    "A key of fixed weights has a number out of its range.",
-                    expected=f"a number from {WEIGHTS} to {2 * WEIGHTS - 1}",
-                    got=number,
-                )
-            params.check_key_limbs(limbs)
+        """Raise ParameterError unless these keys exist for `params`, and none is missing that others need."""
+        numbers = {key.shared for key in self.limbs} - {0}
+        if len(numbers) > 1:
+            raise ParameterError(
+                "A program has keys for one number of ciphertexts that share their a part.",
+                expected="one number",
+                got=sorted(numbers),
+            )
+        for key, limbs in self.limbs.items():
+            key.check(params, limbs)
+            for other in key.companions():
+                there = self.limbs.get(other)
+                if there is None or (type(other) is type(key) and there != limbs):
+                    raise ParameterError(
+                        "Keys that are of use together are missing, or have other numbers of limbs.",
+                        expected=f"{other.describe(params.n)} beside {key.describe(params.n)}",
+                        got="none" if there is None else f"{there} limbs and {limbs}",
+                    )

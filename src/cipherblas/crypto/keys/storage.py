@@ -21,43 +21,14 @@ from cipherblas.common.errors import CipherblasError, FormatError, MismatchError
 from cipherblas.common.memory import in_threads
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto import files, randomness
-from cipherblas.crypto.keys.numbers import (
-    FROM_ROWS,
-    FROM_SHARED,
-    FROM_SPARSE,
-    RELINEARISE,
-    ROW_KEYS,
-    TO_ROWS,
-    TO_SHARED,
-    TO_SPARSE,
-    is_of_rows,
-    is_of_weights,
-    place_of,
-    shared_by,
-    shared_number,
-    weight_row,
-)
+from cipherblas.crypto.keys.key_id import KeyId
 from cipherblas.crypto.keys.request import KeyRequest
-from cipherblas.crypto.keys.shared_request import check_secrets
-from cipherblas.crypto.keys.switching import (
-    StoredKey,
-    SwitchingKey,
-    parameters_of,
-    stored_shape,
-)
-from cipherblas.crypto.params import ROW_LIMBS, Parameters
+from cipherblas.crypto.keys.switching import StoredKey, SwitchingKey, stored_shape
+from cipherblas.crypto.params import Parameters
 
 MANIFEST = "manifest.safetensors"
 _PART_NAME = re.compile(r"part-[0-9a-f]{16}-[0-9]{5}\.safetensors")
 _MAX_KEYS = 1 << 17  # more than there are Galois elements in use
-_NAMES = {
-    RELINEARISE: "relinearisation",
-    TO_SPARSE: "to-sparse",
-    FROM_SPARSE: "from-sparse",
-    TO_ROWS: "to-rows",
-    FROM_ROWS: "from-rows",
-}
-_FIXED_LIMBS = {TO_SPARSE: 1, TO_ROWS: ROW_LIMBS, FROM_ROWS: ROW_LIMBS}  # of keys that serve no other ones
 
 
 class Owner(NamedTuple):
@@ -67,26 +38,12 @@ class Owner(NamedTuple):
     key_id: str
 
 
-def _tensor_name(galois: int) -> str:
-    if shared_by(galois):
-        return f"shared-{shared_by(galois)}-{_tensor_name(shared_number(galois))}"
-    for first, name in ((TO_SHARED, "to-place"), (FROM_SHARED, "from-place")):
-        place = place_of(galois, first)
-        if place is not None:
-            return f"{name}-{place}"
-    if is_of_rows(galois):
-        return f"rows-{_tensor_name(galois - ROW_KEYS)}"
-    if is_of_weights(galois):
-        return "weights-{}-{}".format(*weight_row(galois))
-    return _NAMES.get(galois, f"galois-{galois}")
-
-
 def save(
     path: files.Target,
     params: Parameters,
     owner: Owner,
-    limbs: Mapping[int, int],
-    key: Callable[[int, int], SwitchingKey],
+    limbs: Mapping[KeyId, int],
+    key: Callable[[KeyId, int], SwitchingKey],
     *,
     part_bytes: int = 1 << 30,
     progress: Progress | None = None,
@@ -95,8 +52,8 @@ def save(
 
     Args:
         path: of these; or a stream, to which all keys go as one file.
-        limbs: Galois element (or RELINEARISE) → limbs, in the order to be written.
-        key: gives the key of (element, limbs); called once each, one part's keys at a time.
+        limbs: key → limbs, in the order to be written.
+        key: gives the key of (name, limbs); called once each, one part's keys at a time.
         progress: called as progress(done, total), counted in bytes: each is hashed, and then written.
 
     Raises:
@@ -104,15 +61,15 @@ def save(
     """
     groups = [[*limbs]] if files.is_written(path) else _groups(params, limbs, part_bytes)
     set_name = os.urandom(8).hex()
-    stored = sum(_stored_bytes(params, number, count) for number, count in limbs.items())
+    stored = sum(_stored_bytes(params, one, count) for one, count in limbs.items())
     steps = Steps(progress, files.STEPS_PER_BYTE * stored)
 
     def write_part(file: files.Target, part: int) -> None:
-        made = [key(element, limbs[element]) for element in groups[part]]
+        made = [key(one, limbs[one]) for one in groups[part]]
         seeds = np.frombuffer(b"".join(one.seed for one in made), np.uint8)
-        tensors = {_tensor_name(one.galois): one.stored(params) for one in made}
+        tensors = {str(one.id): one.stored(params) for one in made}
         tensors["seeds"] = seeds.reshape(len(made), randomness.SEED_BYTES)
-        listed = [[one.galois, one.limbs] for one in made]
+        listed = [[one.id.number, one.limbs] for one in made]
         header = {**owner._asdict(), "set": set_name, "part": part, "keys": listed}
         files.write(file, "evaluation-keys", header, tensors, parameters=params, tick=steps.tick)
 
@@ -139,9 +96,9 @@ def save(
                     file.unlink()
 
 
-def _stored_bytes(params: Parameters, number: int, limbs: int) -> int:
+def _stored_bytes(params: Parameters, key: KeyId, limbs: int) -> int:
     """Of a key in its file."""
-    return 8 * math.prod(stored_shape(params, number, limbs)) + randomness.SEED_BYTES
+    return 8 * math.prod(stored_shape(params, key, limbs)) + randomness.SEED_BYTES
 
 
 def check_part_bytes(part_bytes: int) -> None:
@@ -154,17 +111,17 @@ def check_part_bytes(part_bytes: int) -> None:
         )
 
 
-def _groups(params: Parameters, limbs: Mapping[int, int], part_bytes: int) -> list[list[int]]:
-    """Elements in order, cut into parts of at most `part_bytes` in the file, at least one key each."""
+def _groups(params: Parameters, limbs: Mapping[KeyId, int], part_bytes: int) -> list[list[KeyId]]:
+    """Keys in order, cut into parts of at most `part_bytes` in the file, at least one key each."""
     check_part_bytes(part_bytes)
-    groups: list[list[int]] = [[]]
+    groups: list[list[KeyId]] = [[]]
     filled = 0
-    for element, count in limbs.items():
-        size = _stored_bytes(params, element, count)
+    for key, count in limbs.items():
+        size = _stored_bytes(params, key, count)
         if groups[-1] and filled + size > part_bytes:
             groups.append([])
             filled = 0
-        groups[-1].append(element)
+        groups[-1].append(key)
         filled += size
     return groups
 
@@ -241,7 +198,7 @@ def open_keys(path: files.Source, security: int, insecure: bool) -> tuple[Parame
 def _whole(reader: files.Reader, stored: list[StoredKey]) -> list[StoredKey]:
     """The keys of all parts, if none is missing of those that belong together."""
     with _listed_well(reader.path):
-        KeyRequest.of_limbs({key.galois: key.limbs for key in stored}, RELINEARISE).check(reader.parameters)
+        KeyRequest({key.id: key.limbs for key in stored}).check(reader.parameters)
     return stored
 
 
@@ -262,23 +219,18 @@ def _stored_keys(reader: files.Reader) -> list[StoredKey]:
     listed: Any = reader.header.get("keys")
     if not isinstance(listed, list) or len(listed) > _MAX_KEYS:
         raise FormatError(f"{reader.path} has no list of keys, or one that is too long.", got=listed)
-    pairs = [pair for pair in listed if isinstance(pair, list) and len(pair) == 2]
+    pairs: list[Any] = [pair for pair in listed if isinstance(pair, list) and len(pair) == 2]
     whole = [pair for pair in pairs if all(type(number) is int and number >= 0 for number in pair)]
-    by_element: dict[int, int] = {pair[0]: pair[1] for pair in whole}
-    wrong = any(
-        _FIXED_LIMBS.get(shared_number(number), limbs) != limbs for number, limbs in by_element.items()
-    )
-    if len(by_element) != len(listed) or wrong:
+    numbers: dict[int, int] = dict(whole)
+    if len(numbers) != len(listed):
         raise FormatError(
-            f"{reader.path} has a damaged list of keys.", expected="[element, limbs], each once", got=listed
+            f"{reader.path} has a damaged list of keys.", expected="[number, limbs], each once", got=listed
         )
-    others = {number: limbs for number, limbs in by_element.items() if not shared_by(number)}
     with _listed_well(reader.path):
-        KeyRequest.of_limbs(others, RELINEARISE).check(reader.parameters)
-        for number in by_element.keys() - others.keys():  # of a set that may be in several parts
-            check_secrets(shared_by(number))
-            parameters_of(reader.parameters, number).check_key_limbs(by_element[number])
-    if set(reader.tensors) != {"seeds", *map(_tensor_name, by_element)}:
+        keys = {KeyId.of_number(number): limbs for number, limbs in numbers.items()}
+        for key, limbs in keys.items():
+            key.check(reader.parameters, limbs)
+    if set(reader.tensors) != {"seeds", *map(str, keys)}:
         raise FormatError(
             f"{reader.path} holds other tensors than its keys have.",
             expected="one per key",
@@ -287,8 +239,7 @@ def _stored_keys(reader: files.Reader) -> list[StoredKey]:
     reader.expect("seeds", np.uint8, (len(listed), randomness.SEED_BYTES))
     seeds = reader.read("seeds")
     stored = []
-    for (element, limbs), seed in zip(by_element.items(), seeds, strict=True):
-        shape = stored_shape(reader.parameters, element, limbs)
-        reader.expect(_tensor_name(element), np.uint64, shape)
-        stored.append(StoredKey(element, limbs, seed.tobytes(), reader, _tensor_name(element)))
+    for (key, limbs), seed in zip(keys.items(), seeds, strict=True):
+        reader.expect(str(key), np.uint64, stored_shape(reader.parameters, key, limbs))
+        stored.append(StoredKey(key, limbs, seed.tobytes(), reader, str(key)))
     return stored

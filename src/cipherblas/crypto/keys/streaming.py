@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from cipherblas.common.memory import Array, ResidentParts, mapped_file, pages
+from cipherblas.crypto.keys.key_id import KeyId
 
 WORD_BYTES = 8
 
@@ -31,7 +32,7 @@ class KeyStream:
 
     def __init__(self, memory: int, room: int, folder: str | Path | None = None) -> None:
         self._next = 0
-        self._places: dict[int, tuple[int, int]] = {}  # number of a key → where it is, and its bytes
+        self._places: dict[KeyId, tuple[int, int]] = {}  # key → where it is, and its bytes
         self._resident = ResidentParts(memory)
         self._map = mapped_file(room, "Evaluation keys", folder)
 
@@ -45,18 +46,18 @@ class KeyStream:
         """Of the keys that were used last, and have not left memory."""
         return self._resident.nbytes
 
-    def room(self, number: int) -> Callable[[tuple[int, ...]], Array]:
+    def room(self, key: KeyId) -> Callable[[tuple[int, ...]], Array]:
         """What gives a key its place, of a shape, to be written once."""
 
         def place(shape: tuple[int, ...]) -> Array:
             start, nbytes = self._next, WORD_BYTES * prod(shape)
-            self._places[number] = start, nbytes
+            self._places[key] = start, nbytes
             self._next += pages(nbytes)
-            self.use(number)
+            self.use(key)
             return np.frombuffer(self._map, np.uint64, prod(shape), start).reshape(shape)
 
         return place
 
-    def use(self, number: int) -> None:
+    def use(self, key: KeyId) -> None:
         """A key is read next; others leave memory, used longest ago first, where they would be too many bytes."""
-        self._resident.use(number, self._map, *self._places[number])
+        self._resident.use(key, self._map, *self._places[key])

@@ -12,27 +12,8 @@ from cipherblas.common.errors import FormatError
 from cipherblas.common.memory import Array, aligned_empty
 from cipherblas.common.pickles import Rebuilt
 from cipherblas.crypto import files, randomness
-from cipherblas.crypto.keys.numbers import (
-    FROM_SHARED,
-    TO_ROWS,
-    TO_SPARSE,
-    is_of_rows,
-    place_of,
-    shared_by,
-    shared_number,
-)
-from cipherblas.crypto.params import Parameters, descending, encapsulating, row_parameters
-
-
-def parameters_of(params: Parameters, number: int) -> Parameters:
-    """Those that a key of these parameters is made with: keys to the sparse secret and to that of rows have their own,
-    and so has the ring of rows."""
-    number = shared_number(number)
-    if is_of_rows(number):
-        return row_parameters(params)
-    if number == TO_ROWS:
-        return descending(params)
-    return encapsulating(params) if number == TO_SPARSE else params
+from cipherblas.crypto.keys.key_id import KeyId
+from cipherblas.crypto.params import Parameters
 
 
 def key_shape(params: Parameters, limbs: int) -> tuple[int, int, int, int]:
@@ -40,23 +21,18 @@ def key_shape(params: Parameters, limbs: int) -> tuple[int, int, int, int]:
     return params.digits(limbs), 2, limbs + params.special_limbs, params.key_words
 
 
-def shape_of(params: Parameters, number: int, limbs: int) -> tuple[int, ...]:
+def shape_of(params: Parameters, key: KeyId, limbs: int) -> tuple[int, ...]:
     """Shape of a key in memory: `key_shape` for its parameters, of keys with several b parts two components in each of
     ⌈(r + 1)/2⌉, the a part last."""
-    shape, parts = key_shape(parameters_of(params, number), limbs), b_parts(number)
-    return (parts // 2 + 1, *shape) if parts else shape
+    shape = key_shape(key.parameters(params), limbs)
+    return (key.components, *shape) if key.b_parts else shape
 
 
-def stored_shape(params: Parameters, number: int, limbs: int) -> tuple[int, ...]:
+def stored_shape(params: Parameters, key: KeyId, limbs: int) -> tuple[int, ...]:
     """Shape of the b parts of a key in a file: (digits, limbs + k, N), of several with their number before."""
-    own, parts = parameters_of(params, number), b_parts(number)
+    own = key.parameters(params)
     digits, _, rows, _ = key_shape(own, limbs)
-    return (parts, digits, rows, own.n) if parts else (digits, rows, own.n)
-
-
-def b_parts(number: int) -> int:
-    """How many b parts there are to one a part: r of a key to all secrets of a shared a part; 0 of ordinary keys."""
-    return 0 if place_of(shared_number(number), FROM_SHARED) is not None else shared_by(number)
+    return (key.b_parts, digits, rows, own.n) if key.b_parts else (digits, rows, own.n)
 
 
 def pack(params: Parameters, limbs: Array) -> Array:
@@ -96,21 +72,21 @@ class SwitchingKey(Rebuilt):
     """One switching key in memory.
 
     Attributes:
-        galois: the Galois element it serves, RELINEARISE, or one of the numbers of `cipherblas.crypto.keys.numbers`.
+        id: what it is for.
         limbs: it serves ciphertexts of at most so many limbs.
         seed: public seed of the a parts.
         data: uint64 of `shape_of`, Montgomery form, components b and a, packed.
     """
 
-    galois: int
+    id: KeyId
     limbs: int
     seed: bytes = field(repr=False)
     data: Array = field(repr=False)
 
     def stored(self, params: Parameters) -> Array:
         """The b parts as they are in a file: uint64 of `stored_shape`."""
-        own = parameters_of(params, self.galois)
-        if not b_parts(self.galois):
+        own = self.id.parameters(params)
+        if not self.id.b_parts:
             return unpack(own, self.data[:, 0])
         components = unpack(own, self.data.swapaxes(1, 2))  # of each pair
         return components.reshape(-1, *components.shape[2:])[:-1]
@@ -135,7 +111,7 @@ class StoredKey:
     A pickle carries the content, not the file's name: it may go to where the file is not.
     """
 
-    galois: int
+    id: KeyId
     limbs: int
     seed: bytes = field(repr=False)
     reader: files.Reader | CarriedTensor = field(repr=False)
@@ -144,7 +120,7 @@ class StoredKey:
     def __reduce__(self) -> tuple[Any, ...]:
         reader, array = self.reader, self.reader.read(self.tensor)
         return _carried, (
-            self.galois,
+            self.id,
             self.limbs,
             self.seed,
             reader.parameters,
@@ -160,31 +136,31 @@ class StoredKey:
         Args:
             place: the array of a shape that the key goes to.
         """
-        params = parameters_of(self.reader.parameters, self.galois)
+        params = self.id.parameters(self.reader.parameters)
         b = self.reader.read(self.tensor)
         moduli = np.array([*params.q[: self.limbs], *params.p], np.uint64)
         if (b.max(axis=-1) >= moduli).any():
             raise FormatError(
                 f"{self.reader.path} is damaged: a residue of {self.tensor} is not below its modulus."
             )
-        data = place(shape_of(self.reader.parameters, self.galois, self.limbs))
+        data = place(shape_of(self.reader.parameters, self.id, self.limbs))
         pairs = data.reshape(-1, *key_shape(params, self.limbs))
         for number, part in enumerate(b.reshape(-1, *b.shape[-3:])):
             pairs[number // 2, :, number % 2] = pack(params, part)
         del b
         pairs[-1, :, 1] = pack(params, uniform_part(params, self.seed, self.limbs))
-        return SwitchingKey(self.galois, self.limbs, self.seed, data)
+        return SwitchingKey(self.id, self.limbs, self.seed, data)
 
 
 def _carried(
-    galois: int, limbs: int, seed: bytes, params: Parameters, path: str, tensor: str, array: Array
+    key: KeyId, limbs: int, seed: bytes, params: Parameters, path: str, tensor: str, array: Array
 ) -> StoredKey:
     """The key that a pickle carried, of the shape that the reader of a file asks for."""
-    shape = stored_shape(params, galois, limbs)
+    shape = stored_shape(params, key, limbs)
     if array.dtype != np.uint64 or array.shape != shape:
         raise FormatError(
             f"The tensor {tensor} of {path} has the wrong type or shape.",
             expected=f"uint64 {shape}",
             got=f"{array.dtype} {array.shape}",
         )
-    return StoredKey(galois, limbs, seed, CarriedTensor(params, path, array), tensor)
+    return StoredKey(key, limbs, seed, CarriedTensor(params, path, array), tensor)

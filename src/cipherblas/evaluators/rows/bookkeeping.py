@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import cipherblas._core as _core
-from cipherblas.common.errors import LevelError, MissingKeyError
+from cipherblas.common.errors import LevelError
 from cipherblas.common.work import Work
-from cipherblas.crypto.keys.numbers import describe_galois
+from cipherblas.crypto.keys.key_id import FixedWeights, KeyId
 from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.crypto.params import MOST_OPERAND_MESSAGE
 from cipherblas.evaluators.rows.values import UNKNOWN, Batch, ClearFactor, Encryption, Part, Rows, Spread
@@ -35,6 +36,12 @@ TRANSPOSE_POLICIES: dict[KeyPolicy, TransposePolicy] = {
 }
 
 
+@functools.lru_cache(maxsize=256)
+def weight_keys(factor: int, rows: int) -> tuple[FixedWeights, ...]:
+    """The names of the keys of a fixed factor, of its rows."""
+    return tuple(FixedWeights(factor, row) for row in range(rows))
+
+
 class RowsBookkeeper(ABC):
     """Counts, keys, memory and noise model of one run, and the hooks of all operations."""
 
@@ -53,9 +60,9 @@ class RowsBookkeeper(ABC):
         self._available = available
         self._variance = CoefficientNoise(params)
         self._weight = self._variance.weight
-        self._request = KeyRequest()
+        self._needed: dict[KeyId, int] = {}  # key → the most limbs that it was asked for
         self.key_limbs = params.key_limbs or len(params.q)
-        self._transposition_limbs = 0  # at which its keys were asked for
+        self._used: dict[Hashable, int] = {}  # name of keys that are used together → limbs at which they were
 
     # ---- hooks ----
 
@@ -135,8 +142,8 @@ class RowsBookkeeper(ABC):
     @property
     def product_steps(self) -> int:
         """Steps of a product of secrets: its GEMMs and sums, and the keys of its two transpositions."""
-        elements, _ = transpose_plan(self.n, TRANSPOSE_POLICIES[self.key_policy])
-        return STEPS_PER_PRODUCT + 2 * len(elements) // KEYS_PER_STEP
+        keys, _ = transpose_plan(self.n, TRANSPOSE_POLICIES[self.key_policy])
+        return STEPS_PER_PRODUCT + 2 * len(keys) // KEYS_PER_STEP
 
     def spend(self, steps: int, what: str) -> None:
         """Announce so many steps of a loop: `RowsSymbolic` has a budget of them."""
@@ -146,8 +153,7 @@ class RowsBookkeeper(ABC):
     @property
     def request(self) -> KeyRequest:
         """The evaluation keys that the operations so far needed."""
-        request = self._request
-        return KeyRequest(dict(request.galois), request.relinearise, dict(request.weights))
+        return KeyRequest(dict(self._needed))
 
     @property
     def peak_bytes(self) -> int:
@@ -281,37 +287,16 @@ class RowsBookkeeper(ABC):
 
     # ---- keys ----
 
-    def _use_transposition(self, elements: Sequence[int], limbs: int) -> None:
-        """Ask for the keys of a transposition, which are the same ones for all of a run."""
-        if limbs <= self._transposition_limbs:
+    def _use_keys(self, name: Hashable, keys: Sequence[KeyId], limbs: int) -> None:
+        """Ask for keys that are used together, always the same ones of a name."""
+        if limbs <= self._used.get(name, 0):
             return
         self._check_key_limbs(limbs)
         if self._available is not None:
-            for element in elements:
-                if self._available.galois.get(element, 0) < limbs:
-                    raise MissingKeyError(
-                        "No key for a transposition was declared.",
-                        expected=f"Galois element {element}",
-                        got="none",
-                    )
-        self._request.galois.update(dict.fromkeys(elements, limbs))
-        self._transposition_limbs = limbs
-
-    def _use_weights(self, number: int, limbs: int) -> None:
-        self._check_key_limbs(limbs)
-        if self._available is not None and self._available.weights.get(number, 0) < limbs:
-            raise MissingKeyError(
-                "No key for fixed weights was declared.", expected=describe_galois(number, self.n), got="none"
-            )
-        self._request.weights[number] = max(limbs, self._request.weights.get(number, 0))
-
-    def _use_relinearise(self, limbs: int) -> None:
-        self._check_key_limbs(limbs)
-        if self._available is not None and (self._available.relinearise or 0) < limbs:
-            raise MissingKeyError(
-                "No relinearisation key was declared for so many limbs.", expected=limbs, got=None
-            )
-        self._request.need_relinearise(limbs)
+            for key in keys:
+                self._available.expect(key, limbs, self.n)
+        self._needed.update(dict.fromkeys(keys, limbs))
+        self._used[name] = limbs
 
     def _check_key_limbs(self, limbs: int) -> None:
         if limbs > self.key_limbs:

@@ -21,8 +21,13 @@ from numpy.typing import NDArray
 
 import cipherblas._core as _core
 from cipherblas.common.errors import LevelError, MismatchError, ShapeError
-from cipherblas.crypto.keys.numbers import weight_key
-from cipherblas.evaluators.rows.bookkeeping import KEYS_PER_STEP, TRANSPOSE_POLICIES, RowsBookkeeper
+from cipherblas.crypto.keys.key_id import RELINEARISATION
+from cipherblas.evaluators.rows.bookkeeping import (
+    KEYS_PER_STEP,
+    TRANSPOSE_POLICIES,
+    RowsBookkeeper,
+    weight_keys,
+)
 from cipherblas.evaluators.rows.values import (
     UNKNOWN,
     Apart,
@@ -125,8 +130,7 @@ class RowsEvaluator(RowsBookkeeper):
                 "The inner dimensions of the product differ.", expected=f"{k} rows", got=x.shape[0]
             )
         self.spend(m // KEYS_PER_STEP, "keys of fixed weights")
-        for row in range(m):
-            self._use_weights(weight_key(number, row), x.limbs)
+        self._use_keys(("weights", number), weight_keys(number, m), x.limbs)
         noise, bias, _, exact = self._amplified(factor, x, 1.0)
         self.costs.clear_gemm(self.counts, m, k, x.shape[1], x.limbs, factor.largest, exact)
         bound, scale = min(factor.gain * x.bound, most), x.scale / factor.unit
@@ -254,10 +258,10 @@ class RowsEvaluator(RowsBookkeeper):
         x = self.settled(x)
         self._check_length(x)
         policy = TRANSPOSE_POLICIES[self.key_policy]
-        elements, switches = transpose_plan(self.n, policy)
-        self.spend(len(elements) // KEYS_PER_STEP, "keys of a transposition")
-        self._use_transposition(elements, x.limbs)
-        self.costs.transposition(self.counts, x.shape, x.limbs, switches, len(elements))
+        keys, switches = transpose_plan(self.n, policy)
+        self.spend(len(keys) // KEYS_PER_STEP, "keys of a transposition")
+        self._use_keys("transposition", keys, x.limbs)
+        self.costs.transposition(self.counts, x.shape, x.limbs, switches, len(keys))
         gathered = gathered_switches(self.n, policy, x.shape[0])
         noise = math.hypot(x.noise, math.sqrt(gathered * self._variance.switch(x.limbs)))
         result = self.make((self.n, self.n), x.limbs, x.scale, x.bound, noise, x.bias, None)
@@ -274,7 +278,7 @@ class RowsEvaluator(RowsBookkeeper):
                 expected=self.n,
                 got=x.shape[1],
             )
-        self._use_relinearise(x.limbs)
+        self._use_keys("relinearisation", (RELINEARISATION,), x.limbs)
         self.counts.relinearisations += x.shape[0]
         self.costs.switches(self.counts, x.shape[0], x.limbs, 1)
         noise = math.hypot(math.sqrt(self._weight) * x.noise, math.sqrt(self._variance.switch(x.limbs)))

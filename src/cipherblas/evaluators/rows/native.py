@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from cipherblas.common.errors import MismatchError, MissingKeyError, RangeError
 from cipherblas.common.memory import aligned_empty
-from cipherblas.crypto.keys.numbers import weight_key
+from cipherblas.crypto.keys.key_id import RELINEARISATION, KeyId
 from cipherblas.crypto.params import Parameters
 from cipherblas.engines.cpu import CpuEngine
 from cipherblas.engines.protocol import Ciphertext, Engine, Key, Matrix
-from cipherblas.evaluators.rows.bookkeeping import TRANSPOSE_POLICIES
+from cipherblas.evaluators.rows.bookkeeping import TRANSPOSE_POLICIES, weight_keys
 from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.rows.values import Batch, ClearFactor, Part, Rows
 from cipherblas.rlwe.key_policies import KeyPolicy
@@ -32,12 +32,8 @@ class KeySource(Protocol):
         """The parameters that they were made with."""
         ...
 
-    def get(self, galois: int, limbs: int) -> Any:
-        """The key of a Galois element for so many limbs."""
-        ...
-
-    def relinearisation(self, limbs: int) -> Any:
-        """The relinearisation key for so many limbs."""
+    def get(self, key: KeyId, limbs: int) -> Any:
+        """The words of a key for so many limbs."""
         ...
 
 
@@ -79,8 +75,8 @@ class RowsNative(RowsEvaluator):
         a, b = data
         return self.engine.upload_matrix(a), self.engine.upload_matrix(b)
 
-    def _key(self, number: int, limbs: int) -> Key:
-        return self.engine.upload_key(self._evaluation_keys().get(number, limbs))
+    def _key(self, key: KeyId, limbs: int) -> Key:
+        return self.engine.upload_key(self._evaluation_keys().get(key, limbs))
 
     def _evaluation_keys(self) -> KeySource:
         if self._keys is None:
@@ -98,7 +94,7 @@ class RowsNative(RowsEvaluator):
     def _fixed_product_data(self, factor: ClearFactor, number: int, x: Batch, exact: bool) -> Sequence[Any]:
         engine = self.engine
         a, b = x.data
-        keys = [self._key(weight_key(number, row), x.limbs) for row in range(factor.shape[0])]
+        keys = [self._key(key, x.limbs) for key in weight_keys(number, factor.shape[0])]
         product = engine.multiply_integers(factor.integers(), b, exact)
         pieces = []
         for segment, start in enumerate(range(0, x.shape[1], self.n)):
@@ -148,7 +144,7 @@ class RowsNative(RowsEvaluator):
 
     def _transpose_data(self, x: Rows) -> Any:
         policy = TRANSPOSE_POLICIES[self.key_policy]
-        keys = [self._key(element, x.limbs) for element in transpose_plan(self.n, policy).elements]
+        keys = [self._key(key, x.limbs) for key in transpose_plan(self.n, policy).keys]
         engine, square = self.engine, (self.n, self.n)
         down, across = (stride_of(length, self.n) for length in x.shape)
         a, b = x.data
@@ -157,7 +153,7 @@ class RowsNative(RowsEvaluator):
         )
 
     def _relinearise_data(self, x: Rows) -> Any:
-        key = self.engine.upload_key(self._evaluation_keys().relinearisation(x.limbs))
+        key = self._key(RELINEARISATION, x.limbs)
         a, b = x.data
         return self.engine.relinearise_rows(a, b, key)
 

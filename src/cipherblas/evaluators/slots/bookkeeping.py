@@ -13,10 +13,20 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from cipherblas.common.errors import LevelError, MissingKeyError
+from cipherblas.common.errors import LevelError
 from cipherblas.common.limits import MASK_BYTES, RUN_BYTES
 from cipherblas.common.work import Work
+from cipherblas.crypto.keys.key_id import (
+    RELINEARISATION,
+    FromRows,
+    FromSparse,
+    Galois,
+    KeyId,
+    ToRows,
+    ToSparse,
+)
 from cipherblas.crypto.keys.request import KeyRequest
+from cipherblas.crypto.params import ROW_LIMBS
 from cipherblas.evaluators.slots.values import Ct, Ledger, MaskGroup, Plain
 from cipherblas.rlwe.costs import Costs
 from cipherblas.rlwe.counts import Counts
@@ -84,11 +94,8 @@ class Bookkeeper:
         self._encoded_bytes = {True: 0, False: 0}  # of constants, of others
         self._encoding_budgets = {True: mask_budget, False: RUN_BYTES}
         self._repeats = 1  # how often what is done now happens, on different blocks
-        self._galois: dict[int, int] = {}
-        self._galois_limbs: dict[int, int] = {}
-        self._relinearise_limbs: int | None = None
-        self._raised_limbs: int | None = None
-        self._crossing = False  # keys between the rings of rows and of slots were asked for
+        self._turns: dict[int, Galois] = {}  # rotation step → key
+        self._needed: dict[KeyId, int] = {}  # key → the most limbs that it was asked for
 
     # ---- threads ----
 
@@ -96,9 +103,7 @@ class Bookkeeper:
         """Another evaluator of the same run, for another thread: they share ledger, encodings and keys; counts and
         declared keys begin anew, until `join`."""
         other = copy.copy(self)
-        other.counts, other._galois_limbs = Counts(), {}
-        other._relinearise_limbs = other._raised_limbs = None
-        other._crossing = False
+        other.counts, other._needed = Counts(), {}
         other._begin_anew()
         return other
 
@@ -108,13 +113,8 @@ class Bookkeeper:
     def join(self, sibling: Bookkeeper) -> None:
         """Take over what a sibling counted and declared; its thread is done."""
         self.counts += sibling.counts
-        for element, limbs in sibling._galois_limbs.items():
-            self._galois_limbs[element] = max(limbs, self._galois_limbs.get(element, 0))
-        if sibling._relinearise_limbs is not None:
-            self._relinearise_limbs = max(sibling._relinearise_limbs, self._relinearise_limbs or 0)
-        self._crossing = self._crossing or sibling._crossing
-        if sibling._raised_limbs is not None:
-            self._raised_limbs = max(sibling._raised_limbs, self._raised_limbs or 0)
+        for key, limbs in sibling._needed.items():
+            self._needed[key] = max(limbs, self._needed.get(key, 0))
 
     def beside(self, other: Bookkeeper) -> None:
         """Take the ledger and the encodings of another evaluator of the same run and ring."""
@@ -124,82 +124,46 @@ class Bookkeeper:
 
     # ---- keys ----
 
-    def galois_element(self, step: int) -> int:
-        """5^step mod 2N; 2N - 1 for `CONJUGATE`."""
-        element = self._galois.get(step)
-        if element is None:
+    shared_by = 0  # ciphertexts that share the a part which the keys are for; 0 of ordinary ones
+
+    def rotation_key(self, step: int) -> Galois:
+        """The name of the key of a rotation: 5^step mod 2N; 2N - 1 for `CONJUGATE`."""
+        key = self._turns.get(step)
+        if key is None:
             element = 2 * self.n - 1 if step == CONJUGATE else pow(5, step, 2 * self.n)
-            self._galois[step] = element
-        return element
+            key = self._turns[step] = Galois(element, shared=self.shared_by)
+        return key
 
     @property
     def request(self) -> KeyRequest:
         """The evaluation keys that the operations so far needed, each at its largest number of limbs."""
-        return KeyRequest(
-            galois=dict(self._galois_limbs),
-            relinearise=self._relinearise_limbs,
-            encapsulation=self._raised_limbs,
-            crossing=self._crossing,
-        )
+        return KeyRequest(dict(self._needed))
 
-    def _use_rotation_key(self, step: int, limbs: int) -> None:
-        element = self.galois_element(step)
-        if self._galois_limbs.get(element, 0) < limbs:
-            self._check_rotation_key(element, step, limbs)
-            self._galois_limbs[element] = limbs
+    def _use_key(self, key: KeyId, limbs: int) -> None:
+        if self._needed.get(key, 0) < limbs:
+            self._check_key(key, limbs)
+            self._needed[key] = limbs
+
+    def _check_key(self, key: KeyId, limbs: int) -> None:
+        """Raise MissingKeyError where the key was not declared, or not for so many limbs."""
+        if self._available is not None:
+            self._available.expect(key, limbs, self.n)
 
     def _use_relinearisation_key(self, limbs: int) -> None:
-        if (self._relinearise_limbs or 0) < limbs:
-            self._check_relinearisation_key(limbs)
-            self._relinearise_limbs = limbs
+        self._use_key(RELINEARISATION, limbs)
 
     def _use_encapsulation_keys(self, limbs: int) -> None:
-        if (self._raised_limbs or 0) < limbs:
-            self._check_encapsulation_keys(limbs)
-            self._raised_limbs = limbs
+        self._use_key(ToSparse(shared=self.shared_by), 1)
+        self._use_key(FromSparse(shared=self.shared_by), limbs)
 
     def _use_crossing_keys(self) -> None:
-        if not self._crossing:
-            self._check_crossing_keys()
-            self._crossing = True
-
-    def _check_crossing_keys(self) -> None:
-        if self._available is not None and not self._available.crossing:
-            raise MissingKeyError(
-                "No keys between the ring of rows and that of slots were declared.",
-                expected="keys in both directions",
-                got="none",
-            )
+        self._use_key(ToRows(), ROW_LIMBS)
+        self._use_key(FromRows(), ROW_LIMBS)
 
     @functools.cached_property
     def _descending_costs(self) -> Costs:
         """Of switches to the secret of the ring of rows."""
         return Costs(descending_ring(self.params))
-
-    def _check_encapsulation_keys(self, limbs: int) -> None:
-        if self._available is not None and (self._available.encapsulation or 0) < limbs:
-            raise MissingKeyError(
-                "No keys of sparse-secret encapsulation were declared for so many limbs.",
-                expected=f"at least {limbs} limbs",
-                got=self._available.encapsulation,
-            )
-
-    def _check_rotation_key(self, element: int, step: int, limbs: int) -> None:
-        if self._available is not None and self._available.galois.get(element, 0) < limbs:
-            what = "conjugation" if step == CONJUGATE else f"rotation by {step}"
-            raise MissingKeyError(
-                f"No key for {what} was declared.",
-                expected=f"Galois element {element} at {limbs} limbs or more",
-                got=f"{self._available.galois.get(element, 0)} limbs for it; {len(self._available.galois)} keys",
-            )
-
-    def _check_relinearisation_key(self, limbs: int) -> None:
-        if self._available is not None and (self._available.relinearise or 0) < limbs:
-            raise MissingKeyError(
-                "No relinearisation key was declared for so many limbs.",
-                expected=f"at least {limbs} limbs",
-                got=self._available.relinearise,
-            )
 
     # ---- costs of the building blocks ----
 

@@ -16,8 +16,8 @@ from cipherblas.common.errors import MismatchError, MissingKeyError
 from cipherblas.common.limits import RUN_BYTES, lent_together
 from cipherblas.common.memory import aligned_empty, in_threads
 from cipherblas.crypto.keys.evaluation import EvaluationKeys, RowKeys
-from cipherblas.crypto.keys.numbers import FROM_ROWS, FROM_SPARSE, TO_ROWS, TO_SPARSE
-from cipherblas.crypto.params import ROW_LIMBS, Parameters, descending, encapsulating
+from cipherblas.crypto.keys.key_id import RELINEARISATION, FromRows, FromSparse, KeyId, ToRows, ToSparse
+from cipherblas.crypto.params import Parameters, descending, encapsulating
 from cipherblas.engines.cpu import CpuEngine
 from cipherblas.engines.encodings import EncodeCache, Encodings, WeightStore
 from cipherblas.engines.protocol import Engine, Factor, Key, Message, Words
@@ -109,43 +109,34 @@ class Native(Evaluator):
             raise MissingKeyError("No evaluation keys were given.", expected="EvaluationKeys", got="none")
         return self._keys
 
-    def _check_rotation_key(self, element: int, step: int, limbs: int) -> None:
-        self._evaluation_keys().get(element, limbs)
+    def _check_key(self, key: KeyId, limbs: int) -> None:
+        self._evaluation_keys().get(key, limbs)
 
-    def _check_relinearisation_key(self, limbs: int) -> None:
-        self._evaluation_keys().relinearisation(limbs)
+    def _key(self, key: KeyId, limbs: int) -> Key:
+        return self.engine.upload_key(self._evaluation_keys().get(key, limbs))
 
     def _rotation_key(self, step: int, limbs: int) -> Key:
-        return self.engine.upload_key(self._evaluation_keys().get(self.galois_element(step), limbs))
+        return self._key(self.rotation_key(step), limbs)
 
     def _relinearisation_key(self, limbs: int) -> Key:
-        return self.engine.upload_key(self._evaluation_keys().relinearisation(limbs))
+        return self._key(RELINEARISATION, limbs)
 
-    def _check_encapsulation_keys(self, limbs: int) -> None:
-        keys = self._evaluation_keys()
-        keys.key(TO_SPARSE), keys.key(FROM_SPARSE, limbs)
+    def _switched(self, engine: Engine, data: Any, key: KeyId, limbs: int) -> Any:
+        """Under the secret that a key switches to, by the engine of the ring that it is made in."""
+        return engine.switch(data, engine.upload_key(self._evaluation_keys().get(key, limbs)))
 
     def _raise_data(self, data: Any, limbs: int) -> Any:
-        keys = self._evaluation_keys()
-        small = self.engine.beside(encapsulating(keys.params))
-        sparse = small.switch(data, small.upload_key(keys.key(TO_SPARSE).data))
-        return self.engine.switch(
-            self.engine.raised(sparse, limbs), self.engine.upload_key(keys.key(FROM_SPARSE, limbs).data)
-        )
-
-    def _check_crossing_keys(self) -> None:
-        keys = self._evaluation_keys()
-        keys.key(TO_ROWS, ROW_LIMBS), keys.key(FROM_ROWS, ROW_LIMBS)
+        small = self.engine.beside(encapsulating(self._parameters))
+        sparse = self._switched(small, data, ToSparse(shared=self.shared_by), 1)
+        key = FromSparse(shared=self.shared_by)
+        return self._switched(self.engine, self.engine.raised(sparse, limbs), key, limbs)
 
     def _joined_data(self, parts: Sequence[Any], inner: Any, limbs: int) -> Any:
-        key = self._evaluation_keys().key(FROM_ROWS, limbs).data
-        return self.engine.switch(self.engine.joined(parts, inner.engine), self.engine.upload_key(key))
+        return self._switched(self.engine, self.engine.joined(parts, inner.engine), FromRows(), limbs)
 
     def _parted_data(self, data: Any, inner: Any, limbs: int) -> Sequence[Any]:
-        keys = self._evaluation_keys()
         small = self.engine.beside(descending(self._parameters))
-        switched = small.switch(data, small.upload_key(keys.key(TO_ROWS, limbs).data))
-        return self.engine.parted(switched, inner.engine)
+        return self.engine.parted(self._switched(small, data, ToRows(), limbs), inner.engine)
 
     # ---- plaintexts ----
 
@@ -190,7 +181,7 @@ class Native(Evaluator):
             different = list(dict.fromkeys(step for step in steps if step))
             position = {step: index for index, step in enumerate(different)}
             rows = [
-                (output, 0, self.galois_element(step) if step else 1, position.get(step, -1), -1)
+                (output, 0, self.rotation_key(step).element if step else 1, position.get(step, -1), -1)
                 for output, step in enumerate(steps)
             ]
             self._rotations[key] = different, rows
@@ -222,7 +213,7 @@ class Native(Evaluator):
         used = 0
         rows = []
         for term in terms:
-            galois = self.galois_element(term.step) if term.step else 1
+            galois = self.rotation_key(term.step).element if term.step else 1
             plaintext = -1
             if term.plain is not None:
                 plaintext = used
@@ -246,7 +237,7 @@ class Native(Evaluator):
 
         def rotation(step: int) -> tuple[int, int]:
             step %= self.slots
-            return (self.galois_element(step), position[step]) if step else (1, -1)
+            return (self.rotation_key(step).element, position[step]) if step else (1, -1)
 
         number = {baby: index for index, baby in enumerate(babies)}
         plaintexts: list[Factor] = []

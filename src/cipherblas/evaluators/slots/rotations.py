@@ -51,7 +51,7 @@ def rotate_atoms(ev: Products, x: Ct, steps: list[int]) -> list[Ct]:
     check_switchable(x)
     limbs = x.limbs
     for step in steps:
-        ev._use_rotation_key(step, limbs)
+        ev._use_key(ev.rotation_key(step), limbs)
     ev.counts.rotations += len(steps)
     ev.costs.hoisting(ev.counts, limbs)
     ev.costs.key_products(ev.counts, len(steps), limbs)
@@ -159,7 +159,7 @@ def _execute(
     counts, costs = ev.counts, ev.costs
     steps = [term.step for term in terms if term.step]
     for step in set(steps):
-        ev._use_rotation_key(step, limbs)
+        ev._use_key(ev.rotation_key(step), limbs)
     for _ in {term.source for term in terms if term.step}:
         costs.hoisting(counts, limbs)
     counts.rotations += len(steps)
@@ -266,7 +266,7 @@ def _double_hoisted(
     giants = [group.step % ev.slots for group in groups if group.step % ev.slots]
     rotated = [baby % ev.slots for baby in babies if baby % ev.slots]
     for step in dict.fromkeys((*rotated, *giants)):
-        ev._use_rotation_key(step, limbs)
+        ev._use_key(ev.rotation_key(step), limbs)
     for _ in xs:
         counts.rotations += len(rotated) + len(giants)
         counts.linear_transforms += 1

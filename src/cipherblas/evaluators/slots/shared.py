@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from cipherblas.common.errors import MismatchError, ShapeError
-from cipherblas.crypto.keys.request import KeyRequest
-from cipherblas.crypto.keys.shared_request import SharedRequest, check_secrets
+from cipherblas.crypto.keys.key_id import FromPlace, ToPlace, check_secrets
 from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.symbolic import Symbolic
@@ -92,29 +91,21 @@ class Shared(Evaluator):
     """Bookkeeping of an evaluator whose handles hold r messages: bounds and errors are those of any of them."""
 
     secrets = 1
-    _joining = _parting = 0  # limbs at which ciphertexts were converted
 
     def _share(self, secrets: int) -> None:
         check_secrets(secrets)
         self.secrets, self.costs = secrets, SharedCosts(self.params, secrets)
+        self.shared_by = secrets
 
     def _handle_bytes(self, components: int, limbs: int) -> int:
         return super()._handle_bytes(components, limbs) * (self.secrets + 1) // 2
 
-    @property
-    def request(self) -> KeyRequest:
-        """The evaluation keys that the operations so far needed, which are those of a `SharedRequest` alone."""
-        ends = self._raised_limbs, self._joining or None, self._parting or None
-        found = SharedRequest(self.secrets, dict(self._galois_limbs), *ends)
-        return KeyRequest(shared=found if len(found) else None)
-
     # ---- conversions ----
 
-    def _check_joining_keys(self, limbs: int, number: int) -> None:
-        """Raise MissingKeyError where they are not there."""
-
-    def _check_parting_keys(self, limbs: int, number: int) -> None:
-        """The same of the other direction."""
+    def _use_places(self, kind: type[ToPlace] | type[FromPlace], limbs: int) -> None:
+        """Keys of all places, whichever are taken."""
+        for place in range(self.secrets):
+            self._use_key(kind(place, shared=self.secrets), limbs)
 
     def _shared_data(self, datas: Sequence[Any], limbs: int) -> Any:
         return None
@@ -147,8 +138,7 @@ class Shared(Evaluator):
                     got=f"{ct.components} of {ct.limbs}",
                 )
         limbs = first.limbs
-        self._check_joining_keys(limbs, len(cts))
-        self._joining = max(self._joining, limbs)
+        self._use_places(ToPlace, limbs)
         assert isinstance(self.costs, SharedCosts)
         self.costs.joining(self.counts, limbs, len(cts))
         model = self.noise_model
@@ -172,8 +162,7 @@ class Shared(Evaluator):
             raise ShapeError(
                 "A shared ciphertext has not so many parts.", expected=f"1 to {self.secrets}", got=number
             )
-        self._check_parting_keys(x.limbs, number)
-        self._parting = max(self._parting, x.limbs)
+        self._use_places(FromPlace, x.limbs)
         assert isinstance(self.costs, SharedCosts)
         self.costs.parting(self.counts, x.limbs, number)
         model = self.noise_model

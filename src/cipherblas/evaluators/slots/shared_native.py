@@ -9,9 +9,9 @@ import numpy as np
 
 from cipherblas.common.errors import MismatchError, MissingKeyError
 from cipherblas.common.memory import aligned_empty
-from cipherblas.crypto.keys.numbers import FROM_SPARSE, TO_SPARSE
-from cipherblas.crypto.keys.shared import SharedKeys
-from cipherblas.crypto.params import Parameters, encapsulating
+from cipherblas.crypto.keys.evaluation import EvaluationKeys
+from cipherblas.crypto.keys.key_id import FromPlace, KeyId, ToPlace
+from cipherblas.crypto.params import Parameters
 from cipherblas.engines.protocol import Engine, Words
 from cipherblas.evaluators.slots.native import Native, constant_at
 from cipherblas.evaluators.slots.scales import Numbers, NumberSumData
@@ -23,48 +23,19 @@ class SharedNative(Shared, Native):
     """The real run: data are uint64 (r + 1, limbs, N), b_1, …, b_r, a.
 
     Args:
-        keys: those of so many messages.
+        keys: evaluation keys, those of so many ciphertexts among them.
+        secrets: how many ciphertexts share their a part.
         **options: of `Native`; the engine is that of the ordinary evaluator whose ciphertexts are converted.
 
     Raises:
-        MismatchError: the keys belong to other parameters.
+        MismatchError: the keys belong to other parameters. ParameterError: so many cannot share one.
     """
 
-    def __init__(
-        self,
-        params: Parameters,
-        keys: SharedKeys,
-        **options: Any,
-    ) -> None:
-        super().__init__(params, None, **options)
-        if keys.params != params:
-            raise MismatchError(
-                "The shared keys belong to other parameters.",
-                expected=params.fingerprint()[:12],
-                got=keys.params.fingerprint()[:12],
-            )
-        self._share(keys.secrets)
-        self._shared_keys = keys
+    def __init__(self, params: Parameters, keys: EvaluationKeys, secrets: int, **options: Any) -> None:
+        super().__init__(params, keys, **options)
+        self._share(secrets)
 
-    # ---- keys ----
-
-    def _check_rotation_key(self, element: int, step: int, limbs: int) -> None:
-        self._shared_keys.get(element, limbs)
-
-    def _rotation_key(self, step: int, limbs: int) -> Any:
-        return self.engine.upload_key(self._shared_keys.get(self.galois_element(step), limbs))
-
-    def _check_encapsulation_keys(self, limbs: int) -> None:
-        self._shared_keys.get(TO_SPARSE, 1)
-        self._shared_keys.get(FROM_SPARSE, limbs)
-
-    def _check_joining_keys(self, limbs: int, number: int) -> None:
-        self._shared_keys.to_join(limbs, number)
-
-    def _check_parting_keys(self, limbs: int, number: int) -> None:
-        self._shared_keys.to_part(limbs, number)
-
-    def _check_crossing_keys(self) -> None:
+    def _use_crossing_keys(self) -> None:
         raise MissingKeyError(
             "Ciphertexts that share their a part have no way to the ring of rows.",
             expected="ordinary ciphertexts",
@@ -73,17 +44,10 @@ class SharedNative(Shared, Native):
 
     # ---- data ----
 
-    def _switched(self, engine: Engine, x: Any, key: Words) -> Any:
+    def _switched(self, engine: Engine, data: Any, key: KeyId, limbs: int) -> Any:
         """Under the secrets that a shared key switches to."""
-        uploaded = engine.upload_key(key)
-        return engine.linear_transform([x], [(0, 0, 1, 0, -1)], [uploaded], [], 1, False, "limb")[0]
-
-    def _raise_data(self, data: Any, limbs: int) -> Any:
-        small = self.engine.beside(encapsulating(self._parameters))
-        sparse = self._switched(small, data, self._shared_keys.get(TO_SPARSE, 1))
-        return self._switched(
-            self.engine, self.engine.raised(sparse, limbs), self._shared_keys.get(FROM_SPARSE, limbs)
-        )
+        uploaded = engine.upload_key(self._evaluation_keys().get(key, limbs))
+        return engine.linear_transform([data], [(0, 0, 1, 0, -1)], [uploaded], [], 1, False, "limb")[0]
 
     def _shared_data(self, datas: Sequence[Any], limbs: int) -> Any:
         sources = []
@@ -92,14 +56,14 @@ class SharedNative(Shared, Native):
             words.fill(0)
             words[[place, -1]] = self.engine.download(data)
             sources.append(self.engine.upload(words))
-        keys = [self.engine.upload_key(key) for key in self._shared_keys.to_join(limbs, len(datas))]
+        keys = [self._key(ToPlace(place, shared=self.secrets), limbs) for place in range(len(datas))]
         terms = [(0, place, 1, place, -1) for place in range(len(datas))]
         return self.engine.linear_transform(sources, terms, keys, [], 1, False, "limb")[0]
 
     def _parts_data(self, data: Any, number: int, limbs: int) -> Sequence[Any]:
         words, last = self.engine.download(data), self.secrets
         sources = [self.engine.upload(words[place :: last - place][:2]) for place in range(number)]
-        keys = [self.engine.upload_key(key) for key in self._shared_keys.to_part(limbs, number)]
+        keys = [self._key(FromPlace(place, shared=self.secrets), limbs) for place in range(number)]
         terms = [
             (place, place, 1, place, -1) for place in range(number)
         ]  # one decomposition, of the a part of all

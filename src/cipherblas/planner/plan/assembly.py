@@ -10,6 +10,7 @@ from cipherblas.common.errors import FormatError, ParameterError
 from cipherblas.common.limits import weight_budget_of
 from cipherblas.common.progress import Progress
 from cipherblas.crypto.keys import KeyRequest
+from cipherblas.crypto.keys.key_id import KeyModulus, KeyRing
 from cipherblas.crypto.params import Parameters
 from cipherblas.evaluators.slots.values import Order
 from cipherblas.lang.graph import as_matrices, axes_of
@@ -28,7 +29,6 @@ from cipherblas.rlwe.rings import (
     descending_ring,
     encapsulating_shape,
     limbs_of_level,
-    low_limbs,
     row_ring,
 )
 from cipherblas.rlwe.traffic import Traffic
@@ -205,7 +205,7 @@ def replay(
             expected=f"none about node {unused}",
             got=choices[unused],
         )
-    if sharing and run.keys.shared is None:
+    if sharing and not run.keys.sharing:
         raise FormatError(
             "The decisions have ciphertexts share their a part that are not refreshed together.",
             expected=f"more than {sharing} ciphertexts of a value",
@@ -280,12 +280,15 @@ def peak_bytes_of(run: DryRun, key_bytes: int, ring: Ring) -> int:
 
 def key_bytes_of(request: KeyRequest, ring: Ring) -> int:
     """Bytes in memory of the keys of a request."""
-    main = sum(number * key_bytes_at(ring, limbs) for limbs, number in request.numbers_by_limbs().items())
-    main += 0 if request.encapsulation is None else key_bytes_at(encapsulating_shape(ring), 1)
-    main += key_bytes_at(descending_ring(ring), low_limbs(ring)) if request.crossing else 0
-    if request.shared is not None:
-        shared = request.shared
-        main += sum(number * key_bytes_at(ring, limbs) for limbs, number in shared.numbers_by_limbs().items())
-        if shared.encapsulation is not None:
-            main += shared.pairs * key_bytes_at(encapsulating_shape(ring), 1)
-    return main + (0 if request.rows is None else key_bytes_of(request.rows, row_ring(ring)))
+    return sum(
+        number * key_bytes_at(_ring_at(ring, place, modulus), limbs)
+        for (place, modulus, limbs), number in request.sizes.items()
+    )
+
+
+def _ring_at(ring: Ring, place: KeyRing, modulus: KeyModulus) -> Ring:
+    """Where keys of a ring switch at a modulus: `parameters_at`, for shapes of rings as well."""
+    own = row_ring(ring) if place == "rows" else ring
+    if modulus == "descending":
+        return descending_ring(own)
+    return encapsulating_shape(own) if modulus == "sparse" else own

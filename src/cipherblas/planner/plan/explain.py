@@ -392,10 +392,12 @@ def _key_set(plan: Plan) -> str:
         text += " + relinearisation"
     if plan.keys.encapsulation is not None:
         text += " + 2 for a sparse secret"
-    if plan.keys.shared is not None:
-        text += f" + {len(plan.keys.shared)} for {plan.keys.shared.secrets} with one a part"
+    if plan.keys.sharing:
+        shared = sum(1 for key in plan.keys.limbs if key.shared)
+        text += f" + {shared} for {plan.keys.sharing} with one a part"
     if plan.keys.crossing:
-        text += f" + 2 between the rings and {len(plan.keys.rows or ())} of that of rows"
+        inner = sum(1 for key in plan.keys.limbs if key.ring == "rows")
+        text += f" + 2 between the rings and {inner} of that of rows"
     return f"{text} (policy {plan.key_policy})"
 
 

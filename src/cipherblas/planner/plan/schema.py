@@ -23,7 +23,7 @@ from cipherblas.common.schema import (
     record,
     whole,
 )
-from cipherblas.crypto.keys.shared_request import MOST_SECRETS
+from cipherblas.crypto.keys.key_id import MOST_SECRETS
 from cipherblas.evaluators.slots.values import Order
 from cipherblas.forms.convert.coefficients import MOST_STAGES
 from cipherblas.lang.operands import MAX_LENGTH

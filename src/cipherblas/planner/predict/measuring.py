@@ -20,6 +20,7 @@ from cipherblas.common.memory import aligned_empty
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto.files.format import hasher
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
+from cipherblas.crypto.keys.key_id import Galois
 from cipherblas.crypto.keys.switching import SwitchingKey, key_shape
 from cipherblas.crypto.params import OPERAND_MODULI, make_parameters
 from cipherblas.crypto.randomness import SEED_BYTES, Purpose, streams, ternary
@@ -252,7 +253,8 @@ class _Rotations:
             found.fill(0)
             return found
 
-        keys = [SwitchingKey(pow(5, step, 2 * n), limbs, bytes(SEED_BYTES), words()) for step in self._steps]
+        names = [Galois(pow(5, step, 2 * n)) for step in self._steps]
+        keys = [SwitchingKey(name, limbs, bytes(SEED_BYTES), words()) for name in names]
         self._native = Native(params, EvaluationKeys(params, "", keys))
         zeros = params.context().neg(np.zeros((2, limbs, n), np.uint64))
         self._source = self._native.fresh(zeros, bound=1.0)

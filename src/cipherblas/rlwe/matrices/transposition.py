@@ -18,6 +18,7 @@ import cipherblas._core as _core
 from cipherblas.common.errors import MismatchError, ParameterError, ShapeError
 from cipherblas.common.memory import Array, aligned_empty
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
+from cipherblas.crypto.keys.key_id import Galois
 from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.crypto.params import Parameters
 from cipherblas.rlwe.matrices.matrix import bit_ceil, stride_of
@@ -34,10 +35,15 @@ Oriented = TypeVar("Oriented", RlweRows, RlweColumns)
 
 
 class TransposePlan(NamedTuple):
-    """What a transposition of d rows takes: the Galois elements of its keys, in order, and its key switches."""
+    """What a transposition of d rows takes: its keys, in order, and its key switches."""
 
-    elements: tuple[int, ...]
+    keys: tuple[Galois, ...]
     switches: int
+
+    @property
+    def elements(self) -> tuple[int, ...]:
+        """The Galois elements of the keys."""
+        return tuple(key.element for key in self.keys)
 
 
 @functools.lru_cache(maxsize=64)
@@ -58,7 +64,7 @@ def transpose_plan(size: int, policy: TransposePolicy) -> TransposePlan:
             "There is no such key policy of a transposition.", expected=" | ".join(POLICIES), got=policy
         )
     elements, switches = _core.transpose_plan(size, policy)
-    return TransposePlan(tuple(elements), switches)
+    return TransposePlan(tuple(map(Galois, elements)), switches)
 
 
 def transpose_size(params: Parameters, shape: tuple[int, int]) -> int:
@@ -138,8 +144,8 @@ def transpose(matrix: Oriented, keys: EvaluationKeys, policy: TransposePolicy = 
 def transpose_blocks_request(blocks: Sequence[RlweRows], policy: TransposePolicy = "fast") -> KeyRequest:
     """The keys of `transpose_blocks`, one set for all blocks."""
     params, shape = joined(blocks)
-    elements = transpose_plan(transpose_size(params, shape), policy).elements
-    return KeyRequest(dict.fromkeys(elements, blocks[0].limbs))
+    keys = transpose_plan(transpose_size(params, shape), policy).keys
+    return KeyRequest(dict.fromkeys(keys, blocks[0].limbs))
 
 
 def transpose_blocks(
@@ -180,7 +186,7 @@ def transpose_blocks(
 
 def transpose_keys(keys: EvaluationKeys, size: int, policy: TransposePolicy, limbs: int) -> list[Array]:
     """The switching keys of a transposition, in the order of its plan; errors as `transpose_plan`, MissingKeyError."""
-    return [keys.get(element, limbs) for element in transpose_plan(size, policy).elements]
+    return [keys.get(key, limbs) for key in transpose_plan(size, policy).keys]
 
 
 def transposed(
