@@ -97,7 +97,7 @@ def _closed(shared: Shared) -> None:
 def _keys(shared: Shared) -> cb.EvaluationKeys:
     """Two, of another program: that of the shared key needs none."""
     toy = make_parameters(n=1 << 10, q_bits=[50.0, 40.0], alpha=2, scale_bits=40.0, security=0, insecure=True)
-    return keys.make_evaluation_keys(keys.generate_secret(toy), keys.KeyRequest({5: 1, 25: 1}))
+    return keys.make_evaluation_keys(keys.generate_secret(toy), keys.KeyRequest.of_galois({5: 1, 25: 1}))
 
 
 # Name → what is refused, the first advice, and that.

@@ -57,6 +57,7 @@ class Bookkeeper:
 
     schedule: ClassVar[str] = "local"  # of `runtime.schedule`, by which tasks on many blocks are run
     work: Work | None = None
+    shared_by = 0  # how many ciphertexts share the a part that keys are for; 0 of ordinary ciphertexts
     on_weights: Callable[[int], None] | None = None  # called with numbers of weights that were encoded
 
     def __init__(
@@ -123,8 +124,6 @@ class Bookkeeper:
         self._encoded_bytes, self._encoding_budgets = other._encoded_bytes, other._encoding_budgets
 
     # ---- keys ----
-
-    shared_by = 0  # ciphertexts that share the a part which the keys are for; 0 of ordinary ones
 
     def rotation_key(self, step: int) -> Galois:
         """The name of the key of a rotation: 5^step mod 2N; 2N - 1 for `CONJUGATE`."""
