@@ -139,7 +139,7 @@ class EvaluationKeys:
 
     def key(self, key: KeyId, limbs: int = 1) -> SwitchingKey:
         """The SwitchingKey itself; as `get`."""
-        self._check_one(key, limbs)
+        self.expect(key, limbs)
         with self._lock:
             if key not in self._keys:
                 place = aligned_empty if self._stream is None else self._stream.room(key)
@@ -186,7 +186,8 @@ class EvaluationKeys:
         """Bytes of keys that are in memory at most, once all are expanded; a call of the engine may read more."""
         return self.nbytes if self._stream is None else min(self.nbytes, self._stream.memory)
 
-    def _check_one(self, key: KeyId, limbs: int) -> None:
+    def expect(self, key: KeyId, limbs: int) -> None:
+        """Raise MissingKeyError unless a key is here, and for so many limbs; it is not read from its file."""
         here = self._keys.get(key) or self._stored.get(key)
         if here is None:
             raise MissingKeyError(
@@ -208,7 +209,7 @@ class EvaluationKeys:
     def check(self, request: KeyRequest) -> None:
         """Raise MissingKeyError unless every key of `request` is here."""
         for key, limbs in request.in_order().items():
-            self._check_one(key, limbs)
+            self.expect(key, limbs)
 
     def only(self, request: KeyRequest) -> EvaluationKeys:
         """A set of the keys of `request` alone, which are not copied; those in files stay there.
@@ -332,3 +333,7 @@ class RowKeys:
     def key(self, key: KeyId, limbs: int = 1) -> SwitchingKey:
         """As `EvaluationKeys.key`."""
         return self._keys.key(key.in_rows(), limbs)
+
+    def expect(self, key: KeyId, limbs: int) -> None:
+        """As `EvaluationKeys.expect`."""
+        self._keys.expect(key.in_rows(), limbs)

@@ -110,7 +110,7 @@ class Native(Evaluator):
         return self._keys
 
     def _check_key(self, key: KeyId, limbs: int) -> None:
-        self._evaluation_keys().get(key, limbs)
+        self._evaluation_keys().expect(key, limbs)
 
     def _key(self, key: KeyId, limbs: int) -> Key:
         return self.engine.upload_key(self._evaluation_keys().get(key, limbs))

@@ -90,12 +90,14 @@ class SharedCosts(Costs):
 class Shared(Evaluator):
     """Bookkeeping of an evaluator whose handles hold r messages: bounds and errors are those of any of them."""
 
-    secrets = 1
-
     def _share(self, secrets: int) -> None:
         check_secrets(secrets)
-        self.secrets, self.costs = secrets, SharedCosts(self.params, secrets)
-        self.shared_by = secrets
+        self.shared_by, self.costs = secrets, SharedCosts(self.params, secrets)
+
+    @property
+    def secrets(self) -> int:
+        """How many messages a handle holds, each under a secret of its own."""
+        return self.shared_by
 
     def _handle_bytes(self, components: int, limbs: int) -> int:
         return super()._handle_bytes(components, limbs) * (self.secrets + 1) // 2
