@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
+from cipherblas.crypto.keys import Galois
 from cipherblas.distributed.communicator import Communicator, Sent
 from cipherblas.distributed.in_process import run_ranks
 from tests.support.runs import listed, toy_rows, values_of
@@ -107,16 +108,16 @@ def test_a_rank_has_the_keys_that_it_uses() -> None:
     whole = OnRanks(toy_rows(lambda a, b: a @ b, a=S(64, 20), b=S(20, 64), precision=1e-2))
     plan = whole.program.plan
     servers = [server for _, server in whole.on(4)]
-    asked = [set(run.keys.limbs) for run in servers[0].rank_runs]
-    assert set.union(*asked) == set(plan.keys.limbs)
-    assert sum(map(len, asked)) == len(plan.keys.limbs) == plan.parameters.n - 1
+    asked = [set(run.keys.of(Galois)) for run in servers[0].rank_runs]
+    assert set.union(*asked) == set(plan.keys.of(Galois))
+    assert sum(map(len, asked)) == len(plan.keys.galois) == plan.parameters.n - 1
     for own, server in zip(asked, servers, strict=True):
         keys = server._keys
-        assert set(keys.request.limbs) == own
+        assert set(keys.request.of(Galois)) == own
         for key in own:
             keys.get(key, 1)
         with pytest.raises(cb.MissingKeyError):
-            keys.get(min(set(plan.keys.limbs) - own), 1)
+            keys.get(min(set(plan.keys.of(Galois)) - own), 1)
 
 
 def test_work_is_divided() -> None:
