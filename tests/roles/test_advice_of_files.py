@@ -287,7 +287,7 @@ def test_every_damaged_file_says_what_to_give(shared: Shared, monkeypatch: pytes
 # --- every error of these rooms ---
 
 ROOT = Path(cb.__file__).parent
-ROOMS = ("crypto/files", "crypto/keys", "roles")
+ROOMS = ("crypto/files", "crypto/keys", "roles", "roles/wire")
 ERRORS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and name.endswith("Error")}
 
 
