@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cipherblas.common import environment
 from cipherblas.common.environment import isa, set_threads, threads
 from cipherblas.common.errors import (
+    CancelledError,
     CipherblasError,
     DTypeError,
     FormatError,
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from cipherblas.planner.predict.simulation import RangeFound
     from cipherblas.roles.client import Client
     from cipherblas.roles.encryptor import Encryptor
+    from cipherblas.roles.one_run import Run
     from cipherblas.roles.program import Program, compile
     from cipherblas.roles.server import Server
     from cipherblas.roles.sharing import Sharing
@@ -89,6 +91,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "CancelledError",
     "CipherblasError",
     "Client",
     "DTypeError",
@@ -110,6 +113,7 @@ __all__ = [
     "PublicKey",
     "RangeError",
     "RangeFound",
+    "Run",
     "SampledErrors",
     "SecretCopyError",
     "SecurityError",
@@ -187,6 +191,7 @@ _ON_FIRST_USE = {
     "Program": "cipherblas.roles.program",
     "RangeFound": "cipherblas.planner.predict.simulation",
     "SampledErrors": "cipherblas.planner.predict.promises",
+    "Run": "cipherblas.roles.one_run",
     "Server": "cipherblas.roles.server",
     "Sharing": "cipherblas.roles.sharing",
     "blas": "cipherblas.lang.blas",

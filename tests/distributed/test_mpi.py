@@ -40,7 +40,7 @@ if communicator.rank == 1:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 4096,) * 2)
     if wanted == "keys":
-        server._keys._keys.clear()
+        server._equipment.keys._keys.clear()
 found = len(server.run(sent).ciphertexts)
 (folder / f"{wanted}-{communicator.rank}").write_text(str(found))  # outputs of ranks may mix
 communicator.barrier()

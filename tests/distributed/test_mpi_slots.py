@@ -91,7 +91,7 @@ keys = cb.EvaluationKeys.load(folder / "keys", insecure=True)
 sent = {x: cb.EncryptedOperand.load(folder / x, insecure=True, lazy=True) for x in "ab"}
 server = program.server(keys, communicator=communicator, sharing="4d*")
 if communicator.rank == 1:
-    server._keys._keys.clear()
+    server._equipment.keys._keys.clear()
 server.run(sent)
 """
 

@@ -112,7 +112,7 @@ def test_a_rank_has_the_keys_that_it_uses() -> None:
     assert set.union(*asked) == set(plan.keys.of(Galois))
     assert sum(map(len, asked)) == len(plan.keys.galois) == plan.parameters.n - 1
     for own, server in zip(asked, servers, strict=True):
-        keys = server._keys
+        keys = server._equipment.keys
         assert set(keys.request.of(Galois)) == own
         for key in own:
             keys.get(key, 1)

@@ -215,5 +215,5 @@ def test_engines_share_no_encodings() -> None:
     program = toy(lambda a: a @ a, a=secret(4, 4), algorithm="skewed")
     keys = program.client().evaluation_keys()
     ours, theirs = (program.server(keys, engine=engine) for engine in (registry.CPU, NAME))
-    assert ours._shared.masks is not theirs._shared.masks
-    assert ours._shared.masks is program.server(keys)._shared.masks
+    assert ours._equipment.encodings.masks is not theirs._equipment.encodings.masks
+    assert ours._equipment.encodings.masks is program.server(keys)._equipment.encodings.masks

@@ -122,8 +122,8 @@ def test_a_first_run_encodes_masks_and_weights() -> None:
     server.run(client.encrypt({"x": np.zeros(30)}))
     counts = program.plan.counts
     assert server.counts == counts
-    assert counts.mask_encodings == len(server._shared.masks)
-    stored = server._shared.weights._arrays.values()
+    assert counts.mask_encodings == len(server._equipment.encodings.masks)
+    stored = server._equipment.encodings.weights._arrays.values()
     assert counts.weight_encodings == sum(array.shape[2] for array in stored) > 0
     assert program.plan.stages.encode > 0
 

@@ -13,7 +13,7 @@ import pytest
 import cipherblas as cb
 from cipherblas.evaluators.slots.encoder import PlainEncoder
 from cipherblas.evaluators.slots.values import Plain
-from cipherblas.roles import server as servers
+from cipherblas.roles import given
 from tests.support.runs import Parties, toy, values_of
 from tests.support.watched import Tally, conversions_counted, watch
 
@@ -56,10 +56,10 @@ OPERATIONS: dict[str, dict[str, tuple[Callable[..., Any], int]]] = {
 
 def passes(parties: Parties, values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Tally:
     """What a run does to whole clear operands, once it has checked them."""
-    checked = servers.narrow_array
+    checked = given.narrow_array
     name = next(name for name, operand in parties.program.operands.items() if not operand.secret)
     tally = Tally(values[name].size // 2)
-    monkeypatch.setattr(servers, "narrow_array", lambda *arguments: watch(checked(*arguments), tally))
+    monkeypatch.setattr(given, "narrow_array", lambda *arguments: watch(checked(*arguments), tally))
     with conversions_counted():
         found = parties.run(values)
     found.within()

@@ -168,10 +168,10 @@ def test_a_second_run_encodes_nothing(program: cb.Program, client: cb.Client) ->
     x = client.encrypt(values_of(program))
     first = server.run(x)
     assert server.encoding_seconds > 0
-    stored = server._shared.weights.memory_bytes
+    stored = server._equipment.encodings.weights.memory_bytes
     again = server.run(x)
     assert server.encoding_seconds == 0
-    assert server._shared.weights.memory_bytes == stored > 0
+    assert server._equipment.encodings.weights.memory_bytes == stored > 0
     assert bytes_of(first) == bytes_of(again)
 
 
@@ -185,7 +185,7 @@ def test_weights_beyond_the_budget_stream_from_a_file(
     for _ in range(2):
         assert bytes_of(server.run(x)) == expected
     assert server.encoding_seconds == 0
-    weights = server._shared.weights
+    weights = server._equipment.encodings.weights
     assert weights.memory_bytes <= budget
     assert weights.file_bytes > 0
     assert (weights.memory_bytes > 0) == (budget > 0)
@@ -213,7 +213,7 @@ def test_a_full_disk(
         patch.setattr(encodings.os, "posix_fallocate", full)
         with pytest.raises(cb.StorageError, match=r"got .*No space left"):
             server.run(x)
-    assert server._shared.weights.file_bytes == 0
+    assert server._equipment.encodings.weights.file_bytes == 0
     result = client.decrypt(server.run(x))
     assert np.abs(result - program.evaluate(values_of(program))).max() <= program.plan.error
 

@@ -100,7 +100,7 @@ def test_files_are_no_memory_of_the_server(tmp_path: Path, monkeypatch: pytest.M
     stored = {name: cb.EncryptedOperand.load(tmp_path / name, lazy=True, insecure=True) for name in sent}
     server = program.server(client.evaluation_keys())
     asked: list[int] = []
-    monkeypatch.setattr("cipherblas.roles.server.check_available", lambda needed, *_: asked.append(needed))
+    monkeypatch.setattr("cipherblas.roles.one_run.check_available", lambda needed, *_: asked.append(needed))
     results = [client.decrypt(server.run(one)) for one in (sent, stored)]
     np.testing.assert_array_equal(*results)
     in_memory, in_files = asked
@@ -118,7 +118,7 @@ def test_what_a_public_key_encrypted_is_read_to_stay(
     other = toy(lambda x, q: x @ q, **operands, algorithm="diagonals")
     client = other.client()
     asked: list[int] = []
-    monkeypatch.setattr("cipherblas.roles.server.check_available", lambda needed, *_: asked.append(needed))
+    monkeypatch.setattr("cipherblas.roles.one_run.check_available", lambda needed, *_: asked.append(needed))
     sent = other.encryptor(client.public_key()).encrypt(VALUES)
     for name, operand in sent.items():
         operand.save(tmp_path / name)

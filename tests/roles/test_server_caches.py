@@ -65,7 +65,7 @@ def clear_operands(program: cb.Program, seed: int) -> dict[str, np.ndarray]:
 
 def held(server: cb.Server) -> int:
     """Bytes of what a server keeps."""
-    return server._shared.masks.nbytes + server._shared.weights.memory_bytes
+    return server._equipment.encodings.masks.nbytes + server._equipment.encodings.weights.memory_bytes
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -92,7 +92,7 @@ def test_masks_stay() -> None:
     server = program.server(client.evaluation_keys())
     x = client.encrypt({"x": uniform(0, 8, 8)})["x"]
     server.run({"x": x, "w": uniform(1, 8, 8)})
-    masks = server._shared.masks
+    masks = server._equipment.encodings.masks
     kept = dict(masks._arrays)
     assert any("constant" in str(key) for key in kept) and any("mask" in str(key) for key in kept)
     for run in range(3):
@@ -117,12 +117,12 @@ def test_the_plan_counts_what_is_kept(name: str) -> None:
     server = program.server(client.evaluation_keys())
     x = client.encrypt({"x": uniform(0, *program.operands["x"].shape)})["x"]
     server.run({"x": x, **clear_operands(program, 0)})
-    plan, masks = program.plan, server._shared.masks
+    plan, masks = program.plan, server._equipment.encodings.masks
     counted = symbolic(program, plan.mask_budget)
     assert counted.mask_bytes == masks.nbytes
     assert masks.nbytes <= counted.peak_bytes <= program._run.working_bytes  # which a plan's peak holds
     assert symbolic(program, 0).mask_bytes == 0
-    weights = server._shared.weights
+    weights = server._equipment.encodings.weights
     assert plan.weight_memory_bytes <= weights.memory_bytes <= plan.weight_memory_bytes + 4096 * len(weights)
 
 
@@ -168,8 +168,8 @@ def test_two_servers_hold_weights_and_masks_once() -> None:
         sizes.append(held(server))
         spent.append(server.encoding_seconds)
     assert sizes[0] == sizes[1] > 0
-    assert servers[0]._shared.weights is servers[1]._shared.weights
-    assert servers[0]._shared.masks is servers[1]._shared.masks
+    assert servers[0]._equipment.encodings.weights is servers[1]._equipment.encodings.weights
+    assert servers[0]._equipment.encodings.masks is servers[1]._equipment.encodings.masks
     assert spent[0] > 0 == spent[1]
 
 
@@ -179,10 +179,10 @@ def test_a_program_that_is_loaded_again_shares(tmp_path: Any) -> None:
     again = cb.Program.load(tmp_path / "program", insecure=True)
     keys = program.client().evaluation_keys()
     first, second = program.server(keys), again.server(keys)
-    assert first._shared.weights is second._shared.weights
+    assert first._equipment.encodings.weights is second._equipment.encodings.weights
     other = program.server(keys, weight_budget=0, weight_folder=tmp_path)
-    assert other._shared.weights is not first._shared.weights
-    assert other._shared.masks is first._shared.masks
+    assert other._equipment.encodings.weights is not first._equipment.encodings.weights
+    assert other._equipment.encodings.masks is first._equipment.encodings.masks
 
 
 def test_encodings_go_with_the_program_and_its_servers() -> None:
@@ -191,7 +191,7 @@ def test_encodings_go_with_the_program_and_its_servers() -> None:
     keys, x = client.evaluation_keys(), client.encrypt({"x": uniform(0, 40)})["x"]
     server = program.server(keys)
     server.run({"x": x})
-    weights = weakref.ref(server._shared.weights)
+    weights = weakref.ref(server._equipment.encodings.weights)
     del server
     gc.collect()
     assert weights() is not None  # the next client's server finds them
@@ -241,7 +241,7 @@ def test_servers_in_threads(fresh: bool) -> None:
         thread.join()
     for client, value, result in zip(clients, x, results, strict=True):
         assert np.abs(client.decrypt(result) - program.evaluate({"x": value})).max() <= program.plan.error
-    weights = servers[0]._shared.weights
+    weights = servers[0]._equipment.encodings.weights
     before = weights.memory_bytes
     alone = WeightStore()
     for key in weights._arrays:
@@ -301,7 +301,7 @@ def test_memory_that_masks_of_earlier_runs_hold(monkeypatch: pytest.MonkeyPatch)
     keys, x = client.evaluation_keys(), client.encrypt({"x": uniform(0, 8, 8)})["x"]
     server = program.server(keys)
     server.run({"x": x})
-    masks = server._shared.masks
+    masks = server._equipment.encodings.masks
     kept, needed = masks.nbytes, program.plan.peak_bytes - keys.nbytes
     assert kept > 0
     monkeypatch.setattr(limits, "available_memory", lambda: needed - kept)

@@ -218,6 +218,10 @@ class WorkBudgetError(CipherblasError):
     """A plan would take more work to be counted than any plan may: see `cipherblas.common.work`."""
 
 
+class CancelledError(CipherblasError):
+    """A run was ended by `cancel`; nothing of it is kept."""
+
+
 class FormatError(CipherblasError):
     """A file is not ours, or is damaged or truncated."""
 

@@ -72,6 +72,16 @@ class RowsRanks(RowsNative):
         self.shares = Shares(self.n, communicator.size)
         self.watch = Stopwatch(communicator)
 
+    @property
+    def copying_seconds(self) -> float:
+        return self.watch.copies
+
+    def told(self, data: Any) -> Sequence[Matrix]:
+        if not isinstance(data, Share):
+            return super().told(data) if self.rank == 0 else ()
+        found = self.gathered(data)
+        return () if found is None else (found.a, found.b)
+
     # ---- words of the host ----
 
     def _words(self, x: Matrix) -> Words:

@@ -1,0 +1,161 @@
+"""What a server is given for a run, compared with what its program declares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from cipherblas.common.arrays import narrow_array
+from cipherblas.common.checks import check_bound, check_whole
+from cipherblas.common.errors import DTypeError, MismatchError, ShapeError
+from cipherblas.crypto.keys import FreshCiphertext
+from cipherblas.crypto.params import row_parameters
+from cipherblas.forms.form import RowForm
+from cipherblas.lang.operands import Operand
+from cipherblas.rlwe.matrices import CoefficientMatrix, SharedBatch, rows_format
+from cipherblas.roles.planned import PlannedProgram
+from cipherblas.roles.wire.messages import (
+    AGAIN,
+    EncryptedOperand,
+    check_parameters,
+    check_shape,
+    given,
+    short_id,
+)
+from cipherblas.roles.wire.stored_rows import StoredRows
+from cipherblas.runtime.values import Input
+
+
+def checked_operands(
+    program: PlannedProgram, key_id: str, operands: Mapping[str, Any]
+) -> tuple[dict[str, EncryptedOperand], dict[str, NDArray[Any]]]:
+    """The secret and the clear operands of a run, by name.
+
+    Args:
+        key_id: of the evaluation keys.
+        operands: an `EncryptedOperand` for each secret one, an array for each public one.
+
+    Raises:
+        MismatchError: one is missing, unknown, or belongs to another program or key pair.
+        ShapeError, DTypeError, RangeError: a clear one is not a finite array of the declared shape.
+    """
+    declared = program.operands
+    missing = [name for name in declared if name not in operands]
+    unknown = [name for name in operands if name not in declared]
+    if missing or unknown:
+        raise MismatchError(
+            "The operands are not those of the program.",
+            expected=", ".join(declared),
+            got=", ".join(operands) or "none",
+            advice=given(declared),
+        )
+    encrypted: dict[str, EncryptedOperand] = {}
+    clear: dict[str, NDArray[Any]] = {}
+    for name, operand in declared.items():
+        value = operands[name]
+        if operand.secret:
+            if not isinstance(value, EncryptedOperand):
+                hint = "; encrypt returns a dictionary of them" if isinstance(value, Mapping) else ""
+                raise DTypeError(
+                    f"Operand {name!r} is secret and must come encrypted.",
+                    expected=f"EncryptedOperand{hint}",
+                    got=type(value).__name__,
+                    advice=f"client.encrypt({{{name!r}: …}})[{name!r}] in place of it",
+                )
+            _check_operand(program, key_id, name, operand, value)
+            encrypted[name] = value
+        else:
+            matrix = narrow_array(value, f"operand {name!r}", (len(operand.shape),))
+            check_shape(name, matrix.shape, operand.shape)
+            check_bound(name, matrix, operand.bound)
+            operand.check_known(name, matrix)
+            if operand.whole:
+                check_whole(name, matrix)
+            clear[name] = matrix
+    return encrypted, clear
+
+
+def _check_operand(
+    program: PlannedProgram, key_id: str, name: str, operand: Operand, value: EncryptedOperand
+) -> None:
+    if value.program_id != program.id:
+        raise MismatchError(
+            f"Operand {name!r} was encrypted for another program.",
+            expected=short_id(program.id),
+            got=short_id(value.program_id),
+            advice=AGAIN,
+        )
+    check_parameters(f"operand {name!r}", value.parameters, program.plan.parameters)
+    if value.key_id != key_id:
+        raise MismatchError(
+            f"Operand {name!r} and the evaluation keys belong to different key pairs.",
+            expected=key_id,
+            got=value.key_id,
+            advice="the evaluation keys of the client that encrypted it",
+        )
+    if value.encryption == "public-key" and not operand.public_key:
+        raise MismatchError(
+            f"Operand {name!r} is planned for the secret key, with a smaller error.",
+            expected=operand.encryption,
+            got=value.encryption,
+            advice='cb.secret(…, encryption="public-key") where it is declared',
+        )
+    if value.name != name:
+        raise MismatchError(
+            "The operand was encrypted under another name.",
+            expected=name,
+            got=value.name,
+            advice=f"{{{value.name!r}: …}}",
+        )
+    check_shape(name, value.shape, operand.shape)
+    inputs = program.inputs_of(name)
+    expected = [one.form.parts for one in inputs]
+    got = [len(feed) for feed in value.feeds]
+    if expected != got:
+        raise ShapeError(
+            f"Operand {name!r} has another number of ciphertexts than planned.",
+            expected=expected,
+            got=got,
+            advice=AGAIN,
+        )
+    for one, feed in zip(inputs, value.feeds, strict=True):
+        if isinstance(one.form, RowForm):
+            _check_rows(name, one, one.form, feed, row_parameters(program.plan.parameters).n)
+        else:
+            _check_ciphertexts(name, one, feed, program.plan.parameters.n)
+
+
+def _check_ciphertexts(name: str, wanted: Input, feed: Sequence[Any], n: int) -> None:
+    expected = (wanted.limbs, n)
+    for ct in feed:
+        if not isinstance(ct, FreshCiphertext):
+            raise DTypeError(
+                f"Operand {name!r} must consist of fresh ciphertexts.",
+                expected="FreshCiphertext",
+                got=type(ct).__name__,
+                advice=AGAIN,
+            )
+        if (ct.limbs, ct.params.n) != expected:
+            raise ShapeError(
+                f"A ciphertext of operand {name!r} has the wrong shape.",
+                expected=str(expected),
+                got=str((ct.limbs, ct.params.n)),
+                advice=AGAIN,
+            )
+
+
+def _check_rows(name: str, wanted: Input, form: RowForm, feed: Sequence[Any], n: int) -> None:
+    for width, rows in zip(form.widths, feed, strict=True):
+        expected = (wanted.limbs, form.shape[0], width)
+        kind: type[CoefficientMatrix] = SharedBatch if form.shared else rows_format(width, n)
+        own = rows.kind if isinstance(rows, StoredRows) else type(rows)
+        if not issubclass(own, kind) or (rows.limbs, *rows.shape) != expected:
+            got = (rows.limbs, *rows.shape) if issubclass(own, CoefficientMatrix) else own.__name__
+            raise ShapeError(
+                f"The encrypted rows of operand {name!r} have the wrong shape.",
+                expected=str(expected),
+                got=str(got),
+                advice=AGAIN,
+            )

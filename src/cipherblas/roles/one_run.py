@@ -1,0 +1,229 @@
+"""One run of a program on a server: what it is given, what it has done so far, and what it took."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+import cipherblas._core as _core
+from cipherblas.common.errors import CancelledError, MemoryBudgetError
+from cipherblas.common.limits import check_available
+from cipherblas.common.progress import Progress
+from cipherblas.crypto.keys import EvaluationKeys, StoredCiphertext
+from cipherblas.crypto.params import row_parameters
+from cipherblas.distributed.communicator import Sent
+from cipherblas.distributed.stages import RankTimes, Stopwatch, of_all
+from cipherblas.engines.encodings import Encodings, ProgramEncodings
+from cipherblas.engines.protocol import Engine
+from cipherblas.evaluators.family import Evaluators
+from cipherblas.evaluators.rows.native import RowsNative
+from cipherblas.evaluators.rows.values import Rows
+from cipherblas.evaluators.slots.native import Native
+from cipherblas.evaluators.slots.shared_native import SharedNative
+from cipherblas.rlwe.counts import Counts
+from cipherblas.roles.given import checked_operands
+from cipherblas.roles.planned import PlannedProgram
+from cipherblas.roles.processes import OneProcess
+from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult
+from cipherblas.runtime.executor import Executor, NodeSeconds
+from cipherblas.runtime.values import Value
+
+RUN = "this run, beside the keys"  # what memory is asked for
+READ_COPIES = 3  # of a ciphertext that is read: its data, random words, and residues that are made of these
+
+
+@dataclass(frozen=True)
+class Equipment:
+    """What all runs of a server share: nothing of it changes with a run.
+
+    Attributes:
+        keys: those that are used here.
+        key_digest: of all keys, where ranks compare them.
+        encodings: of masks and weights, kept from run to run.
+    """
+
+    program: PlannedProgram
+    keys: EvaluationKeys
+    key_digest: str
+    engine: Engine
+    encodings: ProgramEncodings
+    processes: OneProcess
+
+
+class Run:
+    """One run; made by `Server.prepare`, which has checked its operands. Others may run beside it.
+
+    Attributes:
+        counts, seconds, node_seconds, encoding_seconds, sent, rank_times: as those of `Server`, when it is done.
+        done, total: block operations so far, and of all; or layers and weights of a network.
+    """
+
+    def __init__(
+        self,
+        equipment: Equipment,
+        operands: Mapping[str, Any],
+        finished: Callable[[Run], None],
+    ) -> None:
+        self._equipment, self._finished = equipment, finished
+        self._progress: Progress | None = None
+        self._cancelled = threading.Event()
+        self._encrypted, self._clear = checked_operands(equipment.program, equipment.keys.key_id, operands)
+        self._rows: RowsNative | None = None
+        self.done = self.total = 0
+        self.counts = Counts()
+        self.sent = Sent()
+        self.rank_times: list[RankTimes] = []
+        self.seconds = self.encoding_seconds = 0.0
+        self.node_seconds: tuple[NodeSeconds, ...] = ()
+
+    def cancel(self) -> None:
+        """End the run, from another thread, when the operation on blocks that it is at is done."""
+        self._cancelled.set()
+
+    def result(self, progress: Progress | None = None) -> EncryptedResult:
+        """Compute it.
+
+        Args:
+            progress: as that of `Server.run`.
+
+        Raises:
+            CancelledError: `cancel` was called.
+            MemoryBudgetError: less memory is available than the plan needs.
+            StorageError: encoded weights beyond their budget find no room in their file.
+        """
+        self._progress = progress
+        try:
+            found = self._computed()
+        except BaseException as error:
+            self._equipment.processes.failed(error)
+            raise
+        self._finished(self)
+        return found
+
+    def _computed(self) -> EncryptedResult:
+        given, processes = self._equipment, self._equipment.processes
+        program, plan = given.program, given.program.plan
+        processes.agree(given.key_digest, self._encrypted, self._clear)
+        masks = self._masks(_stored_bytes(self._encrypted))
+        inputs, evaluators = processes.inputs(self._encrypted, self._clear), self._evaluators(masks)
+        executor = Executor(
+            *(evaluators, program.executed, plan.decided, inputs, self._told),
+            weights=plan.counts.plain_products if plan.counts.stored_bytes else 0,
+        )
+        sent, watch = processes.sent(), Stopwatch(processes.communicator)
+        start = time.perf_counter()
+        values = executor.results()
+        self.encoding_seconds = evaluators.encoding_seconds
+        own = time.perf_counter() - start - self.encoding_seconds - inputs.seconds
+        self.counts, self.node_seconds = evaluators.counts, tuple(executor.seconds)
+        arrays = [self._arrays(value) for value in values]
+        if self._rows is not None:
+            watch.copies = self._rows.copying_seconds
+        times = watch.stop()
+        self.sent = processes.sent() - sent
+        self.rank_times = of_all(processes.communicator, times)
+        self.seconds = processes.seconds(own, time.perf_counter() - start - self.encoding_seconds)
+        return EncryptedResult(
+            program.id,
+            program.shape,
+            plan.parameters,
+            tuple(itertools.chain.from_iterable(arrays)),
+            self.seconds,
+            given.keys.key_id,
+            {name: operand.digest for name, operand in self._encrypted.items()},
+            tuple(map(len, arrays)) if program.expression.root else (),
+            plan.promise.name,
+        )
+
+    def _told(self, done: int, total: int) -> None:
+        self.done, self.total = done, total
+        if self._cancelled.is_set():
+            raise CancelledError("The run was cancelled.", got=f"{done} of {total} steps were done")
+        if self._progress is not None:
+            self._progress(done, total)
+
+    def _evaluators(self, masks: Encodings) -> Evaluators:
+        given, plan = self._equipment, self._equipment.program.plan
+        own = row_parameters(plan.parameters)
+        apart = own is not plan.parameters
+        in_slots: dict[str, Any] = {
+            "engine": given.engine,
+            "order": plan.order,
+            "key_policy": plan.key_policy,
+            "encodings": masks,
+        }
+        by_rows: dict[str, Any] = {
+            "engine": given.engine.beside(own) if apart else given.engine,
+            "key_policy": plan.key_policy,
+        }
+
+        def slots() -> Native:
+            return given.processes.slots(given.keys, weights=given.encodings.weights, **in_slots)
+
+        def rows() -> RowsNative:
+            self._rows = given.processes.rows(own, given.keys.of_rows, **by_rows)
+            return self._rows
+
+        def shared(secrets: int) -> SharedNative:
+            return SharedNative(plan.parameters, given.keys, secrets, **in_slots)
+
+        elements = (lambda: Native(own, given.keys.of_rows, **by_rows)) if apart else None
+        return Evaluators(slots, rows, elements, shared)
+
+    def _arrays(self, value: Value) -> Sequence[NDArray[Any]]:
+        """The ciphertexts of a result, on the rank that tells them; none on others."""
+        words = [self._downloaded(handle) for handle in value.handles]
+        return value.form.taken(words) if self._equipment.processes.tells else []
+
+    def _downloaded(self, handle: Any) -> Any:
+        """The words of a result, which the engine has: an array, or those of the a and the b part of rows."""
+        engine = self._equipment.engine
+        if not isinstance(handle, Rows):
+            return engine.download(handle.data)
+        assert self._rows is not None
+        return tuple(engine.download_matrix(part) for part in self._rows.told(handle.data))
+
+    def _masks(self, stored: int) -> Encodings:
+        """Where a run keeps masks and constants, for which the machine that it is on has memory.
+
+        Those of the program, if what the plan needs beside them and the keys is available (weights aside, which can go
+        to a file); else none are kept.
+
+        Args:
+            stored: bytes of ciphertexts that stay in their files, less those that are read at a time.
+
+        Raises:
+            MemoryBudgetError: not even then is there enough.
+        """
+        given, plan, masks = self._equipment, self._equipment.program.plan, self._equipment.encodings.masks
+        more = given.processes.lent_bytes - given.keys.nbytes - min(stored, plan.held_bytes)
+        needed = plan.peak_bytes - plan.weight_memory_bytes + more
+        needed = given.processes.needed_bytes(needed, given.keys)
+        try:
+            check_available(needed - masks.nbytes, RUN)
+            return masks
+        except MemoryBudgetError:
+            masks.clear()
+        try:
+            check_available(needed, RUN)
+            return masks
+        except MemoryBudgetError:
+            least = given.program.least_bytes + more
+            if least >= needed:
+                raise
+            check_available(least, RUN)
+            return Encodings(0)
+
+
+def _stored_bytes(operands: Mapping[str, EncryptedOperand]) -> int:
+    """Bytes of ciphertexts that stay in their files. Each thread reads one, and draws as many random words."""
+    feeds = itertools.chain.from_iterable(operand.feeds for operand in operands.values())
+    stored = [ct for feed in feeds for ct in feed if isinstance(ct, StoredCiphertext)]
+    sizes = [ct.nbytes for ct in stored if ct.seed is not None]  # those of a public key are read to stay
+    return max(0, sum(sizes) - READ_COPIES * _core.threads() * max(sizes, default=0))

@@ -1,0 +1,90 @@
+"""Runs of one server: each has its own counts and result, several go at once, and another thread can end one."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import cipherblas as cb
+from tests.support.runs import toy
+
+S, P = cb.secret, cb.public
+
+
+def chain() -> cb.Program:
+    return toy(lambda a, b: a @ b, a=S(24, 24), b=S(24, 24), form="blocks", block=8)
+
+
+def rows() -> cb.Program:
+    return toy(lambda w, x: w @ x, w=P(12, 20), x=S(20, 16), form="rows")
+
+
+def network() -> cb.Program:
+    weights = np.random.default_rng(1).uniform(-1, 1, (10, 40))
+    return toy(lambda x: cb.square(weights @ x), x=S(40))
+
+
+def operands(program: cb.Program, seed: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {name: rng.uniform(-1, 1, one.shape) for name, one in program.operands.items()}
+
+
+def sent(program: cb.Program, client: cb.Client, values: dict[str, np.ndarray]) -> dict[str, object]:
+    secret = {name: values[name] for name, one in program.operands.items() if one.secret}
+    return {**values, **client.encrypt(secret)}
+
+
+@pytest.mark.parametrize("make", [chain, rows, network])
+def test_runs_at_once_are_those_one_after_the_other(make: object) -> None:
+    program = make()  # type: ignore[operator]
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    given = [sent(program, client, operands(program, seed)) for seed in range(6)]
+    alone = [server.run(one) for one in given]
+    counts = server.counts
+    runs = [server.prepare(one) for one in given]
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda run: run.result(), runs))
+    for one, other in zip(alone, found, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(one.ciphertexts, other.ciphertexts, strict=True))
+    assert all(run.counts == counts for run in runs)
+    assert all(run.seconds > 0 and run.done == run.total > 0 for run in runs)
+    assert server.last in runs
+
+
+def test_a_run_is_cancelled_from_another_thread() -> None:
+    program = chain()
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    given = sent(program, client, operands(program, 0))
+    begun, go = threading.Event(), threading.Event()
+
+    def wait(done: int, total: int) -> None:
+        begun.set()
+        assert go.wait(60)
+
+    run = server.prepare(given)
+    with ThreadPoolExecutor(1) as pool:
+        result = pool.submit(run.result, wait)
+        assert begun.wait(60)
+        run.cancel()
+        go.set()
+        with pytest.raises(cb.CancelledError, match="cancelled"):
+            result.result(60)
+    assert 0 < run.done < run.total
+    assert server.last is None
+    expected = server.run(given)  # the server goes on as if nothing had been
+    assert server.last is not None and server.last.done == server.last.total
+    values = operands(program, 0)
+    assert np.abs(client.decrypt(expected) - values["a"] @ values["b"]).max() < 0.1
+
+
+def test_operands_are_checked_before_a_run_is_computed() -> None:
+    program = chain()
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    with pytest.raises(cb.MismatchError, match="not those of the program"):
+        server.prepare({})
