@@ -19,7 +19,13 @@ pytestmark = pytest.mark.encrypted
 # What takes no second: it looks at what is there, makes one small key, or enters a name.
 SHORT_CALLS = (
     *("Client.load", "Client.public_key", "Client.save", "Program.client", "Program.encryptor"),
-    *("EvaluationKeys.check", "EvaluationKeys.get", "EvaluationKeys.key", "EvaluationKeys.relinearisation"),
+    *(
+        "EvaluationKeys.check",
+        "EvaluationKeys.expect",
+        "EvaluationKeys.get",
+        "EvaluationKeys.key",
+        "EvaluationKeys.relinearisation",
+    ),
     *("EvaluationKeys.digest", "EvaluationKeys.only", "EvaluationKeys.keep_within"),
     *(
         "Machine.checked",
