@@ -17,7 +17,7 @@ SANITIZING = -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCIPHERBLAS_SANITIZE=ON -DCIPHER
 SANITIZED_PYTEST ?= -m 'not slow' -k 'not noise' tests/core tests/crypto/test_keys.py
 THREAD_SANITIZING = -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCIPHERBLAS_THREAD_SANITIZE=ON
 # What computes nothing with ciphertexts: sources, graphs, layouts, algorithms in the clear, plans, the documents.
-CHECKED = $(addprefix tests/,architecture common lang forms evaluators methods planner lab corpus report docs) \
+CHECKED = $(addprefix tests/,architecture common lang forms evaluators methods planner lab corpus report bench/report docs) \
     $(addprefix tests/program/test_,compile_faults.py networks.py network_faults.py random_programs.py row_execution.py)
 WHEELS ?= dist
 PYTEST ?=
@@ -32,6 +32,9 @@ WORKERS ?= $(shell echo $$(( $(JOBS) < 4 ? $(JOBS) : 4 )))
 RUN_PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # Folders too: a file that went away changes its folder.
 SOURCES := $(shell find src cpp -name __pycache__ -prune -o -print) CMakeLists.txt pyproject.toml
+# What is installed beside the package, with commands of its own: nothing is compiled.
+APART := bench hardware
+APART_SOURCES := $(shell find $(APART) -name __pycache__ -prune -o -print)
 
 .PHONY: help demo check test corpus lint lint-cpp lint-python types format native-test sanitize sanitize-python sanitize-threads valgrind wheel docs bench clean locked
 
@@ -119,9 +122,14 @@ $(VENV)/bin/python:
 	@$(PYTHON) scripts/check_machine.py
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/installed: $(SOURCES) | $(VENV)/bin/python
+$(VENV)/installed-package: $(SOURCES) | $(VENV)/bin/python
 	@echo 'Building cipherblas and installing what it needs: a few minutes the first time.'
 	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) install --quiet '.[$(EXTRAS)]'
+	@touch $@
+
+# The package is not built again where they alone have changed.
+$(VENV)/installed: $(VENV)/installed-package $(APART_SOURCES)
+	$(PIP) install --quiet --no-deps --force-reinstall $(addprefix ./,$(APART))
 	@touch $@
 
 # From files whose digests are in requirements/; without a network from a folder that `pip download --require-hashes` filled:
@@ -131,7 +139,7 @@ locked: $(VENV)/bin/python
 	$(PIP) install --quiet --require-hashes -r requirements/run.txt
 	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) install --quiet --no-build-isolation --no-deps .
 
-$(VENV)/installed-%: pyproject.toml | $(VENV)/installed
+$(VENV)/installed-%: pyproject.toml bench/pyproject.toml | $(VENV)/installed
 	$(BIN)/python scripts/extra_requirements.py $* > $@.txt
 	$(PIP) install --quiet -r $@.txt
 	@touch $@

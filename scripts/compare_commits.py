@@ -62,7 +62,8 @@ class Installed:
                 _run("git", "clone", "--quiet", str(ROOT), str(source))
             _run("git", "-C", str(source), "checkout", "--quiet", commit)
             _run(sys.executable, "-m", "venv", str(place / "venv"))
-            _run(str(python), "-m", "pip", "install", "--quiet", f"{source}[demo]")
+            apart = [str(source / name) for name in ("bench",) if (source / name / "pyproject.toml").exists()]
+            _run(str(python), "-m", "pip", "install", "--quiet", f"{source}[demo]", *apart)
             (place / "installed").touch()
         return python
 

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cipherblas.bench import run_fame_model
-from cipherblas.report import accelerator_figure
+from cipherblas_hardware import run_fame_model
+from cipherblas_hardware.report import accelerator_figure
 from measured_pages import MEASURED, ROOT, Row, main, number, rows, table
 
 PAGE = ROOT / "docs" / "fame-accelerator.md"

@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cipherblas.bench import run_nn_published
-from cipherblas.bench.nn_shapes import KERNELS
+from cipherblas_bench import run_nn_published
+from cipherblas_bench.nn_shapes import KERNELS
 from measured_pages import MEASURED, ROOT, Row, conditions, main, number, ring, rows, table
 
 PAGE = ROOT / "docs" / "published-claims.md"

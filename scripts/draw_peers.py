@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cipherblas.report import e2dm_study, peers
-from cipherblas.report.e2dm_picture import e2dm_figure
-from cipherblas.report.e2dm_statements import statements_markdown
+from cipherblas_bench.report import e2dm_study, peers
+from cipherblas_bench.report.e2dm_picture import e2dm_figure
+from cipherblas_bench.report.e2dm_statements import statements_markdown
 from measured_pages import MEASURED, ROOT, Row, conditions, main, rows
 
 STUDY, PEERS = MEASURED / "e2dm-study.jsonl", MEASURED / "peers.jsonl"

@@ -43,10 +43,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.bench.sets import FAME_SETS
 from cipherblas.crypto import security
 from cipherblas.lang.operands import MAX_LENGTH
 from cipherblas.planner.search.rows import ROW_DEGREES
+from cipherblas_bench.sets import FAME_SETS
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "security-estimates.md"
 BEGIN, END = "<!-- begin: scripts/estimate_security.py --write -->", "<!-- end -->"

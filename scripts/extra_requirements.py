@@ -1,4 +1,4 @@
-"""Prints what an extra of the installed package asks for, for `pip install`: the package need not be built again.
+"""Prints what an extra of the package, or of the benchmarks, asks for, for `pip install`: neither is built again.
 
 usage: extra_requirements.py EXTRA
 """
@@ -12,12 +12,13 @@ import sys
 
 def main() -> int:
     (extra,) = sys.argv[1:]
-    package = importlib.metadata.distribution("cipherblas")
-    if extra not in (package.metadata.get_all("Provides-Extra") or ()):
+    packages = [importlib.metadata.distribution(name) for name in ("cipherblas", "cipherblas-bench")]
+    offered = [one for one in packages if extra in (one.metadata.get_all("Provides-Extra") or ())]
+    if not offered:
         print(f"cipherblas has no extra {extra!r}", file=sys.stderr)
         return 1
     marker = re.compile(rf"""extra\s*==\s*["']{re.escape(extra)}["']""")
-    for requirement in package.requires or ():
+    for requirement in (line for one in offered for line in one.requires or ()):
         text, _, condition = requirement.partition(";")
         if marker.fullmatch(condition.strip()):
             print(text.strip())

@@ -1,5 +1,7 @@
 """Wheels for every Python from 3.10 on that is found here, which need no compiler where they are installed.
 
+Of the distributions that stand beside the package, and have nothing to compile, one each for all of them.
+
 usage: make_wheels.py FOLDER [--python PYTHON] …
 
 Looks for interpreters on the PATH and among those of pyenv. Each wheel is built in an environment of its own, and
@@ -20,6 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST = (3, 10)
+APART = ("bench", "hardware")  # folders of distributions with nothing to compile
 ASKED = "import json, sys; print(json.dumps([sys.version_info[:2], sys.executable, sys.base_prefix]))"
 
 
@@ -75,6 +78,21 @@ def built(python: Path, folder: Path) -> Path:
         return Path(shutil.move(str(repaired), folder / repaired.name))
 
 
+def built_apart(python: Path, folder: Path) -> list[Path]:
+    """The wheels of what nothing is compiled for; an interpreter makes those of all."""
+    found = []
+    with tempfile.TemporaryDirectory(prefix="cipherblas-wheel-") as temporary:
+        _run(str(python), "-m", "venv", temporary)
+        pip = [f"{temporary}/bin/python", "-m", "pip", "--disable-pip-version-check", "--quiet"]
+        for name in APART:
+            made = Path(temporary) / "wheels" / name
+            _run(*pip, "wheel", "--no-deps", "-w", str(made), str(ROOT / name))
+            (wheel,) = made.glob("*.whl")
+            folder.mkdir(parents=True, exist_ok=True)
+            found.append(Path(shutil.move(str(wheel), folder / wheel.name)))
+    return found
+
+
 def _run(*command: str, env: dict[str, str] | None = None) -> None:
     subprocess.run(command, check=True, stdout=sys.stderr, env=env)
 
@@ -93,6 +111,7 @@ def main() -> int:
         return 1
     for python in wanted:
         print(built(python, options.folder), flush=True)
+    print(*built_apart(wanted[0], options.folder), sep="\n")
     return 0
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import cipherblas._core as _core
     from cipherblas.crypto.keys import SecretKey
     from cipherblas.crypto.params import Parameters
+    from tests.support.commands import Invoke
 
 # "default" looks for new examples in every run; "ci" repeats the same ones, "few" the first of them, where programs are
 # watched and slow; "thorough" is for a long search.
@@ -38,12 +39,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """Plans are made for the machine of the corpus, in other processes too, so that no test depends on what this one
     takes just now, and none waits for its measurement; tests of that unset the variable."""
     from tests.corpus.machine import MACHINE
+    from tests.support.plug_ins import show_those_of_the_tree
 
     folder = tempfile.TemporaryDirectory(prefix="cipherblas-machine-")
     config.add_cleanup(folder.cleanup)
     path = Path(folder.name) / "machine.json"
     MACHINE.save(path)
     os.environ["CIPHERBLAS_MACHINE"] = str(path)
+    show_those_of_the_tree(Path(folder.name))
 
 
 def pytest_collection_finish() -> None:
@@ -107,8 +110,25 @@ def toy_secret(toy_parameters: Parameters) -> SecretKey:
 @pytest.fixture
 def fewest_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Benchmarks run what they measure once or twice: their rows are looked at, not their seconds."""
-    from cipherblas.bench import harness
+    from cipherblas_bench import harness
 
     monkeypatch.setattr(harness, "ROUNDS", 1)
     monkeypatch.setattr(harness, "SLOW", 0.5)
     monkeypatch.setattr(harness, "VERY_SLOW", 0.5)
+
+
+@pytest.fixture(scope="session")
+def invoke() -> Invoke:
+    """Runs a command in this process."""
+    from tests.support.commands import call
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def crossover_rows() -> str:
+    """Rows of a tiny product that `bench crossover` estimates, as lines of JSON."""
+    from tests.support.commands import succeed
+
+    options = ("--sizes", "4", "--kind", "cc", "--limit", "0", "--json", "-q")
+    return str(succeed("bench", "crossover", *options).stdout)

@@ -11,7 +11,9 @@ from tests.support.rooms import (
     CPP,
     DOCUMENT,
     PACKAGE,
+    PACKAGES,
     House,
+    broken_distributions,
     broken_folders,
     broken_walls,
     circles,
@@ -62,8 +64,14 @@ def test_no_wall_is_open_without_use() -> None:
     assert sorted(allowed - used) == []
 
 
+def test_distributions() -> None:
+    assert [package.name for package in PACKAGES] == list(HOUSE.distributions)
+    assert broken_distributions(PACKAGES, HOUSE) == []
+
+
 def test_no_circles() -> None:
-    assert circles(PACKAGE) == []
+    for package in PACKAGES:
+        assert circles(package) == []
 
 
 def test_folders_of_the_core() -> None:
@@ -111,6 +119,8 @@ PLAN = House(
     {"middle.deep": frozenset({"high.inner", "middle"})},
     {"high": ("cellar", "*", "attic")},
     ("arith", "ring", "rlwe", "ckks", "core"),
+    {"pkg": frozenset(), "beside_pkg": frozenset({"pkg"})},
+    {"pkg": (), "beside_pkg": ("low", "*", "high")},
 )
 GOOD = {
     "__init__.py": "from pkg.high import f",
@@ -154,6 +164,29 @@ def test_violations_are_found(tmp_path: Path, name: str, text: str, complaint: s
     assert broken_walls(tree(tmp_path / "good" / "pkg", GOOD), PLAN) == []
     (message,) = broken_walls(tree(tmp_path / "bad" / "pkg", {**GOOD, name: text}), PLAN)
     assert complaint in message
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        ("pkg/low.py", "def f():\n    import beside_pkg.low", "pkg may not use beside_pkg: low.py"),
+        ("pkg/low.py", "from beside_pkg import low", "pkg may not use beside_pkg: low.py"),
+        ("beside_pkg/own.py", "from .high import a", "own imports high.a from above"),
+        ("beside_pkg/low/b.py", "from beside_pkg import own", "low.b imports own from above"),
+    ],
+)
+def test_what_uses_a_distribution_above_is_found(
+    tmp_path: Path, name: str, text: str, complaint: str
+) -> None:
+    good = {
+        "pkg/low.py": "import numpy",
+        "beside_pkg/own.py": "from pkg import low\nfrom .low import b",
+        "beside_pkg/low/b.py": "",
+        "beside_pkg/high/a.py": "import beside_pkg.own\nimport pkg.low",
+    }
+    for files, found in ((good, []), ({**good, name: text}, [complaint])):
+        root = tree(tmp_path / f"{len(found)}", files)
+        assert broken_distributions([root / "pkg", root / "beside_pkg"], PLAN) == found
 
 
 def test_circles_are_found(tmp_path: Path) -> None:

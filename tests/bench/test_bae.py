@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cipherblas import _core, bench
-from cipherblas.bench import apart, bae, products
+import cipherblas_bench as bench
+from cipherblas import _core
 from cipherblas.common.errors import ParameterError
 from cipherblas.planner.predict.machine import Machine
+from cipherblas_bench import apart, bae, products
 
 pytestmark = pytest.mark.usefixtures("fewest_runs")
 UNLIMITED = {"memory_budget": bae.UNLIMITED, "key_budget": bae.UNLIMITED, "upload_budget": bae.UNLIMITED}

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from cipherblas.bench import counters
-from cipherblas.bench.counters import CACHE_MISSES, LINE_BYTES, TASK_CLOCK, counting
+from cipherblas_bench import counters
+from cipherblas_bench.counters import CACHE_MISSES, LINE_BYTES, TASK_CLOCK, counting
 
 
 def work(seconds: float) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import cipherblas as cb
-from cipherblas import bench
-from cipherblas.bench import apart
+import cipherblas_bench as bench
+from cipherblas_bench import apart
 
 pytestmark = pytest.mark.usefixtures("fewest_runs")
 

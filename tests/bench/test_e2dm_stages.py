@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cipherblas import _core, bench
-from cipherblas.bench import e2dm_study
-from cipherblas.bench.peers import PeerError, build_of
-from cipherblas.bench.peers.build import instruction_sets
-from cipherblas.bench.peers.e2dm_stages import BESIDE, STAGES, Layout, Stages, counts
-from cipherblas.bench.peers.library import Slots
+import cipherblas_bench as bench
+from cipherblas import _core
+from cipherblas_bench import e2dm_study
+from cipherblas_bench.peers import PeerError, build_of
+from cipherblas_bench.peers.build import instruction_sets
+from cipherblas_bench.peers.e2dm_stages import BESIDE, STAGES, Layout, Stages, counts
+from cipherblas_bench.peers.library import Slots
 
 N = e2dm_study.N
 ALL = (*e2dm_study.SIZES, *e2dm_study.BEYOND)

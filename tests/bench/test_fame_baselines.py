@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cipherblas.bench import fame_baselines, run_fame_baselines
-from cipherblas.bench.sets import FAME_SETS, Shape
 from cipherblas.methods.matmul.baselines.fame_published import FamePublished
+from cipherblas_bench import fame_baselines, run_fame_baselines
+from cipherblas_bench.sets import FAME_SETS, Shape
 from tests.support import documents
 from tests.support.fame import PUBLISHED_TRANSFORMS, ROTATIONS
 

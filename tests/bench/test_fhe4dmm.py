@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from cipherblas.bench import fhe4dmm, run_fhe4dmm
-from cipherblas.bench.fhe4dmm_model import CLASSES, METHODS, SLOTS, class_shape, modelled, prices
 from cipherblas.distributed.blocks import optimal_blocks
 from cipherblas.distributed.cuboid import Cuboid
 from cipherblas.distributed.messages import Network
 from cipherblas.planner.predict.machine import Machine
+from cipherblas_bench import fhe4dmm, run_fhe4dmm
+from cipherblas_bench.fhe4dmm_model import CLASSES, METHODS, SLOTS, class_shape, modelled, prices
 
 TABLE_5 = {
     "Square": ((2048, 2048, 2048), (16, 16, 16)),

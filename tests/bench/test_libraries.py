@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cipherblas import bench
-from cipherblas.bench import libraries
-from cipherblas.bench.peers import PeerError, environments, tasks
-from cipherblas.bench.peers.environments import Environment, Package
-from cipherblas.bench.peers.library import Slots
+import cipherblas_bench as bench
+from cipherblas_bench import libraries
+from cipherblas_bench.peers import PeerError, environments, tasks
+from cipherblas_bench.peers.environments import Environment, Package
+from cipherblas_bench.peers.library import Slots
 
 N = 8192
 needs_seal = pytest.mark.skipif(

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from cipherblas import _core, bench
-from cipherblas.bench import apart, model
-from cipherblas.bench.harness import MeasurementError
+import cipherblas_bench as bench
+from cipherblas import _core
 from cipherblas.planner.predict.machine import Machine
+from cipherblas_bench import apart, model
+from cipherblas_bench.harness import MeasurementError
 
 pytestmark = pytest.mark.encrypted
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cipherblas.bench.nn_counts import run
-from cipherblas.bench.nn_shapes import EXAMPLES, KERNELS, SLOTS, Kernel
 from cipherblas.methods.layers import LAYER_METHODS, METAKERNEL
+from cipherblas_bench.nn_counts import run
+from cipherblas_bench.nn_shapes import EXAMPLES, KERNELS, SLOTS, Kernel
 
 ALL = KERNELS + EXAMPLES
 # Ours cuts Fhelipe's image into seven parts; how the published count comes to one rotation less is not said.

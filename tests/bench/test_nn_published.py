@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from cipherblas import bench
-from cipherblas.bench import nn, nn_published
-from cipherblas.bench.nn_shapes import KERNELS, Kernel
+import cipherblas_bench as bench
+from cipherblas_bench import nn, nn_published
+from cipherblas_bench.nn_shapes import KERNELS, Kernel
 
 # Table 8: P_I, P_O, size of the search, P_b, P_s, bs_opt; what is not applicable to products W·x is 1.
 TABLE_8 = {

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from cipherblas import bench
-from cipherblas.bench import bootstrap
-from cipherblas.bench.peers import Peer, PeerError
+import cipherblas_bench as bench
+from cipherblas_bench import bootstrap
+from cipherblas_bench.peers import Peer, PeerError
 
-PEERS = Path(importlib.util.find_spec("cipherblas.bench.peers").origin).parent  # type: ignore[union-attr, arg-type]
+PEERS = Path(importlib.util.find_spec("cipherblas_bench.peers").origin).parent  # type: ignore[union-attr, arg-type]
 OPENFHE = os.environ.get("CIPHERBLAS_OPENFHE_PYTHON")
 needs_seal = pytest.mark.skipif(
     importlib.util.find_spec("seal") is None, reason="seal-python is not installed"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cipherblas import bench
-from cipherblas.bench import roofline
+import cipherblas_bench as bench
+from cipherblas_bench import roofline
 
 
 def test_counts_and_sums() -> None:

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas import _core, bench
-from cipherblas.bench import cc, harness, primitives
-from cipherblas.bench.harness import Row
-from cipherblas.bench.pc import AlikePublicCase
-from cipherblas.bench.sets import FAME_SETS
+import cipherblas_bench as bench
+from cipherblas import _core
+from cipherblas.report import machine_line
+from cipherblas_bench import cc, harness, primitives
+from cipherblas_bench.harness import Row
+from cipherblas_bench.pc import AlikePublicCase
+from cipherblas_bench.sets import FAME_SETS
 
 pytestmark = pytest.mark.usefixtures("fewest_runs")
 
@@ -27,7 +29,7 @@ def check(found: Row, **expected: Any) -> None:
     assert 0 < found["seconds_min"] <= found["seconds"] <= found["seconds_max"]
     assert found["runs"] >= 1
     assert found["threads"] == 1
-    assert found["machine"] == harness.machine()
+    assert found["machine"] == machine_line()
     assert {name: found[name] for name in expected} == expected
 
 
@@ -78,9 +80,9 @@ def test_the_two_orders_agree_and_are_right() -> None:
 @pytest.mark.filterwarnings("ignore::cipherblas.common.errors.InsecureParametersWarning")
 def test_bootstrapping_keeps_what_it_says() -> None:
     """On a toy ring."""
-    from cipherblas.bench import bootstrap
     from cipherblas.methods.bootstrapping.refresh import MANY
     from cipherblas.planner.rings.chains import chain
+    from cipherblas_bench import bootstrap
 
     params = chain(1 << 9, 3, 4).parameters(0, insecure=True)
     for real in (True, False):
@@ -150,8 +152,8 @@ def test_bootstrapping_keeps_what_it_says() -> None:
 @pytest.mark.filterwarnings("ignore::cipherblas.common.errors.InsecureParametersWarning")
 def test_products_inside_of_bootstrapping(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a toy ring: what is refreshed is the product; a product that does not fit is one of fewer columns."""
-    from cipherblas.bench import mambo
     from cipherblas.planner.rings.chains import chain
+    from cipherblas_bench import mambo
 
     params = chain(1 << 9, 3, 4).parameters(0, insecure=True)
     ours = mambo.Fused(params, stages=2, sampled=4)

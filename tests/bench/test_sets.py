@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cipherblas.bench.sets import FAME_SETS
 from cipherblas.crypto.security import max_log_qp
+from cipherblas_bench.sets import FAME_SETS
 
 
 @pytest.mark.parametrize("name", FAME_SETS)

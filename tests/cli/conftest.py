@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from typer.testing import CliRunner, Result
 
-from cipherblas.cli import app
-
-Invoke = Callable[..., Any]
-
-
-def call(*arguments: object) -> Result:
-    """Run a command in this process, with its stdout and stderr apart."""
-    before_click_82 = "mix_stderr" in inspect.signature(CliRunner).parameters
-    runner = CliRunner(**({"mix_stderr": False} if before_click_82 else {}))
-    return runner.invoke(app, [str(argument) for argument in arguments])
-
-
-def succeed(*arguments: object) -> Result:
-    result = call(*arguments)
-    assert result.exit_code == 0, result.stderr or repr(result.exception)
-    return result
+from tests.support.commands import succeed
 
 
 @dataclass(frozen=True)
@@ -57,11 +39,6 @@ class Flow:
 
 
 @pytest.fixture(scope="session")
-def invoke() -> Invoke:
-    return call
-
-
-@pytest.fixture(scope="session")
 def flow(tmp_path_factory: pytest.TempPathFactory) -> Flow:
     """Everything up to the encrypted result; tests must not change these files."""
     random = np.random.default_rng(7)
@@ -86,10 +63,3 @@ def unchanged_record(request: pytest.FixtureRequest) -> Iterator[None]:
     before = record.read_bytes()
     yield
     record.write_bytes(before)
-
-
-@pytest.fixture(scope="session")
-def crossover_rows() -> str:
-    """Rows of a tiny product that `bench crossover` estimates, as lines of JSON."""
-    options = ("--sizes", "4", "--kind", "cc", "--limit", "0", "--json", "-q")
-    return str(succeed("bench", "crossover", *options).stdout)

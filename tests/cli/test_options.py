@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 import pytest
 import typer
 
-from cipherblas.cli import app, bench
+from cipherblas.cli import app
 from cipherblas.cli.options import (
     Shape,
     parse_bytes,
@@ -25,6 +25,7 @@ from cipherblas.cli.options import (
 )
 from cipherblas.common.errors import CipherblasError
 from cipherblas.lang.operands import Operand
+from cipherblas_bench.cli import bench
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import typer
 
-import cipherblas.bench
-from cipherblas.cli import app, bench, decrypt, encrypt, explain, plan, run
+import cipherblas_bench
+from cipherblas.cli import app, decrypt, encrypt, explain, plan, run
 from cipherblas.cli.demo import command as demo
 from cipherblas.cli.demo import flow as demo_flow
 from cipherblas.crypto.keys import EvaluationKeys
@@ -27,6 +27,7 @@ from cipherblas.roles.encryptor import Encryptor
 from cipherblas.roles.program import Program
 from cipherblas.roles.server import Server
 from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult
+from cipherblas_bench.cli import bench
 from tests.corpus.machine import MACHINE
 
 # Command → the bars of a run of it, in their order.
@@ -234,8 +235,8 @@ def test_benchmarks(
     crossover_rows: str,
 ) -> None:
     row = {"bench": "any", "case": "64x64x64"}
-    for function in [one for one in vars(cipherblas.bench) if one.startswith("run_")]:
-        monkeypatch.setattr(cipherblas.bench, function, lambda *_, **__: iter([row]))
+    for function in [one for one in vars(cipherblas_bench) if one.startswith("run_")]:
+        monkeypatch.setattr(cipherblas_bench, function, lambda *_, **__: iter([row]))
     options: tuple[object, ...] = ("--json",)
     if name == "bench crossover":
         (tmp_path / "rows").write_text(crossover_rows)
@@ -252,7 +253,7 @@ def test_every_benchmark_shows_its_rows_alike() -> None:
     """All go through `collected`, which has the bar, or through `printed`, which calls it."""
     commands = Path(inspect.getfile(bench)).parent.glob("*.py")
     sources = {path.name: path.read_text(encoding="utf-8") for path in commands}
-    found = [name for name, source in sources.items() if "from cipherblas.bench import run_" in source]
+    found = [name for name, source in sources.items() if "from cipherblas_bench import run_" in source]
     assert {"bench.py", "crossover.py", "bench_pc.py"} <= set(found)
     assert [
         name for name in found if not {"printed(", "collected("} & set(re.findall(r"\w+\(", sources[name]))

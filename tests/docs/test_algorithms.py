@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas import bench, report
-from cipherblas.bench import crossover
-from cipherblas.bench.bootstrap import SETS
+import cipherblas_bench as bench
 from cipherblas.common.errors import CipherblasError
 from cipherblas.crypto import security
 from cipherblas.evaluators.slots.symbolic import Symbolic
@@ -24,6 +22,8 @@ from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.planner.rings.chains import chain, refresh_of
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import RingShape
+from cipherblas_bench import crossover, report
+from cipherblas_bench.bootstrap import SETS
 from tests.corpus.machine import MACHINE
 from tests.support import documents
 

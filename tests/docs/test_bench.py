@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from cipherblas import bench
-from cipherblas.bench import bootstrap, harness, mambo
-from cipherblas.bench.primitives import CASES
+import cipherblas_bench as bench
 from cipherblas.crypto.params import Parameters
 from cipherblas.planner.rings.chains import chain
+from cipherblas_bench import bootstrap, harness, mambo
+from cipherblas_bench.primitives import CASES
 from tests.support import documents
 
 pytestmark = [pytest.mark.encrypted, pytest.mark.usefixtures("fewest_runs")]

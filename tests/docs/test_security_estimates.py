@@ -10,8 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from cipherblas.bench.sets import FAME_SETS
 from cipherblas.crypto import security
+from cipherblas_bench.sets import FAME_SETS
 from tests.support import documents
 from tests.support.scripts import script
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cipherblas.bench import masks as bench
-from cipherblas.bench.sets import FAME_SETS
 from cipherblas.common.errors import RangeError, ShapeError
 from cipherblas.evaluators.slots import encoder as module
 from cipherblas.evaluators.slots.encoder import PlainEncoder
 from cipherblas.evaluators.slots.values import Plain
+from cipherblas_bench import masks as bench
+from cipherblas_bench.sets import FAME_SETS
 
 PARAMS = FAME_SETS["A"].parameters()
 SLOTS = PARAMS.slots

@@ -6,14 +6,25 @@ import importlib.util
 import os
 import re
 import subprocess
+import zipfile
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+import cipherblas
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = os.environ.get("CIPHERBLAS_WHEELS")
-WHEELS = sorted(Path(FOLDER).resolve().glob("*.whl")) if FOLDER else []
+WHEELS = sorted(Path(FOLDER).resolve().glob("cipherblas-*.whl")) if FOLDER else []
+APART = {name: ROOT / name / "src" / f"cipherblas_{name}" for name in ("bench", "hardware")}
+NO_WHEELS = pytest.mark.skipif(not FOLDER, reason="CIPHERBLAS_WHEELS names no folder: `make wheel` sets it")
+
+
+def wheel_apart(name: str) -> Path:
+    """That of a distribution which stands beside the package."""
+    (found,) = Path(str(FOLDER)).resolve().glob(f"cipherblas_{name}-*-py3-none-any.whl")
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +55,25 @@ def test_interpreters_are_found_by_trying_them(
     assert all(version >= (3, 10) for version in found)
 
 
-@pytest.mark.skipif(not FOLDER, reason="CIPHERBLAS_WHEELS names no folder: `make wheel` sets it")
+@NO_WHEELS
 def test_there_is_one_for_each_interpreter(make_wheels: ModuleType) -> None:
     tags = {re.search(r"-cp(3)(\d+)-", wheel.name) for wheel in WHEELS}
     assert {(int(tag[1]), int(tag[2])) for tag in tags if tag} == set(make_wheels.interpreters())
     assert all("manylinux" in wheel.name for wheel in WHEELS)
+
+
+@NO_WHEELS
+@pytest.mark.parametrize("name", APART)
+def test_what_stands_beside_is_whole(name: str) -> None:
+    """All modules, and the version of the package, which it asks for."""
+    with zipfile.ZipFile(wheel_apart(name)) as wheel:
+        held = {file for file in wheel.namelist() if file.endswith(".py")}
+        (metadata,) = [file for file in wheel.namelist() if file.endswith("/METADATA")]
+        said = wheel.read(metadata).decode()
+    source = APART[name]
+    assert held == {path.relative_to(source.parent).as_posix() for path in source.rglob("*.py")}
+    version = cipherblas.__version__
+    assert f"\nVersion: {version}\n" in said and f"\nRequires-Dist: cipherblas=={version}\n" in said
 
 
 @pytest.mark.parametrize("wheel", WHEELS, ids=lambda wheel: wheel.name)
@@ -78,3 +103,18 @@ def test_it_runs_without_a_compiler(wheel: Path, make_wheels: ModuleType, tmp_pa
         env=alone,
     )
     assert stated.stdout.startswith("program")
+    arguments = [
+        str(commands / "cipherblas"),
+        "fame-model",
+        "--set",
+        "A",
+        "--shape",
+        "64x64x64",
+        "--json",
+        "-q",
+    ]
+    absent = subprocess.run(arguments, check=False, capture_output=True, text=True, env=alone)
+    assert absent.returncode == 1 and "The command 'fame-model' is not installed." in absent.stderr
+    apart = [str(wheel_apart(name)) for name in APART]
+    subprocess.run([*pip, "--no-index", *apart], check=True, env=alone)
+    assert subprocess.run(arguments, check=True, capture_output=True, env=alone).stdout.startswith(b"{")

@@ -186,7 +186,7 @@ def loaders() -> list[Any]:
     """Every `load` of the library that takes the path of a file of ours."""
     found = {}
     for module in pkgutil.walk_packages(cipherblas.__path__, "cipherblas."):
-        if module.name.startswith(("cipherblas.cli", "cipherblas.bench", "cipherblas._core")):
+        if module.name.startswith(("cipherblas.cli", "cipherblas._core")):
             continue
         for value in vars(importlib.import_module(module.name)).values():
             inner = getattr(value, "load", None) if inspect.isclass(value) else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+import cipherblas._core as _core
 from cipherblas.common.errors import StorageError
 from cipherblas.common.process import peak_bytes
-from cipherblas.report import Display, duration, plan_table, print_json, size
+from cipherblas.report import Display, duration, machine_line, plan_table, print_json, size
 from cipherblas.report.picture import DemoPicture, draw
 from cipherblas.report.tables import comparison_table
 
@@ -152,3 +154,8 @@ def test_a_line_that_says_what_is_tried(quiet: bool) -> None:
     shown = stream.getvalue()
     assert ("planning: skewed" in shown) is not quiet
     assert "\x1b[2J" not in shown
+
+
+def test_the_machine_names_its_instruction_set() -> None:
+    assert _core.isa() in machine_line()
+    assert sys.platform[:5].lower() in machine_line().lower()

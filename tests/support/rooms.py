@@ -12,6 +12,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 CPP = ROOT / "cpp"
 PACKAGE = ROOT / "src" / "cipherblas"
+PACKAGES = (
+    PACKAGE,
+    ROOT / "bench" / "src" / "cipherblas_bench",
+    ROOT / "hardware" / "src" / "cipherblas_hardware",
+)
 DOCUMENT = ROOT / "docs" / "architecture.md"
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
@@ -27,12 +32,16 @@ class House:
         doors: module or room → the only modules, outside of it, that may use it.
         inside: room → its folders, bottom up; "*" stands for the modules that lie in none.
         folders: of the core, bottom up.
+        distributions: package → those of other distributions that it may use.
+        floors: package of a distribution → its folders, bottom up; "*" stands for the modules that lie in none.
     """
 
     rooms: Mapping[str, frozenset[str]]
     doors: Mapping[str, frozenset[str]]
     inside: Mapping[str, Sequence[str]]
     folders: Sequence[str]
+    distributions: Mapping[str, frozenset[str]]
+    floors: Mapping[str, Sequence[str]]
 
 
 def tables(text: str) -> dict[str, list[list[str]]]:
@@ -62,6 +71,8 @@ def house(text: str) -> House:
         {NAME.findall(row[0])[0]: names(row[1]) for row in found["of"]},
         {NAME.findall(row[0])[0]: NAME.findall(row[1]) for row in found["inside"]},
         [NAME.findall(row[0])[0] for row in found["folder"]],
+        {NAME.findall(row[0])[0]: names(row[2]) for row in found["distribution"]},
+        {NAME.findall(row[0])[0]: NAME.findall(row[3]) for row in found["distribution"]},
     )
 
 
@@ -140,6 +151,32 @@ def broken_walls(package: Path, plan: House) -> list[str]:
                 elif order.index(its) > order.index(mine):
                     found.append(f"{module} imports {target} from above")
     return sorted(set(found))
+
+
+def broken_distributions(packages: Sequence[Path], plan: House) -> list[str]:
+    """Imports of a distribution that another may not use, and in one that has folders, of folders from above."""
+    found = []
+    for package in packages:
+        order = plan.floors[package.name]
+        for file in python_files(package):
+            for node in import_statements(file.read_text(encoding="utf-8")):
+                named = (
+                    [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module]
+                )
+                for top in {str(name).split(".")[0] for name in named if not getattr(node, "level", 0)}:
+                    allowed = {package.name, *plan.distributions[package.name]}
+                    if top in plan.distributions and top not in allowed:
+                        found.append(f"{package.name} may not use {top}: {file.name}")
+            mine = _floor(module_name(file, package), package)
+            for target in sorted(set(imports(file, package))) if order else ():
+                if order.index(_floor(target, package)) > order.index(mine):
+                    found.append(f"{module_name(file, package)} imports {target} from above")
+    return sorted(set(found))
+
+
+def _floor(module: str, package: Path) -> str:
+    top = module.split(".")[0]
+    return top if top and (package / top).is_dir() else "*"
 
 
 def circles(package: Path) -> list[list[str]]:

@@ -9,26 +9,10 @@ from typing import Annotated
 import typer
 
 import cipherblas
-from cipherblas.cli import (
-    bench,
-    bench_distributed,
-    bench_nn,
-    bench_pc,
-    crossover,
-    decrypt,
-    demo,
-    e2dm_study,
-    encrypt,
-    explain,
-    fame_model,
-    keygen,
-    machine,
-    peers,
-    plan,
-    run,
-)
+from cipherblas.cli import decrypt, demo, encrypt, explain, keygen, machine, plan, run
 from cipherblas.cli.guard import INTERRUPTED, guarded, say
 from cipherblas.cli.plain_help import use_plain_help
+from cipherblas.cli.plug_ins import add_plug_ins
 
 app = typer.Typer(
     name="cipherblas",
@@ -65,15 +49,10 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "run": run.run,
     "decrypt": decrypt.decrypt,
     "demo": demo.demo,
-    "fame-model": fame_model.fame_model,
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name)(guarded(_command))
-for command in (bench_pc.pc, crossover.crossover, bench_nn.nn, bench_distributed.distributed):
-    bench.app.command()(guarded(command))
-bench.app.command("e2dm-study")(guarded(e2dm_study.e2dm_study))
-bench.app.command()(guarded(peers.peers))
-app.add_typer(bench.app, name="bench")
+add_plug_ins(app)
 use_plain_help(app)
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import platform
+from pathlib import Path
+
 from rich.table import Table
 
+import cipherblas._core as _core
 from cipherblas.planner.plan.explain import duration, size
 from cipherblas.planner.predict.caches import Cache
 from cipherblas.planner.predict.cost import SwitchRates, ThreadRates
@@ -11,6 +15,22 @@ from cipherblas.planner.predict.machine import Machine
 from cipherblas.report.tables import plan_table
 
 RING = 1 << 13  # of the rates that are shown of one ring
+
+
+def machine_line() -> str:
+    """This machine in a line: processor, usable cores, instruction set of the kernels, memory, system."""
+    model = platform.machine()
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    except OSError:
+        pass
+    cores, memory = _core.processors(), (_core.total_memory() or 0) / 2**30
+    return (
+        f"{model}, {cores} cores, {_core.isa()}, {memory:.0f} GiB, {platform.system()} {platform.release()}"
+    )
 
 
 def machine_table(machine: Machine) -> Table:

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from cipherblas.bench.harness import machine
 from cipherblas.cli.demo.data import PIXEL_BOUND, Digits, load_digits
 from cipherblas.cli.demo.flow import KEYS, RESULT, Job
 from cipherblas.cli.options import Debug, Json, Quiet, Threads, output_option, use_threads, without_none
@@ -20,7 +19,7 @@ from cipherblas.common.process import peak_bytes
 from cipherblas.crypto import files
 from cipherblas.lang.operands import public, secret
 from cipherblas.planner.predict.stages import Stages
-from cipherblas.report import Display, duration, plan_table, print_json, size
+from cipherblas.report import Display, duration, machine_line, plan_table, print_json, size
 from cipherblas.report.figures import check_drawing
 from cipherblas.report.picture import DemoPicture, draw
 from cipherblas.report.tables import comparison_table, stdout_console
@@ -58,7 +57,7 @@ def demo(
     jobs = _plan(digits, display, threads)
     console = stdout_console()
     if not json:
-        console.print(f"\n[bold]cipherblas demo[/] on {machine()}", highlight=False)
+        console.print(f"\n[bold]cipherblas demo[/] on {machine_line()}", highlight=False)
         for job in jobs:
             console.print(plan_table(job.program.explain(), f"Plan: {job.title}"))
     with tempfile.TemporaryDirectory(prefix="cipherblas-demo-") as folder:
@@ -177,7 +176,7 @@ def _first_evaluation(stages: Stages) -> float:
 
 def _summary(jobs: list[Job], recognised: dict[str, str], output: Path, wall: float) -> dict[str, Any]:
     return {
-        "machine": machine(),
+        "machine": machine_line(),
         "seconds": wall,
         "client_peak_bytes": peak_bytes(),
         "picture": str(output.resolve()),

@@ -1,0 +1,20 @@
+"""The benchmarks as commands: `cipherblas bench …`."""
+
+from __future__ import annotations
+
+from cipherblas.cli.guard import guarded
+from cipherblas_bench.cli import (
+    bench,
+    bench_distributed,
+    bench_nn,
+    bench_pc,
+    crossover,
+    e2dm_study,
+    peers,
+)
+
+app = bench.app
+for command in (bench_pc.pc, crossover.crossover, bench_nn.nn, bench_distributed.distributed):
+    app.command()(guarded(command))
+app.command("e2dm-study")(guarded(e2dm_study.e2dm_study))
+app.command()(guarded(peers.peers))

@@ -1,0 +1,288 @@
+"""The experiments of FHE4DMM: its four classes of shapes, scaled down, on real ranks, and its model to 256 ranks.
+
+`bench distributed --suite fhe4dmm`. Published figures stand beside the model's: those of the paper's text, Table VI and
+the speed-ups over its baseline of Section VII-A, since Fig. 7 to 9 are pictures. They were measured with other
+parameters, on 64 threads a rank. The paper's baseline uses diagonal blocks (Huang et al., TDSC 2023) where it can, and
+E3D elsewhere. Real ranks run both, where they can; in the model the baseline is E3D throughout, which moves as much.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import cipherblas._core as _core
+from cipherblas.common.errors import ParameterError
+from cipherblas.distributed.blocks import optimal_blocks
+from cipherblas.distributed.cuboid import Cuboid
+from cipherblas.distributed.messages import Network
+from cipherblas.distributed.ranks import Sharing, grid_of
+from cipherblas.distributed.slots import SHARINGS
+from cipherblas.lang.operands import secret
+from cipherblas.methods.matmul.baselines.fhe_mm import FheMm
+from cipherblas.planner.predict.machine import Machine
+from cipherblas.roles.program import Program, compile
+from cipherblas_bench.distributed import BENCH, TIMES, OnRanks, least_of, network_here, network_row, stages
+from cipherblas_bench.fhe4dmm_model import CLASSES, METHODS, SLOTS, Modelled, class_shape, modelled, prices
+from cipherblas_bench.harness import MeasurementError, Row, Timing, row
+
+RANKS = (1, 2, 4, 8)
+MODEL_RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+SCALED_SLOTS = 1 << 12
+FIGURE_7, FIGURE_8, FIGURE_9, TABLE_6 = (8, 128), 64, 8, 256  # ranks
+LINEAR = 0.95  # of an efficiency that counts as linear
+PUBLISHED = "FHE4DMM (2024), Section VII-A"
+SPEEDUPS = {"Square": (4.31, 3.61), "Flat": (16.62, 9.72), "LargeM": (10.59, 5.88), "Slim": (14.44, 13.09)}
+LARGEST = {  # Table VI: shape, seconds of local computation and of MPI
+    "Square": (Cuboid(4096, 4096, 4096), 171.979, 0.255),
+    "Slim": (Cuboid(32768, 16, 32768), 65.1457, 10.9836),
+}
+PAPERS = Network(2e-6, 8 / 56e9)  # InfiniBand of 56 Gb/s; the latency is not published
+UNLIMITED = 1 << 60
+
+
+def run(
+    classes: Sequence[str] = CLASSES,
+    ranks: Sequence[int] = RANKS,
+    *,
+    slots: int = SCALED_SLOTS,
+    divided_by: int | None = None,
+    sharings: Sequence[Sharing] = SHARINGS,
+    threads: int = 1,
+    rounds: int = 3,
+    times: int = TIMES,
+    model: bool = True,
+) -> Iterator[Row]:
+    """Rows of the networks, of real runs of the classes, and of the model.
+
+    Args:
+        classes: of Table V.
+        ranks: of real runs.
+        slots: of a block in real runs, a power of four from 256 on; see `class_shape`.
+        divided_by: what the numbers of blocks of Table V are divided by in real runs; see `class_shape`.
+        sharings: ways to share movements in real runs of several ranks.
+        threads: of a rank.
+        rounds: processes of each, in turns.
+        times: runs of a process, more where they are short; of one alone, the first is what counts.
+        model: rows of the model too.
+
+    Raises:
+        MeasurementError: a run failed, sent other than planned bytes, or computed something else than one process.
+        ValueError: there are no blocks of so many slots.
+    """
+    here = network_here() if ranks else None
+    if here is not None:
+        yield network_row("network of this machine", here)
+        for name in classes:
+            with tempfile.TemporaryDirectory(prefix="cipherblas-bench-") as folder:
+                shape = class_shape(name, slots, divided_by)
+                blocks = optimal_blocks(shape, slots)
+                product = OnRanks(program_of(shape, blocks, threads), Path(folder), threads, times)
+                cases: list[tuple[Sharing, int]] = [("4d-s", 1)] if 1 in ranks else []
+                cases += [
+                    (sharing, count)
+                    for sharing in sharings
+                    for count in ranks
+                    if count > 1 and _can(sharing, blocks, count)
+                ]
+                yield from _real(name, product, blocks, cases, here, rounds)
+    if not model:
+        return
+    yield network_row("network of the model", PAPERS)
+    for name in classes:
+        yield from model_rows(name, threads)
+
+
+def program_of(shape: Cuboid, blocks: Cuboid, threads: int, **options: Any) -> Program:
+    """A product by FHE-MM in so many blocks."""
+    block = shape.parts(blocks)
+    return compile(
+        lambda a, b: a @ b,
+        {"a": secret(shape.m, shape.k), "b": secret(shape.k, shape.n)},
+        **{
+            "algorithm": FheMm.name,
+            "form": "blocks",
+            "block": (block.m, block.k, block.n),
+            "precision": 1e-2,
+            "minimise": "server",
+            "threads": threads,
+            "upload_budget": UNLIMITED,
+            **options,
+        },
+    )
+
+
+def _real(
+    name: str,
+    product: OnRanks,
+    blocks: Cuboid,
+    cases: Sequence[tuple[Sharing, int]],
+    network: Network,
+    rounds: int,
+) -> Iterator[Row]:
+    """A class, scaled down, on real ranks, however they share the movements of data; one rank moves each block once."""
+    threads, processors = product.threads, int(_core.processors())
+    runs: dict[tuple[Sharing, int], list[dict[str, Any]]] = {case: [] for case in cases}
+    for _ in range(rounds):
+        for sharing, count in cases:
+            runs[sharing, count].append(product.run(count, "--sharing", sharing))
+    error = product.checked()
+    first, ranks = cases[0]
+    alone = product.predicted(ranks, network, first)
+    for sharing, count in cases:
+        found, base = runs[sharing, count], runs[cases[0]]
+        timing = Timing.of([one["seconds"] for one in found])
+        planned = product.predicted(count, network, sharing)
+        _check_sent(product.case, planned.runs[0].sent.nbytes, found)
+        (place,) = planned.runs[0].products or (None,)
+        yield product.row(
+            timing,
+            planned,
+            alone,
+            case=f"{name} {product.case}",
+            algorithm=f"{FheMm.name} {sharing}",
+            error=error,
+            rotations=max(one.counts.rotations for one in planned.runs),
+            products=max(one.counts.products for one in planned.runs),
+            oversubscribed=count * threads > processors,
+            blocks="x".join(map(str, blocks)),
+            grid="x".join(map(str, place.grid)) if place else "1x1x1",
+            speedup=Timing.of([one["seconds"] for one in base]).seconds / timing.seconds,
+            first_seconds=Timing.of([one["first_seconds"] for one in found]).seconds,
+            peak_bytes=max(one["peak_bytes"] for one in found),
+            **stages(least_of(found), least_of(base)),
+        )
+
+
+def _can(sharing: Sharing, blocks: Cuboid, ranks: int) -> bool:
+    """Whether so many ranks can share blocks so: T3D has a rank for each product, TDSC diagonals."""
+    try:
+        grid_of(blocks, ranks, 1, sharing)
+    except ParameterError:
+        return False
+    return True
+
+
+def _check_sent(case: str, planned: int, runs: Sequence[Mapping[str, Any]]) -> None:
+    sent = {one["sent"]["nbytes"] for one in runs}
+    if sent != {planned}:
+        raise MeasurementError(f"{case}: sent {sorted(sent)} bytes, where {planned} were planned")
+
+
+def model_rows(name: str, threads: int) -> Iterator[Row]:
+    """The model of a class at its published size."""
+    found = _modelled(name, class_shape(name), MODEL_RANKS, threads)
+    alone = found["4d", 1].total
+    for (method, count), one in found.items():
+        yield _row(f"{name} model", method, count, one, threads) | {
+            "efficiency": found[method, 1].total / (count * one.total),
+            "speedup": alone / one.total,
+            "speedup_over_baseline": found["baseline", count].total / one.total,
+        }
+    yield from _figures(name, found, threads)
+    if name in LARGEST:
+        shape, local, mpi = LARGEST[name]
+        largest = _modelled(name, shape, [TABLE_6], threads)["4d", TABLE_6]
+        yield _row(f"Table VI {name}", "4d", TABLE_6, largest, threads) | {
+            "published_local_seconds": local,
+            "published_mpi_seconds": mpi,
+            "published_seconds": local + mpi,
+            "published_source": "FHE4DMM (2024), Table VI",
+        }
+
+
+def _modelled(
+    name: str, shape: Cuboid, ranks: Sequence[int], threads: int
+) -> dict[tuple[str, int], Modelled]:
+    _core.set_threads(threads)
+    blocks = optimal_blocks(shape, SLOTS)
+    block = shape.parts(blocks)
+    plan = program_of(
+        block,
+        Cuboid(1, 1, 1),
+        threads,
+        ring_degree=2 * SLOTS,
+        memory_budget=UNLIMITED,
+        key_budget=UNLIMITED,
+    ).plan
+    price = prices(block, plan.parameters, Machine.measure().rates, threads)
+    return {
+        (method, count): modelled(shape, SLOTS, count, method, price, PAPERS)
+        for method in METHODS
+        for count in ranks
+    }
+
+
+def _row(case: str, method: str, ranks: int, one: Modelled, threads: int) -> Row:
+    return row(
+        BENCH,
+        case,
+        algorithm=f"{FheMm.name} {method}",
+        threads=threads,
+        ranks=ranks,
+        seconds=one.total,
+        local_seconds=one.local,
+        mpi_seconds=one.mpi,
+        hidden_mpi_seconds=one.hidden,
+        blocks="x".join(map(str, one.blocks)),
+        grid="x".join(map(str, one.grid)),
+        movements=float(one.work.left_moves + one.work.right_moves),
+        products=one.work.products,
+        held_bytes=one.nbytes,
+    )
+
+
+def _figures(name: str, found: Mapping[tuple[str, int], Modelled], threads: int) -> Iterator[Row]:
+    """What Fig. 7 to 9 say of a class."""
+    first, last = FIGURE_7
+    over = [
+        found["baseline", count].total / found["4d", count].total
+        for count in MODEL_RANKS
+        if first <= count <= last
+    ]
+    most, mean = SPEEDUPS[name]
+    yield row(
+        BENCH,
+        f"Fig. 7 {name}",
+        algorithm=f"{FheMm.name} 4d",
+        threads=threads,
+        speedup_over_baseline=max(over),
+        mean_speedup_over_baseline=sum(over) / len(over),
+        published_speedup_over_baseline=most,
+        published_mean_speedup_over_baseline=mean,
+        published_source=PUBLISHED,
+    )
+    if name in LARGEST:
+        least = min(
+            found["4d", 1].total / (count * found["4d", count].total)
+            for count in MODEL_RANKS
+            if count <= FIGURE_8
+        )
+        yield row(
+            BENCH,
+            f"Fig. 8 {name}",
+            algorithm=f"{FheMm.name} 4d",
+            threads=threads,
+            ranks=FIGURE_8,
+            efficiency=least,
+            linear=least >= LINEAR,
+            published_claim="nearly linear speedup to 64 machines",
+            published_source=PUBLISHED,
+        )
+    for method in METHODS:
+        one = found[method, FIGURE_9]
+        yield row(
+            BENCH,
+            f"Fig. 9 {name}",
+            algorithm=f"{FheMm.name} {method}",
+            threads=threads,
+            ranks=FIGURE_9,
+            movements=float(one.work.left_moves + one.work.right_moves),
+            rotate_align_part=one.aligned / one.total,
+            shift_by_step_part=one.shifted / one.total,
+            products_part=one.products / one.total,
+            mpi_part=one.mpi / one.total,
+            times_baseline=one.total / found["baseline", FIGURE_9].total,
+        )

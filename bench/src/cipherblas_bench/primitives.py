@@ -1,0 +1,275 @@
+"""The primitives of the scheme, beside another library's at equal ring degree, limbs and digits.
+
+What each case includes is the same on both sides (see also peers/seal_worker.py, peers/openfhe_worker.py):
+
+==================  ================================================================================================
+encode              S real numbers to what encryption takes. Theirs ends in NTT form at all limbs, ours in integer
+                    coefficients: our reduction and NTT are part of encryption, and counted there.
+encrypt             an encoded plaintext to a public-key ciphertext at all limbs, randomness included.
+encrypt_symmetric   the same under the secret key. Ours leaves the uniform half as the seed it was drawn from.
+decrypt             a 2-component ciphertext at all limbs to S numbers, decoding included.
+rotate              one rotation at all limbs, with a key of its own.
+rotate_hoisted      8 rotations of one ciphertext by different steps, the shared decomposition included, per rotation.
+multiply            ciphertext times ciphertext at all limbs, relinearised, not rescaled.
+rescale             a 2-component ciphertext at all limbs to one limb fewer.
+==================  ================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cipherblas.crypto.params import Parameters, make_parameters
+from cipherblas_bench import ntt
+from cipherblas_bench.harness import Row, Timing, compare, measure, params_fields, peak_memory, row
+from cipherblas_bench.peers import Peer, PeerError
+
+HOISTED = 8
+CASES = (
+    "encode",
+    "encrypt",
+    "encrypt_symmetric",
+    "decrypt",
+    "rotate",
+    "rotate_hoisted",
+    "multiply",
+    "rescale",
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Ring degree, limbs and digits that both sides share, and each side's sizes of primes.
+
+    Ours are below 2^46, special ones too, where the kernels are fastest. SEAL takes ours;
+    OpenFHE is given the sizes it is used with (a long first prime) and chooses its special primes itself.
+    """
+
+    n: int
+    limbs: int
+    digits: int
+    bits: float
+    openfhe_first_bits: int
+    openfhe_scaling_bits: int
+
+    def parameters(self) -> Parameters:
+        """Our parameters: `limbs` primes of `bits`, digits of ceil(limbs / digits) limbs, 128-bit security."""
+        alpha = -(-self.limbs // self.digits)
+        return make_parameters(self.n, [self.bits] * self.limbs, alpha=alpha, scale_bits=min(40.0, self.bits))
+
+    def openfhe(self) -> dict[str, Any]:
+        return {
+            "n": self.n,
+            "limbs": self.limbs,
+            "digits": self.digits,
+            "first_bits": self.openfhe_first_bits,
+            "scaling_bits": self.openfhe_scaling_bits,
+            "hoisted": HOISTED,
+        }
+
+    def seal(self) -> dict[str, Any]:
+        q_bits = [round(self.bits)] * self.limbs
+        return {"n": self.n, "q_bits": q_bits, "special_bits": round(self.bits), "hoisted": HOISTED}
+
+
+SETTINGS = (
+    Setting(1 << 13, 4, 4, 40.0, 40, 38),
+    Setting(1 << 15, 15, 15, 43.0, 60, 50),
+    Setting(1 << 16, 25, 3, 45.6, 60, 50),
+)
+PEER_ERROR = 2.0**-10  # scales are 2^38 and more: what errs by more computes something else
+# SEAL has one special prime, hence one digit per limb, and no ring degree above 2^15 with its default checks.
+PEER_SETTINGS = {"seal": SETTINGS[:2], "openfhe": SETTINGS}
+
+
+class Primitives:
+    """Our side: keys and ciphertexts of one parameter set, and a function of no arguments per case."""
+
+    def __init__(self, params: Parameters) -> None:
+        from cipherblas.crypto import keys
+
+        self.params = params
+        context = params.context()
+        limbs, slots = params.limbs, params.slots
+        steps = list(range(1, HOISTED + 1))
+        elements = [context.galois_element(step) for step in steps]
+        secret = keys.generate_secret(params)
+        public = keys.generate_public_key(secret)
+        request = keys.KeyRequest.of_galois(dict.fromkeys(elements, limbs), relinearise=limbs)
+        evaluation = keys.make_evaluation_keys(secret, request)
+        rotation_keys = [evaluation.get(keys.Galois(element), limbs) for element in elements]
+        relinearisation = evaluation.relinearisation(limbs)
+
+        values = np.random.default_rng(1).uniform(-1, 1, slots)
+        scale = 2.0**params.scale_bits
+        coefficients = context.encode(values.astype(np.complex128), scale)
+        x = keys.encrypt(public, coefficients, limbs).expand()
+        y = keys.encrypt(public, coefficients, limbs).expand()
+
+        def rotate(count: int) -> list[Any]:
+            terms = [(i, 0, elements[i], i, -1) for i in range(count)]
+            outputs: list[Any] = context.linear_transform([x], terms, rotation_keys, [], count, False, "limb")
+            return outputs
+
+        def decrypt(ciphertext: Any, at: float = scale) -> Any:
+            return context.decode(keys.decrypt_coefficients(secret, ciphertext, within=2 * at)).real / at
+
+        def multiply() -> Any:
+            return context.multiply_relinearise(x, y, relinearisation)
+
+        self.cases: dict[str, Callable[[], Any]] = {
+            "encode": lambda: context.encode(values.astype(np.complex128), scale),
+            "encrypt": lambda: keys.encrypt(public, coefficients, limbs),
+            "encrypt_symmetric": lambda: keys.encrypt(secret, coefficients, limbs),
+            "decrypt": lambda: decrypt(x),
+            "rotate": lambda: rotate(1),
+            "rotate_hoisted": lambda: rotate(HOISTED),
+            "multiply": multiply,
+            "rescale": lambda: context.rescale(x, 1),
+        }
+
+        def worst(found: Any, expected: Any) -> float:
+            return float(np.abs(found - expected).max())
+
+        turned = [np.roll(values, -step) for step in steps]
+        self.errors = {
+            "encode": worst(context.decode(coefficients.astype(np.float64)).real / scale, values),
+            "encrypt": worst(decrypt(x), values),
+            "encrypt_symmetric": worst(decrypt(keys.encrypt(secret, coefficients, limbs).expand()), values),
+            "decrypt": worst(decrypt(y), values),
+            "rotate": worst(decrypt(rotate(1)[0]), turned[0]),
+            "rotate_hoisted": max(
+                worst(decrypt(ct), expected) for ct, expected in zip(rotate(HOISTED), turned, strict=True)
+            ),
+            "multiply": worst(decrypt(multiply(), scale * scale), values * values),
+            "rescale": worst(
+                decrypt(context.rescale(multiply(), 1), scale * scale / params.q[-1]), values * values
+            ),
+        }
+
+        self._fresh_bytes = {case: self.cases[case]().nbytes for case in ("encrypt", "encrypt_symmetric")}
+
+    def fields(self, case: str) -> Row:
+        """What one operation does and takes: its counts, its key, the ciphertext that a client would send."""
+        switches = case in ("rotate", "rotate_hoisted", "multiply")
+        return {
+            "params": params_fields(self.params),
+            "algorithm": "hybrid key switching" if switches else None,
+            "error": self.errors[case],
+            "rotations": int(case in ("rotate", "rotate_hoisted")),
+            "products": int(case == "multiply"),
+            "key_bytes": self.params.key_bytes(self.params.limbs) if switches else 0,
+            "upload_bytes": self._fresh_bytes.get(case, 0),
+        }
+
+
+def run(
+    *,
+    peer: str | None = None,
+    peer_python: str | None = None,
+    threads: int = 1,
+    ring_degrees: Sequence[int] = (),
+    cases: Sequence[str] | None = None,
+    budget: float = 1.0,
+) -> Iterator[Row]:
+    """Rows of `bench primitives`: one per setting and case, then those of the NTT, as they are measured.
+
+    Args:
+        peer: "seal", "openfhe", or None for ours alone.
+        peer_python: interpreter with the peer's wheel; by default this one.
+        threads: of both sides.
+        ring_degrees: restrict to these N.
+        cases: restrict to these cases, without the NTT.
+        budget: seconds spent on each side of each case, half of it on an NTT.
+
+    Raises:
+        ValueError: unknown peer or case, or a ring degree at which nothing is measured.
+        PeerError: the peer cannot be run, computes something wrong, or has other parameters than it was asked for.
+    """
+    import cipherblas._core as _core
+
+    if peer is not None and peer not in PEER_SETTINGS:
+        raise ValueError(f"peer: expected one of {', '.join(PEER_SETTINGS)}, got {peer}")
+    with_ntt = cases is None
+    cases = CASES if cases is None else cases
+    unknown = sorted(set(cases) - set(CASES))
+    if unknown:
+        raise ValueError(f"cases: expected some of {', '.join(CASES)}, got {', '.join(unknown)}")
+    settings = PEER_SETTINGS.get(peer or "", SETTINGS)
+    offered = {setting.n for setting in settings}
+    if with_ntt and peer is None:
+        offered |= set(ntt.RING_DEGREES)
+    ntt.check_ring_degrees(ring_degrees, sorted(offered))
+    _core.set_threads(threads)
+    for setting in settings:
+        if ring_degrees and setting.n not in ring_degrees:
+            continue
+        ours = Primitives(setting.parameters())
+        if peer is None:
+            yield from _rows(ours, None, threads, cases, budget)
+        else:
+            request = setting.seal() if peer == "seal" else setting.openfhe()
+            with Peer(peer, request, python=peer_python, threads=threads) as theirs:
+                check_equal(setting, theirs)
+                yield from _rows(ours, theirs, threads, cases, budget)
+        del ours
+        _core.trim_pool()
+    if with_ntt:
+        yield from ntt.run(ring_degrees=ring_degrees or ntt.RING_DEGREES, budget=budget / 2)
+
+
+def check_equal(setting: Setting, theirs: Peer) -> None:
+    """Ring degree, limbs and digits that the peer has, and what it computes with them.
+
+    Raises:
+        PeerError: it has others than it was asked for, or misses a result by more than 2^-10.
+    """
+    asked = {"n": setting.n, "limbs": setting.limbs, "digits": setting.digits}
+    found = {name: theirs.ready[name] for name in asked}
+    if found != asked:
+        raise PeerError(f"parameters of {theirs.ready['peer']}: expected {asked}, got {found}")
+    if not theirs.ready["error"] <= PEER_ERROR:
+        raise PeerError(
+            f"results of {theirs.ready['peer']}: expected an error of at most {PEER_ERROR:.2g}, "
+            f"got {theirs.ready['error']:.2g}"
+        )
+
+
+def _rows(
+    ours: Primitives, theirs: Peer | None, threads: int, cases: Sequence[str], budget: float
+) -> Iterator[Row]:
+    for case in cases:
+        operations = HOISTED if case == "rotate_hoisted" else 1
+        peer_timing: Timing | None = None
+        with peak_memory() as peak:
+            if theirs is None:
+                timing = measure(ours.cases[case], budget=budget, operations=operations)
+            else:
+                timing, peer_timing = compare(
+                    ours.cases[case],
+                    theirs,
+                    case,
+                    budget=budget,
+                    operations=operations,
+                    peer_operations=operations,
+                )
+        yield row(
+            "primitives",
+            case,
+            **ours.fields(case),
+            threads=threads,
+            timing=timing,
+            peak_bytes=peak.bytes,
+            peer=theirs.ready["peer"] if theirs else None,
+            peer_params=_peer_params(theirs) if theirs else None,
+            peer_timing=peer_timing,
+        )
+
+
+def _peer_params(theirs: Peer) -> Row:
+    names = {"n": "n", "logq": "logq", "logp": "logp", "limbs": "limbs", "digits": "dnum", "error": "error"}
+    return {ours: theirs.ready[name] for name, ours in names.items()}
