@@ -21,11 +21,11 @@ from cipherblas.cli.options import (
     parse_operand_shape,
     parse_output,
     parse_shape,
-    parse_triple,
 )
 from cipherblas.common.errors import CipherblasError
 from cipherblas.lang.operands import Operand
 from cipherblas_bench.cli import bench
+from cipherblas_bench.cli.bench_options import parse_triple
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
-from cipherblas.cli.options import Debug, Picture, Quiet, bytes_option, without_none
+from cipherblas.cli.options import Debug, Quiet, bytes_option, without_none
 from cipherblas.common.errors import FormatError
 from cipherblas.crypto import files
 from cipherblas.report import Display, check_drawing, stdout_console
 from cipherblas_bench.cli.bench import collected
-from cipherblas_bench.cli.bench_options import product_shapes
+from cipherblas_bench.cli.bench_options import Picture, product_shapes
 from cipherblas_hardware import report
 
 OURS = "Another machine"

@@ -170,30 +170,6 @@ def parse_operand_shape(text: str) -> Shape:
     return parse_shape(text) if match is None else Shape((int(match[0]),))
 
 
-def parse_triple(text: str) -> tuple[int, int, int]:
-    """`64x128x32`: the m, k and n of an m×k times k×n product."""
-    match = re.fullmatch(r"(\d{1,6})[x×](\d{1,6})[x×](\d{1,6})", text.strip(), re.ASCII)
-    if match is None or not all(int(length) for length in match.groups()):
-        raise typer.BadParameter(f"expected MxKxN such as 64x64x64, got {text!r}")
-    return int(match[1]), int(match[2]), int(match[3])
-
-
-def parse_sizes(text: str) -> tuple[int, ...]:
-    """`64,128,4096` or `2:19,24`: dimensions of square products, in ascending order; a range has both its ends."""
-    if (
-        re.fullmatch(r"[1-9]\d{0,5}(:[1-9]\d{0,5})?(,[1-9]\d{0,5}(:[1-9]\d{0,5})?)*", text.strip(), re.ASCII)
-        is None
-    ):
-        raise typer.BadParameter(f"expected dimensions such as 64,128,256 or 2:19, got {text!r}")
-    found: set[int] = set()
-    for part in text.strip().split(","):
-        low, _, high = part.partition(":")
-        found.update(range(int(low), int(high or low) + 1))
-    if not found:
-        raise typer.BadParameter(f"expected dimensions such as 64,128,256 or 2:19, got {text!r}")
-    return tuple(sorted(found))
-
-
 def parse_name(text: str) -> str:
     """An operand's name: a Python identifier."""
     if not text.isascii() or not text.isidentifier() or keyword.iskeyword(text):
@@ -310,16 +286,3 @@ def use_threads(threads: int | None) -> None:
     """Set the number of threads of the arithmetic where one was asked for."""
     if threads is not None:
         set_threads(threads)
-
-
-# Of benchmarks that show rows which were measured before, too.
-StoredRows = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Take the rows that --json printed before, and measure nothing.",
-        show_default=False,
-    ),
-]
-Picture = Annotated[Path | None, output_option("--plot", help="Draw a picture (PNG).", show_default=False)]
-Markdown = Annotated[bool, typer.Option("--markdown", help="Print the tables as Markdown.")]

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import cipherblas._core as _core
-from cipherblas.cli.options import parse_sizes
-from cipherblas_bench.cli.bench_options import interpreters
+from cipherblas_bench.cli.bench_options import interpreters, parse_sizes
 
 
 @pytest.fixture(scope="session")

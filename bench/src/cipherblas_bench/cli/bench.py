@@ -9,15 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from cipherblas.cli.guard import guarded
-from cipherblas.cli.options import (
-    Debug,
-    Form,
-    Quiet,
-    bytes_option,
-    parse_shape,
-    parse_sizes,
-    without_none,
-)
+from cipherblas.cli.options import Debug, Form, Quiet, bytes_option, parse_shape, without_none
 from cipherblas.common.errors import CipherblasError
 from cipherblas.report import Display
 from cipherblas.report.tables import stdout_console
@@ -32,6 +24,7 @@ from cipherblas_bench.cli.bench_options import (
     Seconds,
     Security,
     UploadBudget,
+    parse_sizes,
     product_shapes,
 )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cipherblas.cli.options import bytes_option, parse_triple
+from cipherblas.cli.options import bytes_option, output_option
 
 JsonLines = Annotated[
     bool, typer.Option("--json", help="One JSON object per line, as soon as it is measured.")
@@ -57,6 +58,18 @@ def interpreters(given: Sequence[str] | None, peers: Sequence[str]) -> dict[str,
     return everywhere | found
 
 
+# Of those that show rows which were measured before, too.
+StoredRows = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Take the rows that --json printed before, and measure nothing.",
+        show_default=False,
+    ),
+]
+Picture = Annotated[Path | None, output_option("--plot", help="Draw a picture (PNG).", show_default=False)]
+Markdown = Annotated[bool, typer.Option("--markdown", help="Print the tables as Markdown.")]
+
 AS_IN_PLAN = "As in `plan`."
 Algorithm = Annotated[
     str | None,
@@ -67,6 +80,30 @@ Security = Annotated[int | None, typer.Option(help=AS_IN_PLAN, show_default="128
 MemoryBudget = Annotated[int | None, bytes_option("--memory-budget", AS_IN_PLAN)]
 KeyBudget = Annotated[int | None, bytes_option("--key-budget", AS_IN_PLAN)]
 UploadBudget = Annotated[int | None, bytes_option("--upload-budget", AS_IN_PLAN)]
+
+
+def parse_triple(text: str) -> tuple[int, int, int]:
+    """`64x128x32`: the m, k and n of an m×k times k×n product."""
+    match = re.fullmatch(r"(\d{1,6})[x×](\d{1,6})[x×](\d{1,6})", text.strip(), re.ASCII)
+    if match is None or not all(int(length) for length in match.groups()):
+        raise typer.BadParameter(f"expected MxKxN such as 64x64x64, got {text!r}")
+    return int(match[1]), int(match[2]), int(match[3])
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """`64,128,4096` or `2:19,24`: dimensions of square products, in ascending order; a range has both its ends."""
+    if (
+        re.fullmatch(r"[1-9]\d{0,5}(:[1-9]\d{0,5})?(,[1-9]\d{0,5}(:[1-9]\d{0,5})?)*", text.strip(), re.ASCII)
+        is None
+    ):
+        raise typer.BadParameter(f"expected dimensions such as 64,128,256 or 2:19, got {text!r}")
+    found: set[int] = set()
+    for part in text.strip().split(","):
+        low, _, high = part.partition(":")
+        found.update(range(int(low), int(high or low) + 1))
+    if not found:
+        raise typer.BadParameter(f"expected dimensions such as 64,128,256 or 2:19, got {text!r}")
+    return tuple(sorted(found))
 
 
 def product_shapes(default: str, text: str = "Shape of the product; repeatable.") -> Any:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cipherblas.cli.options import Debug, Form, Quiet, parse_sizes, without_none
+from cipherblas.cli.options import Debug, Form, Quiet, without_none
 from cipherblas.report import Display
 from cipherblas_bench.cli.bench import printed
 from cipherblas_bench.cli.bench_options import (
@@ -18,6 +18,7 @@ from cipherblas_bench.cli.bench_options import (
     Precision,
     Seconds,
     Security,
+    parse_sizes,
     product_shapes,
 )
 

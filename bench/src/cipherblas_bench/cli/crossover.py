@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cipherblas.cli.options import Debug, Markdown, Picture, Quiet, StoredRows, parse_sizes, without_none
+from cipherblas.cli.options import Debug, Quiet, without_none
 from cipherblas.common.errors import FormatError
 from cipherblas.crypto import files
 from cipherblas.report import Display, check_drawing, stdout_console
@@ -18,11 +18,15 @@ from cipherblas_bench.cli import rows as rows_module
 from cipherblas_bench.cli.bench import collected
 from cipherblas_bench.cli.bench_options import (
     JsonLines,
+    Markdown,
     MemoryBudget,
     OneThread,
+    Picture,
     Precision,
     Seconds,
     Security,
+    StoredRows,
+    parse_sizes,
 )
 
 NEEDED: dict[str, type] = {

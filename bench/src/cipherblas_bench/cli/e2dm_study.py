@@ -8,13 +8,22 @@ from typing import Annotated, Any
 
 import typer
 
-from cipherblas.cli.options import Debug, Markdown, Picture, Quiet, StoredRows, parse_sizes, without_none
+from cipherblas.cli.options import Debug, Quiet, without_none
 from cipherblas.common.errors import FormatError
 from cipherblas.crypto import files
 from cipherblas.report import Display, check_drawing, print_markdown
 from cipherblas_bench import report
 from cipherblas_bench.cli.bench import collected
-from cipherblas_bench.cli.bench_options import JsonLines, OneThread, PeerPythons, interpreters
+from cipherblas_bench.cli.bench_options import (
+    JsonLines,
+    Markdown,
+    OneThread,
+    PeerPythons,
+    Picture,
+    StoredRows,
+    interpreters,
+    parse_sizes,
+)
 from cipherblas_bench.cli.rows import read_rows
 
 NEEDED: dict[str, type] = {
