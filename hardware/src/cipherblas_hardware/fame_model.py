@@ -1,7 +1,7 @@
 """FAME's 12 products on a model of its accelerator: what the published method takes there, and on other machines.
 
-Nothing is measured. Operations are those of a dry run of `fame-published`, cycles and bytes those of
-this package. `published_…` fields are what FAME's paper reports; CPU columns come from rows of
+Nothing is measured. Operations are those of a dry run of `fame-published`, cycles and bytes those of this
+package. `published_…` fields are what FAME's paper reports; CPU columns come from rows of
 `bench cc --suite fame --baselines`.
 """
 
