@@ -274,16 +274,16 @@ def test_keys_are_never_overwritten(flow: Any, invoke: Any, tmp_path: Path) -> N
 
 # Per command where its work begins, and its arguments before the target.
 WORK: dict[str, tuple[str, list[str]]] = {
-    "plan": ("cli.plan.compile", ["--a", "2x2", "--b", "2x2", "-o"]),
-    "keygen": ("roles.client.Client.write_evaluation_keys", ["{flow.plan}", "-o"]),
-    "encrypt": ("cli.encrypt.open_client", ["{flow.keys}", "{flow.a_npy}", "-o"]),
+    "plan": ("cipherblas.cli.plan.compile", ["--a", "2x2", "--b", "2x2", "-o"]),
+    "keygen": ("cipherblas.roles.client.Client.write_evaluation_keys", ["{flow.plan}", "-o"]),
+    "encrypt": ("cipherblas.cli.encrypt.open_client", ["{flow.keys}", "{flow.a_npy}", "-o"]),
     "run": (
-        "roles.program.Program.load",
+        "cipherblas.roles.program.Program.load",
         ["{flow.plan}", "{flow.evaluation}", "--a", "{flow.a}", "--b", "{flow.b}", "-o"],
     ),
-    "decrypt": ("cli.decrypt.open_client", ["{flow.keys}", "{flow.c}", "-o"]),
-    "demo": ("cli.demo.command.load_digits", ["-o"]),
-    "bench crossover": ("bench.run_crossover", ["--plot"]),
+    "decrypt": ("cipherblas.cli.decrypt.open_client", ["{flow.keys}", "{flow.c}", "-o"]),
+    "demo": ("cipherblas.cli.demo.command.load_digits", ["-o"]),
+    "bench crossover": ("cipherblas_bench.run_crossover", ["--plot"]),
 }
 
 
@@ -293,7 +293,7 @@ def test_outputs_that_cannot_be_written(
 ) -> None:
     """Refused before the work begins."""
     work, arguments = WORK[command]
-    monkeypatch.setattr(f"cipherblas.{work}", lambda *_, **__: pytest.fail("the work began"))
+    monkeypatch.setattr(work, lambda *_, **__: pytest.fail("the work began"))
     given = [*command.split(), *(text.format(flow=flow) for text in arguments)]
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
@@ -310,7 +310,7 @@ def test_no_command_writes_a_file_named_minus(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for command, (work, arguments) in WORK.items():
-        monkeypatch.setattr(f"cipherblas.{work}", lambda *_, **__: pytest.fail("the work began"))
+        monkeypatch.setattr(work, lambda *_, **__: pytest.fail("the work began"))
         given = [*command.split(), *(text.format(flow=flow) for text in arguments)]
         misused(invoke(*given, "-"), "'-' names no file", "/dev/stdout")
     assert list(tmp_path.iterdir()) == []

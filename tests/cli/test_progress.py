@@ -28,6 +28,7 @@ from cipherblas.roles.program import Program
 from cipherblas.roles.server import Server
 from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult
 from cipherblas_bench.cli import bench
+from cipherblas_hardware import command as hardware
 from tests.corpus.machine import MACHINE
 
 # Command → the bars of a run of it, in their order.
@@ -251,10 +252,15 @@ def test_counted_operations(watch: Watch, invoke: Any) -> None:
 
 def test_every_benchmark_shows_its_rows_alike() -> None:
     """All go through `collected`, which has the bar, or through `printed`, which calls it."""
-    commands = Path(inspect.getfile(bench)).parent.glob("*.py")
+    places = (Path(inspect.getfile(module)).parent for module in (bench, hardware))
+    commands = (path for place in places for path in place.glob("*.py"))
     sources = {path.name: path.read_text(encoding="utf-8") for path in commands}
-    found = [name for name, source in sources.items() if "from cipherblas_bench import run_" in source]
-    assert {"bench.py", "crossover.py", "bench_pc.py"} <= set(found)
+    found = [
+        name
+        for name, source in sources.items()
+        if re.search("^    from cipherblas_.* import run_", source, re.M)
+    ]
+    assert {"bench.py", "crossover.py", "bench_pc.py", "command.py"} <= set(found)
     assert [
         name for name in found if not {"printed(", "collected("} & set(re.findall(r"\w+\(", sources[name]))
     ] == []
