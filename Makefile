@@ -34,7 +34,7 @@ RUN_PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 SOURCES := $(shell find src cpp -name __pycache__ -prune -o -print) CMakeLists.txt pyproject.toml
 # What is installed beside the package, with commands of its own: nothing is compiled.
 APART := bench hardware
-APART_SOURCES := $(shell find $(APART) -name __pycache__ -prune -o -print)
+APART_SOURCES := $(shell find $(APART:%=%/pyproject.toml) $(APART:%=%/src) -name __pycache__ -prune -o -print)
 
 .PHONY: help demo check test corpus lint lint-cpp lint-python types format native-test sanitize sanitize-python sanitize-threads valgrind wheel docs bench clean locked
 

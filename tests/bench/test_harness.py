@@ -70,7 +70,7 @@ def test_peak_memory_sees_what_was_freed_and_forgets_what_came_before() -> None:
 
 
 def test_row_orders_fields_and_derives_ratios(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(harness, "machine", lambda: "a machine")
+    monkeypatch.setattr(harness, "machine_line", lambda: "a machine")
     found = row(
         "cc", "8x8x8", note="last", timing=Timing(0.5, 0.4, 0.6, 3), peer_timing=Timing(2.0, 1.5, 2.5, 3),
         gemm_seconds=0.25, error=None, peer="another library",
@@ -90,7 +90,7 @@ def test_row_orders_fields_and_derives_ratios(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_render_leaves_empty_columns_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(harness, "machine", lambda: "a machine")
+    monkeypatch.setattr(harness, "machine_line", lambda: "a machine")
     rows = [row("cc", "8x8x8", timing=Timing(0.0123, 0.012, 0.013, 3), error=1.5e-6)]
     text = io.StringIO()
     harness.render(rows, console=Console(file=text, width=160))
@@ -103,7 +103,7 @@ def test_render_leaves_empty_columns_out(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_render_warns_when_the_machine_was_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(harness, "machine", lambda: "a machine")
+    monkeypatch.setattr(harness, "machine_line", lambda: "a machine")
     monkeypatch.setattr(harness.os, "cpu_count", lambda: 2)
     for load, warned in ((2.9, False), (3.1, True)):
         monkeypatch.setattr(harness.os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
