@@ -129,7 +129,7 @@ def help_of_commands() -> str:
     """Every command: its help, its usage, and a table of its options."""
     import typer
 
-    from cipherblas.cli import app
+    from cipherblas.cli.app import app
 
     return "\n".join(help_of(typer.main.get_command(app), "cipherblas"))
 

@@ -28,7 +28,7 @@ def test_the_library_needs_nothing_of_commands_and_pictures() -> None:
 
 
 def test_commands_draw_only_where_a_picture_is_asked_for() -> None:
-    found = modules_after("import cipherblas.cli")
+    found = modules_after("import cipherblas.cli.app")
     assert "typer" in found and "matplotlib" not in found
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cipherblas.cli import app
+from cipherblas.cli.app import app
 from cipherblas.crypto.files import Reader
 from cipherblas.roles.program import Program
 

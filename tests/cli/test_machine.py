@@ -7,7 +7,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from cipherblas.cli import app
+from cipherblas.cli.app import app
 from cipherblas.planner.predict.machine import Machine
 from tests.corpus.machine import MACHINE
 

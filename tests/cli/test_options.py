@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 import pytest
 import typer
 
-from cipherblas.cli import app
+from cipherblas.cli.app import app
 from cipherblas.cli.options import (
     Shape,
     parse_bytes,

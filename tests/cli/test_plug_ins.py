@@ -100,6 +100,17 @@ def test_commands_of_the_repository_are_what_their_projects_say(folder: str) -> 
         assert callable(found)
 
 
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_plug_in_may_be_imported_before_the_command(folder: str) -> None:
+    """It uses modules of the command, which loads it."""
+    for name, value in commands_of(folder).items():
+        program = f"import {value.partition(':')[0]}; from cipherblas.cli import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", program, name, "--help"], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+
 def test_all_that_are_named_apart_have_a_project() -> None:
     assert set(plug_ins.APART) == {name for folder in FOLDERS for name in commands_of(folder)}
 

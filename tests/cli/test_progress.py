@@ -16,7 +16,8 @@ import pytest
 import typer
 
 import cipherblas_bench
-from cipherblas.cli import app, decrypt, encrypt, explain, plan, run
+from cipherblas.cli import decrypt, encrypt, explain, plan, run
+from cipherblas.cli.app import app
 from cipherblas.cli.demo import command as demo
 from cipherblas.cli.demo import flow as demo_flow
 from cipherblas.crypto.keys import EvaluationKeys

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import typer
 
-from cipherblas.cli import app
+from cipherblas.cli.app import app
 from tests.support import documents
 
 LANGUAGES = ("sh", "console")

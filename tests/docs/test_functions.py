@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import cipherblas as cb
-from cipherblas.cli import app
+from cipherblas.cli.app import app
 from cipherblas.lang.nodes import ordered
 from cipherblas.lang.operations import Leaf
 from cipherblas.lang.polynomials import Polynomial

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 import pytest
 import typer
 
-from cipherblas.cli import app
+from cipherblas.cli.app import app
 from tests.support import documents
 from tests.support.scripts import script
 

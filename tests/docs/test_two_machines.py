@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from cipherblas.cli import app
+from cipherblas.cli.app import app
 from tests.support import documents
 
 pytestmark = pytest.mark.encrypted

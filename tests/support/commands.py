@@ -13,7 +13,7 @@ Invoke = Callable[..., Any]
 
 def call(*arguments: object) -> Result:
     """Run a command in this process, with its stdout and stderr apart."""
-    from cipherblas.cli import app
+    from cipherblas.cli.app import app
 
     before_click_82 = "mix_stderr" in inspect.signature(CliRunner).parameters
     runner = CliRunner(**({"mix_stderr": False} if before_click_82 else {}))

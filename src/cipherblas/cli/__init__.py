@@ -3,6 +3,9 @@
 Exit codes: 0 done; 1 an error of ours, one line on stderr; 2 wrong usage; 130 stopped by Ctrl-C (143 by SIGTERM).
 """
 
-from cipherblas.cli.app import app, main
 
-__all__ = ["app", "main"]
+def main() -> None:
+    """The console script. Commands are loaded here: those of other distributions import modules of this package."""
+    from cipherblas.cli.app import main as start
+
+    start()

@@ -18,7 +18,7 @@ def study_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Rows that the command printed: ours alone, at two d, on one instruction set."""
     from typer.testing import CliRunner
 
-    from cipherblas.cli import app
+    from cipherblas.cli.app import app
 
     arguments = [
         "bench",
