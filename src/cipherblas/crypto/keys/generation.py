@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -68,6 +69,18 @@ class Making(NamedTuple):
             return self.ordinary()
         return self.transformed(self.secret.shared_coefficients(self.place))
 
+    @contextmanager
+    def reading(self) -> Iterator[Array]:
+        """As `own`, to be read alone: the key's own memory where it lies there, or a copy that is overwritten."""
+        if self.place is None and self.params == self.secret.params:
+            yield self.secret.ntt()
+            return
+        own = self.own()
+        try:
+            yield own
+        finally:
+            own.fill(0)
+
     def sparse(self) -> Array:
         """The sparse secret, or that of the place."""
         return self.transformed(self.secret.sparse_coefficients(0 if self.place is None else 1 + self.place))
@@ -82,24 +95,20 @@ Secret = Callable[[Any, Making], Array]
 
 
 class Switch(NamedTuple):
-    """What the keys of a kind switch between."""
+    """What the keys of a kind switch between; without a target to the secret of the ciphertexts that they are for."""
 
     source: Secret
-    target: Secret = lambda key, making: making.own()
+    target: Secret | None = None
 
 
 def _square(key: Relinearisation, making: Making) -> Array:
-    own = making.own()
-    found = making.params.context().multiply(own, own)
-    own.fill(0)
-    return found
+    with making.reading() as own:
+        return np.asarray(making.params.context().multiply(own, own))
 
 
 def _turned(key: Galois, making: Making) -> Array:
-    own = making.own()
-    found = making.params.context().automorphism(own, key.element)
-    own.fill(0)
-    return found
+    with making.reading() as own:
+        return np.asarray(making.params.context().automorphism(own, key.element))
 
 
 def _weights(key: FixedWeights, making: Making) -> Array:
@@ -168,10 +177,16 @@ def _part(key: KeyId, making: Making, a: Array, limbs: int) -> Array:
     context, switch = making.params.context(), SWITCHES[type(key)]
     errors = randomness.noise(context, making.params.digits(limbs))
     with making.secret.held_open():
-        source, target = switch.source(key, making), switch.target(key, making)
-        data = np.asarray(context.switching_key(target, source, a, errors, limbs))
-        for used in (source, target, errors):
-            used.fill(0)
+        source = switch.source(key, making)
+        if switch.target is None:
+            with making.reading() as target:
+                data = np.asarray(context.switching_key(target, source, a, errors, limbs))
+        else:
+            target = switch.target(key, making)
+            data = np.asarray(context.switching_key(target, source, a, errors, limbs))
+            target.fill(0)
+    source.fill(0)
+    errors.fill(0)
     return data
 
 

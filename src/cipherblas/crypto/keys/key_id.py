@@ -36,6 +36,7 @@ class KeyId:
     Attributes:
         ring: of the ciphertexts that it is for.
         shared: how many ciphertexts share the a part that it switches; 0 for ordinary ciphertexts.
+        size: ring, modulus, and as many ordinary keys as it is as large as.
     """
 
     numbers: ClassVar[range]  # of all keys of this kind, in files
@@ -47,11 +48,14 @@ class KeyId:
 
     ring: KeyRing = field(default="slots", kw_only=True)
     shared: int = field(default=0, kw_only=True)
+    size: tuple[KeyRing, KeyModulus, int] = field(init=False, repr=False)
     _order: tuple[int, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         order = self.shared, int(self.ring == "rows"), self.numbers.start, *self._own()
-        object.__setattr__(self, "_order", order)  # computed once: names are looked up for every operation
+        # Computed once: names are looked up for every operation, and requests have thousands of them.
+        object.__setattr__(self, "_order", order)
+        object.__setattr__(self, "size", (self.ring, self.modulus, self.components))
 
     # ---- what a kind says ----
 

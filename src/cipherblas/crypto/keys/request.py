@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TypeVar
 
 from cipherblas.common.errors import MissingKeyError, ParameterError
@@ -104,8 +106,10 @@ class KeyRequest:
     def sizes(self) -> Counter[tuple[KeyRing, KeyModulus, int]]:
         """(ring, modulus, limbs) → as many ordinary keys as these are as large as."""
         found: Counter[tuple[KeyRing, KeyModulus, int]] = Counter()
-        for key, limbs in self.limbs.items():
-            found[key.ring, key.modulus, limbs] += key.components
+        # Alike ones stand together: thousands of automorphisms are one group.
+        sized = zip(map(attrgetter("size"), self.limbs), self.limbs.values(), strict=True)
+        for ((ring, modulus, components), limbs), alike in itertools.groupby(sized):
+            found[ring, modulus, limbs] += components * sum(1 for _ in alike)
         return found
 
     def __len__(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,9 +37,9 @@ TRANSPOSE_POLICIES: dict[KeyPolicy, TransposePolicy] = {
 
 
 @functools.lru_cache(maxsize=256)
-def weight_keys(factor: int, rows: int) -> tuple[FixedWeights, ...]:
-    """The names of the keys of a fixed factor, of its rows."""
-    return tuple(FixedWeights(factor, row) for row in range(rows))
+def weight_keys(factor: int, rows: int) -> Mapping[FixedWeights, None]:
+    """The names of the keys of a fixed factor, of its rows; hashed once."""
+    return dict.fromkeys(FixedWeights(factor, row) for row in range(rows))
 
 
 class RowsBookkeeper(ABC):
@@ -287,7 +287,7 @@ class RowsBookkeeper(ABC):
 
     # ---- keys ----
 
-    def _use_keys(self, name: Hashable, keys: Sequence[KeyId], limbs: int) -> None:
+    def _use_keys(self, name: Hashable, keys: Collection[KeyId], limbs: int) -> None:
         """Ask for keys that are used together, always the same ones of a name."""
         if limbs <= self._used.get(name, 0):
             return

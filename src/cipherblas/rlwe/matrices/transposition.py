@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
@@ -37,7 +37,7 @@ Oriented = TypeVar("Oriented", RlweRows, RlweColumns)
 class TransposePlan(NamedTuple):
     """What a transposition of d rows takes: its keys, in order, and its key switches."""
 
-    keys: tuple[Galois, ...]
+    keys: Mapping[Galois, None]  # whose names are hashed once
     switches: int
 
     @property
@@ -64,7 +64,7 @@ def transpose_plan(size: int, policy: TransposePolicy) -> TransposePlan:
             "There is no such key policy of a transposition.", expected=" | ".join(POLICIES), got=policy
         )
     elements, switches = _core.transpose_plan(size, policy)
-    return TransposePlan(tuple(map(Galois, elements)), switches)
+    return TransposePlan(dict.fromkeys(map(Galois, elements)), switches)
 
 
 def transpose_size(params: Parameters, shape: tuple[int, int]) -> int:
