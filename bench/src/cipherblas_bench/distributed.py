@@ -1,4 +1,4 @@
-"""Products by GEMM on several ranks beside fewer: the same files, each run by `bench.one_rank` under mpiexec.
+"""Products by GEMM on several ranks beside fewer: the same files, each run by `one_rank` under mpiexec.
 
 The files are made once for a shape, and every rank reads them. Seconds are those of the server on the slowest rank,
 with all messages, of a run that is not its process's first, which is what plans predict; `speedup` is over the first
@@ -155,7 +155,7 @@ class OnRanks:
         self._machines: defaultdict[int, list[Machine]] = defaultdict(list)
 
     def run(self, ranks: int, *options: str) -> dict[str, Any]:
-        """What `bench.one_rank` says on so many ranks.
+        """What `one_rank` says on so many ranks.
 
         Raises:
             MeasurementError: it failed.
