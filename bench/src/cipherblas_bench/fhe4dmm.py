@@ -22,11 +22,10 @@ from cipherblas.distributed.ranks import Sharing, grid_of
 from cipherblas.distributed.slots import SHARINGS
 from cipherblas.lang.operands import secret
 from cipherblas.methods.matmul.baselines.fhe_mm import FheMm
-from cipherblas.planner.predict.machine import Machine
 from cipherblas.roles.program import Program, compile
 from cipherblas_bench.distributed import BENCH, TIMES, OnRanks, least_of, network_here, network_row, stages
 from cipherblas_bench.fhe4dmm_model import CLASSES, METHODS, SLOTS, Modelled, class_shape, modelled, prices
-from cipherblas_bench.harness import MeasurementError, Row, Timing, row
+from cipherblas_bench.harness import MeasurementError, Row, Timing, machine_of_predictions, row
 
 RANKS = (1, 2, 4, 8)
 MODEL_RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -207,7 +206,7 @@ def _modelled(
         memory_budget=UNLIMITED,
         key_budget=UNLIMITED,
     ).plan
-    price = prices(block, plan.parameters, Machine.measure().rates, threads)
+    price = prices(block, plan.parameters, machine_of_predictions().rates, threads)
     return {
         (method, count): modelled(shape, SLOTS, count, method, price, PAPERS)
         for method in METHODS

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from cipherblas.planner.plan.explain import size
+from cipherblas.planner.predict.machine import VARIABLE, Machine
 from cipherblas.report.rates import machine_line
 from cipherblas_bench.peers import Peer
 
@@ -423,3 +424,9 @@ def render(rows: Iterable[Row], *, console: Any = None) -> None:
         for cells in zip(*(texts for _, texts in columns), strict=True):
             table.add_row(*cells)
         console.print(table)
+
+
+def machine_of_predictions() -> Machine:
+    """That of the file which the environment variable CIPHERBLAS_MACHINE names, else this one, measured now: a shared
+    machine is slower now, faster then."""
+    return Machine.usual() if os.environ.get(VARIABLE) else Machine.measure()

@@ -24,6 +24,7 @@ from cipherblas_bench.harness import (
     MeasurementError,
     Row,
     Timing,
+    machine_of_predictions,
     params_fields,
     peak_memory,
     row,
@@ -152,13 +153,12 @@ def run(cases: Sequence[str] = (), *, threads: int = 1, budget: float = 1.0, **o
         ValueError: an unknown program. MeasurementError: a result errs by more than its plan says.
     """
     import cipherblas._core as _core
-    from cipherblas.planner.predict.machine import Machine
 
     unknown = [name for name in cases if name not in PROGRAMS]
     if unknown:
         raise ValueError(f"case: expected {' | '.join(PROGRAMS)}, got {', '.join(unknown)}")
     _core.set_threads(threads)
-    machine = Machine.measure().to_dict()
+    machine = machine_of_predictions().to_dict()
     rows = []
     for name in cases or PROGRAMS:
         rows.append(apart(name, measured, name, threads, budget, {**options, "machine": machine}))

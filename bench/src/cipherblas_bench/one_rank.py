@@ -19,9 +19,9 @@ from cipherblas.common.process import peak_bytes
 from cipherblas.crypto.keys import EvaluationKeys
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.mpi import MpiCommunicator, ranks_launched
-from cipherblas.planner.predict.machine import Machine
 from cipherblas.roles.program import Program
 from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult
+from cipherblas_bench.harness import machine_of_predictions
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             result.save(given.folder / "result")
         if communicator is not None:
             communicator.barrier()
-        found["machine"] = Machine.measure().to_dict()
+        found["machine"] = machine_of_predictions().to_dict()
         if communicator is None or communicator.rank == 0:
             print(json.dumps(found), flush=True)
         if communicator is not None:
