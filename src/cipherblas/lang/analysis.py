@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common.errors import DTypeError, MismatchError, capitalized
 from cipherblas.common.progress import Progress, Steps
+from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.operations import Leaf
@@ -58,20 +59,17 @@ def trace(function: Callable[..., Any], operands: Mapping[str, Operand]) -> Expr
 
 def is_constant(node: Expression) -> bool:
     """Whether a clear part is known before operands are."""
-    return all(current.operand is None for current in ordered(node))
+    return facts_of(node).constant
 
 
 def whole_nodes(node: Expression) -> dict[int, bool]:
     """By the id of a node of a graph, whether its entries are known to be whole numbers."""
-    found: dict[int, bool] = {}
-    for current in ordered(node):
-        found[id(current)] = current.whole([found[id(child)] for child in current.children])
-    return found
+    return facts_of(node).whole
 
 
 def has_public_key(node: Expression) -> bool:
     """Whether the public key may encrypt an operand of a graph."""
-    return any(current.operand is not None and current.operand.public_key for current in ordered(node))
+    return facts_of(node).public_key
 
 
 def evaluate_clear(

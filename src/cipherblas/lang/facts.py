@@ -13,7 +13,10 @@ class Facts:
 
     Attributes:
         order: the distinct nodes, children before parents.
+        digest: of its content, once that was asked for (`content_digest`).
     """
+
+    digest: str | None = None
 
     def __init__(self, node: Expression) -> None:
         self.order = tuple(ordered(node))
@@ -52,6 +55,24 @@ class Facts:
     def exact(self) -> bool:
         """Whether it computes exact integers: an operand is declared so."""
         return any(node.operand is not None and node.operand.exact for node in self.order)
+
+    @functools.cached_property
+    def constant(self) -> bool:
+        """Whether its values are known before operands are: there is none."""
+        return all(node.operand is None for node in self.order)
+
+    @functools.cached_property
+    def public_key(self) -> bool:
+        """Whether the public key may encrypt an operand."""
+        return any(node.operand is not None and node.operand.public_key for node in self.order)
+
+    @functools.cached_property
+    def whole(self) -> dict[int, bool]:
+        """By the id of a node, whether its entries are known to be whole numbers."""
+        found: dict[int, bool] = {}
+        for node in self.order:
+            found[id(node)] = node.whole([found[id(child)] for child in node.children])
+        return found
 
     @functools.cached_property
     def sheds(self) -> bool:

@@ -232,8 +232,11 @@ def to_json(node: Expression) -> list[dict[str, Any]]:
 
 def content_digest(node: Expression) -> str:
     """SHA-256 of a part of a graph and of its constants: parts without operands that have the same are equal."""
-    content = [to_json(node), [constant.digest for constant in constants(node).values()]]
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    facts = facts_of(node)
+    if facts.digest is None:
+        content = [to_json(node), [constant.digest for constant in constants(node).values()]]
+        facts.digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    return facts.digest
 
 
 def from_json(

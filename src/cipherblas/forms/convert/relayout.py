@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,12 +51,28 @@ class _Selection(NamedTuple):
     value: NDArray[np.complex128]
 
 
-class _Piece(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Piece:
     """What one source part contributes to one target ciphertext."""
 
     source: _Source
-    transform: Transform
-    baby_steps: int
+    selections: Sequence[_Selection]
+    slots: int
+    key: Hashable
+
+    @property
+    def masks(self) -> int:
+        """Diagonals of the transform, which are counted before it is made."""
+        steps = np.concatenate([one.step for one in self.selections])
+        return int(np.count_nonzero(np.bincount(steps + self.slots // 2, minlength=1)))
+
+    @functools.cached_property
+    def transform(self) -> Transform:
+        return _transform(self.selections, self.slots, self.key)
+
+    @functools.cached_property
+    def baby_steps(self) -> int:
+        return best_baby_steps([total_step(step) for step in self.transform.terms])
 
 
 def relayout(ev: Evaluator, cts: Sequence[Any], source: Layout, target: Layout) -> list[Any]:
@@ -97,12 +114,12 @@ def relayout(ev: Evaluator, cts: Sequence[Any], source: Layout, target: Layout) 
     return results
 
 
-def masks_of(source: Layout, target: Layout) -> int:
-    """Masks that `relayout` multiplies by; none where places stay."""
-    if source.key == target.key or same_entries(source, target):
-        return 0
-    pieces = (piece for number in range(target.ciphertexts) for piece in plan(source, target, number))
-    return sum(len(piece.transform) for piece in pieces)
+def masks_of(source: Layout, target: Layout) -> Iterator[int]:
+    """Masks of each of the transforms of `relayout`; none where places stay."""
+    if source.key != target.key and not same_entries(source, target):
+        for number in range(target.ciphertexts):
+            for piece in plan(source, target, number):
+                yield piece.masks
 
 
 def _part(ev: Evaluator, ct: Ct, layout: Layout, part: _Source) -> Ct:
@@ -158,8 +175,7 @@ def plan(source: Layout, target: Layout, number: int) -> tuple[_Piece, ...]:
             selections.append(_selected(place, coefficient * factor))
         if any(len(selection.target) for selection in selections):
             key = ("relayout", source.key, target.key, number, part)
-            transform = _transform(selections, source.slots, key)
-            pieces.append(_Piece(part, transform, best_baby_steps([total_step(s) for s in transform.terms])))
+            pieces.append(_Piece(part, selections, source.slots, key))
     if any(rest.any() for rest in missing) or not pieces:
         raise ShapeError(
             "A layout to re-arrange must hold every entry of the block.",

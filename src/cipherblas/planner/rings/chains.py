@@ -13,6 +13,7 @@ from cipherblas.crypto.security import max_log_qp
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
 from cipherblas.planner.predict.dry_run import DryRun
+from cipherblas.planner.rings.first import First
 from cipherblas.planner.rings.sizing import PRIME_SPREAD_BITS, NoRingError, Sizing, budget_bits
 from cipherblas.rlwe.rings import Ring, RingShape
 
@@ -151,6 +152,7 @@ def chain_sizings(
     excess: Callable[[DryRun], float],
     security: int,
     insecure: bool,
+    first: First,
     rows: int | None = None,
     fine: bool = False,
 ) -> Sequence[Sizing]:
@@ -158,6 +160,7 @@ def chain_sizings(
     the order of a refresh that takes less (`raises_first`) where there is a choice: rows are read as coefficients.
 
     Args:
+        first: finds the fewest levels, from those of other candidates on.
         rows: degree of a ring of its own for rows.
         fine: the program has refreshes in two rounds.
 
@@ -184,19 +187,16 @@ def chain_sizings(
             return False
         return True
 
-    if not carries(most):
+    spent = first(n, range(1, most + 1), carries)
+    if spent is None:
         raise NoRingError(
             f"At N = {n} the program spends more than the {most} levels that are left between two refreshes: "
-            f"{lacking[0]}.",
+            f"{lacking[-1]}.",
             n,
             2.0,
             modulus=0.0,
         )
-    low, high = 0, most  # the fewest that carry it are above `low`
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if carries(middle) else (middle, high)
-    found = chains(n, high, allowed, rows, fine)
+    found = chains(n, spent, allowed, rows, fine)
     counted = run(found[0].shape())
     exceeds = excess(counted)
     if exceeds > MARGIN:
@@ -209,6 +209,6 @@ def chain_sizings(
             coarser=exceeds / MARGIN,
             found=(counted, found[0].shape()),
         )
-    others = [] if fine or rows is not None else chains(n, high, allowed, raised_first=True)
-    taken = others and raises_first(found[-1], others[-1]) and carries(high, raised_first=True)
+    others = [] if fine or rows is not None else chains(n, spent, allowed, raised_first=True)
+    taken = others and raises_first(found[-1], others[-1]) and carries(spent, raised_first=True)
     return others if taken else found

@@ -356,13 +356,7 @@ def _sizings(
             if bits >= MATCHING_SCALE_BITS:
                 raise
     assert sizing is not None
-    limbs = len(sizing.q_bits)
-    sizes = (
-        replace(sizing, alpha=alpha)
-        for alpha in sorted({*(alpha * (level_limbs or 1) for alpha in alphas), *_few_digits(limbs), limbs})
-        if alpha <= limbs
-    )
-    grouped = [one for one in sizes if one.alpha <= MAX_ALPHA and len(one.special_bits) <= MAX_SPECIAL_LIMBS]
+    grouped = by_digits(sizing, alphas)
     found = [one for one in grouped if one.log_qp + PRIME_SPREAD_BITS <= allowed]
     if not found:
         found = [one for size in grouped if (one := _squeezed(run, size, excess, slope, allowed)) is not None]
@@ -430,6 +424,14 @@ def _wide_scale(
         middle = (low + high) / 2
         low, high = (low, middle) if at(middle) <= middle + slack else (middle, high)
     return *drafts[high][:2], min(max(at(high), low), most)
+
+
+def by_digits(sizing: Sizing, alphas: Sequence[int]) -> list[Sizing]:
+    """Rings that differ in their digits alone: of so many levels, few where limbs are many, and one of all limbs."""
+    limbs = len(sizing.q_bits)
+    tried = {*(alpha * (sizing.level_limbs or 1) for alpha in alphas), *_few_digits(limbs), limbs}
+    sizes = (replace(sizing, alpha=alpha) for alpha in sorted(tried) if alpha <= limbs)
+    return [one for one in sizes if one.alpha <= MAX_ALPHA and len(one.special_bits) <= MAX_SPECIAL_LIMBS]
 
 
 def _few_digits(limbs: int) -> list[int]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from cipherblas.common.errors import ShapeError
 from cipherblas.forms.blocks import grid_shape
 from cipherblas.forms.form import SlotForm
-from cipherblas.forms.layouts import column_major
+from cipherblas.forms.layouts import Layout, column_major
 from cipherblas.lang.facts import facts_of, products
 from cipherblas.lang.graph import axes_of
 from cipherblas.lang.nodes import Expression, matrix_shape
@@ -20,7 +20,7 @@ from cipherblas.lang.operations import Leaf
 from cipherblas.lang.results import results_of
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.products import build, find
-from cipherblas.planner.plan.assembly import Predictions
+from cipherblas.planner.plan.assembly import Predictions, key_bytes_of
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.planner.predict.bound import least_seconds
 from cipherblas.planner.predict.cost import Rates
@@ -28,8 +28,13 @@ from cipherblas.planner.search.assignment import Assignment
 from cipherblas.planner.search.block_methods import algorithm_names, choices_of, considered, option_sets
 from cipherblas.planner.search.budgets import Budgets
 from cipherblas.planner.search.refusals import INFEASIBLE
-from cipherblas.planner.search.steps import Seconds
-from cipherblas.planner.search.strategy import Candidate, RefuseUpload, Scored, Strategy
+from cipherblas.planner.search.steps import (
+    Priced,
+    Seconds,
+    counted_handles,
+    counted_product,
+)
+from cipherblas.planner.search.strategy import Candidate, RefuseUpload, Run, Scored, Strategy
 from cipherblas.planner.search.tilings import (
     TILINGS_KEPT,
     fits_all,
@@ -39,8 +44,10 @@ from cipherblas.planner.search.tilings import (
     uniform_tilings,
     widened,
 )
+from cipherblas.rlwe.costs import WORD_BYTES
 from cipherblas.rlwe.rings import Ring
 from cipherblas.runtime.blocks import BLOCKS, IN_PLACE
+from cipherblas.runtime.inputs import SymbolicInputs
 from cipherblas.runtime.values import Choice, Decisions
 
 FEW_MOVED = 32  # ciphertexts of a block that take a re-arrangement each
@@ -55,6 +62,7 @@ class BlockStrategy(Strategy):
 
     form: ClassVar[str] = BLOCKS
     label: ClassVar[str] = "slots"
+    digits = 8  # all: prices are counted quickly
 
     def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
         super().__init__(expression, options, budgets)
@@ -62,6 +70,10 @@ class BlockStrategy(Strategy):
         self.numbers = {id(node): number for number, node in enumerate(facts_of(expression).order)}
         self.axes = axes_of(expression)
         self.fine = self._is_one_product()
+        if not self.fine:
+            self.far, self.apart, self.failing, self.digits = 2.0, 1.6, 1, 1
+        self._algorithms: dict[Hashable, Algorithm] = {}
+        self._inputs = SymbolicInputs()  # whose clear blocks have their values, where these are known
 
     def _is_one_product(self) -> bool:
         """One product of two operands, up to factors: the case that is searched most finely."""
@@ -234,22 +246,61 @@ class BlockStrategy(Strategy):
 
     def _least_upload(self, candidate: Candidate) -> int:
         """Bytes of the operands that are factors of products, or parts of factors, each at one limb."""
-        polynomials: dict[Any, int] = {}
+        polynomials = sum(form.ciphertexts * (1 + own) for form, own in self._sent(candidate))
+        return polynomials * candidate.n * WORD_BYTES
+
+    def _sent(self, candidate: Candidate) -> list[tuple[SlotForm, bool]]:
+        """Of the operands that are factors of products, or parts of factors: the forms, and whether the public key
+        encrypts them."""
+        found: dict[Any, tuple[SlotForm, bool]] = {}
         for node in self.nodes:
-            choice = candidate.decisions.choices[self.numbers[id(node)]]
-            block = self._block(node, candidate.decisions.blocks)
-            algorithm = build(choice.method, *block, candidate.n // 2, choice.options)
+            algorithm = self._algorithm(candidate, node)
             layouts = algorithm.left_layout, algorithm.right_layout
             for side, layout in zip(node.children, layouts, strict=True):
                 if not (side.secret and side.packable):
                     continue
-                whole = SlotForm(layout, grid_shape(*matrix_shape(side), layout.rows, layout.cols))
+                whole = self._in_blocks(side, layout)
                 for leaf in facts_of(side).order:
                     if isinstance(leaf, Leaf) and leaf.secret:
                         key = (leaf.label, leaf.transposed, layout.key)
-                        count = whole.repeating(leaf.shape, leaf.repeated).ciphertexts
-                        polynomials[key] = count * (1 + leaf.operand.public_key)
-        return sum(polynomials.values()) * candidate.n * 8
+                        found[key] = whole.repeating(leaf.shape, leaf.repeated), leaf.operand.public_key
+        return list(found.values())
+
+    def _algorithm(self, candidate: Candidate, node: Expression) -> Algorithm:
+        """Of a product, as a candidate computes it."""
+        choice = candidate.decisions.choices[self.numbers[id(node)]]
+        block, slots = self._block(node, candidate.decisions.blocks), candidate.n // 2
+        key = choice.method, block, slots, tuple(sorted(choice.options.items()))
+        if key not in self._algorithms:
+            self._algorithms[key] = build(choice.method, *block, slots, choice.options)
+        return self._algorithms[key]
+
+    def _in_blocks(self, node: Expression, layout: Layout) -> SlotForm:
+        return SlotForm(layout, grid_shape(*matrix_shape(node), layout.rows, layout.cols))
+
+    def price(
+        self, candidate: Candidate, ring: Ring, run: Run, predictions: Predictions
+    ) -> tuple[float, int]:
+        """As a dry run finds, of the product alone."""
+        if not self.fine:
+            return super().price(candidate, ring, run, predictions)
+        (node,) = self.nodes
+        algorithm, limbs = self._algorithm(candidate, node), len(ring.q)
+        ev = Priced(ring, key_policy=candidate.decisions.key_policy)
+        layouts = algorithm.left_layout, algorithm.right_layout
+        left, right = (self._in_blocks(*pair).grid for pair in zip(node.children, layouts, strict=True))
+        factors = [
+            counted_handles(ev, layout, limbs)
+            if side.secret
+            else self._inputs.blocks(side, layout, grid)[0][0]
+            for side, layout, grid in zip(node.children, layouts, (left, right), strict=True)
+        ]
+        found = counted_product(ev, algorithm, (left, right), factors)[0]
+        traffic = self._in_blocks(node, algorithm.out_layout).download(found.limbs, found.components, ring.n)
+        for form, public_key in self._sent(candidate):
+            traffic += form.upload(limbs, ring.n, public_key)
+        key_bytes = key_bytes_of(ev.request, ring)
+        return predictions.seconds(predictions.stages(ev.counts, traffic, key_bytes, ring)), key_bytes
 
 
 def _moved(

@@ -250,7 +250,8 @@ class MixedStrategy(Strategy):
 
     form: ClassVar[str] = ROWS
     label: ClassVar[str] = MIXED
-    fine = False
+    fine, failing = False, 1
+    far = apart = 3.0
     alphas = (2, 4)  # key switches take most of the time: fewer digits are worth special primes
 
     def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import cipherblas._core as _core
 from cipherblas.common.errors import LevelError, MismatchError, ParameterError, PrecisionError
@@ -27,12 +27,13 @@ from cipherblas.lang.facts import facts_of, products
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.lang.results import results_of
 from cipherblas.methods.products import GEMM
+from cipherblas.planner.plan.assembly import Predictions
 from cipherblas.planner.plan.exact import is_rounded_alone
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.planner.rings.sizing import PRIME_SPREAD_BITS, ModulusError
 from cipherblas.planner.search.budgets import Budgets
 from cipherblas.planner.search.strategy import Candidate, RefuseUpload, Run, Scored, Strategy
-from cipherblas.rlwe.rings import RingShape
+from cipherblas.rlwe.rings import Ring, RingShape
 from cipherblas.runtime.byte_products import sides_of
 from cipherblas.runtime.executor import missing
 from cipherblas.runtime.rows import ROWS, can_be_fixed, can_be_reduced, known_norm
@@ -57,9 +58,12 @@ NARROWED_KEY_LIMBS = (1, 2)
 # as large at worst (`worst_error`), beside 8 to 100 times elsewhere.
 NARROWED_EXCESS = 2.0**-6
 LARGEST_BITS = MAX_PRIME_BITS - 0.1  # of a prime that is to be found, one or two of its size
-One = TypeVar("One")
+NOMINAL_LIMBS = (1, 2, 4, 7)  # of nominal rings
 NOMINAL_SCALE_BITS = 20.0  # of parameters whose scales come from the modulus
 WORTH_KEYS = 1.1  # fewer keys are taken where they cost a tenth of the time at most,
+SMALLER_MODULUS = (
+    3.0  # times as long as with its own modulus, what a candidate may take with that of another one
+)
 WORTH_KEYS_SERVER = 1.02  # and less where the server's time is asked to be least
 
 
@@ -159,48 +163,16 @@ class RowSize:
         )
 
 
-class _First:
-    """Looks for the first of some sizes that will do, from where the last one of its kind was found."""
-
-    def __init__(self) -> None:
-        self._found: dict[Hashable, Any] = {}
-
-    def __call__(self, kind: Hashable, tried: Sequence[One], holds: Callable[[One], bool]) -> One:
-        """The first for which it holds, as it does for all that follow and for the last one."""
-        low, high = 0, len(tried) - 1
-        if self._found.get(kind) in tried:
-            low, high = _around(tried.index(self._found[kind]), high, lambda place: holds(tried[place]))
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if holds(tried[middle]) else (middle + 1, high)
-        self._found[kind] = tried[low]
-        return tried[low]
-
-
-def _around(start: int, last: int, holds: Callable[[int], bool]) -> tuple[int, int]:
-    """The first and the last place where the first one may be for which it holds, by growing steps from a place."""
-    low, high, step = 0, last, 1
-    down = holds(start)
-    low, high = (0, start) if down else (start + 1, last)
-    while low < high:
-        place = max(low, high - step) if down else min(high, low + step - 1)
-        if holds(place) != down:
-            return (place + 1, high) if down else (low, place)
-        low, high, step = *((low, place) if down else (place + 1, high)), 2 * step
-    return low, high
-
-
 class RowStrategy(Strategy):
     """Matrices encrypted by rows or columns."""
 
     form: ClassVar[str] = ROWS
     label: ClassVar[str] = GEMM
-    stop_ratio: ClassVar[float] = math.inf
+    apart = WORTH_KEYS
     all_policies: ClassVar[bool] = True
 
     def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
         super().__init__(expression, options, budgets)
-        self._first = _First()
         reason = unsupported(expression)
         if reason is not None:
             raise ParameterError(
@@ -217,6 +189,38 @@ class RowStrategy(Strategy):
     def degrees(self) -> Sequence[int]:
         forced = self.options.ring_degree
         return ROW_DEGREES if forced is None else (forced,)
+
+    def nominal(self, n: int) -> list[Ring]:
+        sizes = [RowSize(n, limbs * LARGEST_BITS, SPECIAL_BITS) for limbs in NOMINAL_LIMBS]
+        return [size.shape() for size in sizes]
+
+    def alike(self, entries: Sequence[Scored], n: int) -> list[Ring]:
+        """Those of the candidates, with keys or without, and with and without moduli of operands."""
+        sizes = [
+            one.size for one in sorted(entries, key=lambda one: one.seconds) if isinstance(one.size, RowSize)
+        ]
+        sizes = [replace(size, n=n, special_bits=SPECIAL_BITS) for size in sizes]
+        kinds = {(size.limbs, len(size.narrow), size.operand_moduli): size for size in reversed(sizes)}
+        return [size.shape() for size in reversed(kinds.values())]
+
+    def price(
+        self, candidate: Candidate, ring: Ring, run: Run, predictions: Predictions
+    ) -> tuple[float, int]:
+        """With a special prime, which some candidates need and others do not; what may do with a smaller modulus than a
+        ring has may take far less than there."""
+        if isinstance(ring, RingShape) and not ring.p:
+            ring = replace(ring, p=(2.0**SPECIAL_BITS,), alpha=1)
+        seconds, key_bytes = super().price(candidate, ring, run, predictions)
+        smallest = len(ring.q) == 1 and ring.operand_moduli is None
+        return seconds if smallest else seconds / SMALLER_MODULUS, key_bytes
+
+    def whole(self, candidate: Candidate) -> bool:
+        """Whether every row of a matrix is one row of the ring."""
+        nodes = facts_of(self.expression).order
+        return all(max(matrix_shape(node)) <= candidate.n for node in nodes if not node.root)
+
+    def stop_ratio(self, candidate: Candidate) -> float:
+        return super().stop_ratio(candidate) if self.whole(candidate) else math.inf
 
     def families(self, thorough: bool, refuse: RefuseUpload) -> Iterator[Iterator[list[Candidate]]]:
         yield (list(self._candidates(n)) for n in self.degrees)
@@ -280,8 +284,6 @@ class RowStrategy(Strategy):
 
         def smallest(most: int) -> int | None:
             tried = range(MIN_MODULUS_BITS, most + 1)
-            if not tried or not reaches(RowSize(n, most, special)):
-                return None
             kind = frozenset(
                 (number, frozenset(choice.options)) for number, choice in candidate.decisions.choices.items()
             )
@@ -332,13 +334,14 @@ class RowStrategy(Strategy):
                 continue
             each = min(LARGEST_BITS, (allowed - SPECIAL_MARGIN_BITS) / (limbs + 1))
             special = min(SPECIAL_BITS, allowed - limbs * each)
-            for bits in NARROW_BITS if count else NARROW_BITS[:1]:
-                size = RowSize(n, limbs * each, special, narrow=(*(bits + extra,) * count, *last))
-                if limbs * each + math.fsum(size.narrow) > allowed:
-                    break
-                if size.limbs == limbs and reaches(size, most):
-                    found.append(size)
-                    break
+            sizes = (
+                RowSize(n, limbs * each, special, narrow=(*(bits + extra,) * count, *last))
+                for bits in (NARROW_BITS if count else NARROW_BITS[:1])
+            )
+            tried = [size for size in sizes if size.bits + math.fsum(size.narrow) <= allowed]
+            if tried and tried[0].limbs == limbs:
+                size = self._first(("narrow", n, limbs, count, last), tried, lambda size: reaches(size, most))
+                found += [] if size is None else [size]
         return found
 
     def _with_operand_moduli(
@@ -385,12 +388,14 @@ class RowStrategy(Strategy):
             tried = [(most, number) for number in counts]
             while most_moduli and tried and not reaches(size(*tried[-1]), excess):
                 tried.pop()
-            if most < max(MIN_MODULUS_BITS, fewer) or not tried or not reaches(size(*tried[-1]), excess):
+            if most < max(MIN_MODULUS_BITS, fewer):
                 continue
-            _, moduli = self._first("moduli", tried, lambda one: reaches(size(*one), excess))
-            tried = [(bits, moduli) for bits in range(min(least, most), most + 1)]
-            bits, moduli = self._first("bits beside moduli", tried, lambda one: reaches(size(*one), excess))
-            return [size(min(bits + extra, most), moduli)]
+            found = self._first("moduli", tried, lambda one: reaches(size(*one), excess))
+            if found is None:
+                continue
+            tried = [(bits, found[1]) for bits in range(min(least, most), most + 1)]
+            found = self._first("bits beside moduli", tried, lambda one: reaches(size(*one), excess)) or found
+            return [size(min(found[0] + extra, most), found[1])]
         return []
 
     def _allowed(self, n: int, special: float) -> float:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from cipherblas.common.errors import (
     CipherblasError,
@@ -25,9 +26,11 @@ from cipherblas.planner.plan.targets import check_promised
 from cipherblas.planner.predict.dry_run import DryRun, TooSlowError, dry_run
 from cipherblas.planner.rings.sizing import MORE_PRIMES_BITS, NoRingError, draft_excess, too_few_primes
 from cipherblas.planner.search.budgets import Budgets, exceeded, larger, over_budget
+from cipherblas.planner.search.prices import cheapest
 from cipherblas.planner.search.refusals import INFEASIBLE, nearest, refused, refused_exact
 from cipherblas.planner.search.strategy import Candidate, Run, Scored, Size, Strategy
 from cipherblas.rlwe.rings import Ring
+from cipherblas.runtime.rows import ROWS
 
 FINALISTS = 12
 SMALLEST = 4
@@ -37,10 +40,9 @@ PRUNE_RATIO = 20  # what takes so many times as long as the best so far is not c
 HOPELESS = 5  # times as long as the best so far, on drafts of rings: no ring is searched for what is so slow
 SMALLER_BLOCKS = 0.8  # of a modulus that is needed: more than other blocks of a larger ring may save
 COUNTED = 6  # candidates that upload too much at one limb already, that are counted nonetheless to tell what they lack
+PRICED = "seems to take"  # so many times as long, what was given no ring
 MOST_BITS = 4.0  # added at one time: errors of steep functions fall faster than scales grow
 MORE_BITS = 0.25  # added to the scale beside what a plan missed its target by
-
-T = TypeVar("T")
 
 
 class HopelessError(TooSlowError):
@@ -73,9 +75,10 @@ class Search:
         self._most_keys: Scored | None = None  # the fastest that only the key budget refuses
         self._least_keys: dict[str, int] = {}
         self._refused_keys = self._refused_uploads = 0  # candidates, each on one ring and with one policy
-        self._thorough = False  # look at smaller blocks of every algorithm
+        self._thorough = False  # look at smaller blocks of every algorithm, whatever their prices are
         self._failures: list[CipherblasError] = []
         self._too_slow = 0  # candidates that were not counted to their end
+        self._left_out = False  # candidates for their price
         self._over_budget: dict[
             str, MemoryBudgetError
         ] = {}  # by algorithm, the nearest that budgets alone refuse
@@ -95,7 +98,7 @@ class Search:
                 promise=self.options.promised,
             )
 
-        return _remembered(run)
+        return _remembered(run, candidate.drafted)
 
     def _max_ntt_limbs(self, ring: Ring) -> float:
         """So many transforms alone would take far longer than the best plan so far."""
@@ -116,7 +119,7 @@ class Search:
         for policy in strategy.policies:
             self._tell(f"{candidate.name}, {degree}, {policy} keys")
             one, refused, found = candidate.with_policy(policy), self._refused_keys, False
-            run = self.dry(strategy, one)
+            run, keyless = self.dry(strategy, one), True
             sizes: Sequence[Size | None] = [None]
             drafted = math.inf
             if self.options.parameters is None:
@@ -125,12 +128,14 @@ class Search:
             for bits in sizes:
                 scored = self._weighed(strategy, one, bits, run, extra_bits)
                 if scored is not None:
-                    found = True
+                    found, keyless = True, keyless and not len(scored.run.keys)
                     if scored.peak_bytes <= self.budgets.memory:
                         self._best_draft = min(self._best_draft, drafted)
                     yield scored
             # Other policies have other keys, and the same upload.
-            if not strategy.all_policies and (found or self._refused_keys == refused):
+            if (found and keyless) or (
+                not strategy.all_policies and (found or self._refused_keys == refused)
+            ):
                 return
 
     def _drafted(self, strategy: Strategy, candidate: Candidate, run: Run) -> float:
@@ -250,11 +255,25 @@ class Search:
         if not scored and self._least_keys:  # smaller blocks need fewer keys
             self._thorough = True
             scored = self._all_scored()
+        failures: list[CipherblasError] = []
+        found = self._first_that_holds(scored, failures)
+        if found is None and failures and self._left_out and not self._thorough:
+            self._thorough = True
+            found = self._first_that_holds(self._all_scored(), failures)
+        if found is not None:
+            return found
+        if not failures:
+            raise self._impossible()
+        raise nearest([*failures, *self._over_budget.values()])
+
+    def _first_that_holds(
+        self, scored: Sequence[Scored], failures: list[CipherblasError]
+    ) -> tuple[Plan, DryRun] | None:
+        """The plan of the fastest candidate that holds on its real primes; what the others lack joins the failures."""
         self.best_seconds = math.inf  # whatever is looked at from here on is counted to its end
         best: dict[str, Scored] = {}
         for entry in scored:
             best.setdefault(entry.candidate.name, entry)
-        failures: list[CipherblasError] = []
         for entry in self._finalists(scored, best):
             self._tell(f"{entry.candidate.name} once more, on its real primes")
             try:
@@ -267,14 +286,12 @@ class Search:
             losers = self._losers(entry, plan.minimised, best)
             plan = replace(plan, runners_up=taken.runners_up, other_crossings=taken.other_crossings)
             return replace(plan, rejected=losers, key_saving=saving), run
-        if not failures:
-            raise self._impossible()
-        raise nearest([*failures, *self._over_budget.values()])
+        return None
 
     def _all_scored(self) -> list[Scored]:
         """Every candidate within the budgets, fastest first."""
         found: list[Scored] = []
-        for strategy in self.strategies:
+        for strategy in self._in_order():
             least = strategy.least_seconds(self.rates, self.predictions.threads)
             if least > self.best_seconds:
                 self._reject(strategy.label, f"at least {duration(least)} (bound)")
@@ -290,6 +307,28 @@ class Search:
                 scored += self._scored(strategy, candidate)
             found += strategy.taken(scored)
         return _fastest_first(found)
+
+    def _in_order(self) -> list[Strategy]:
+        """Those whose first candidate seems to be fast come first: others need no rings then."""
+        if len(self.strategies) == 1 or self.strategies[0].form != ROWS:
+            return list(self.strategies)
+        first, *others = self.strategies
+        seconds, least = self._glance(first), others[-1].least_seconds(self.rates, self.predictions.threads)
+        return (
+            [first, *others] if seconds <= least or seconds <= self._glance(others[-1]) else [*others, first]
+        )
+
+    def _glance(self, strategy: Strategy) -> float:
+        """Seconds of the first candidate on the first nominal ring that carries it."""
+        families = strategy.families(False, lambda candidate, least: None)
+        with contextlib.suppress(*INFEASIBLE):
+            for candidate in itertools.chain.from_iterable(itertools.chain.from_iterable(families)):
+                one = candidate.with_policy(strategy.policies[0])
+                for ring in strategy.nominal(candidate.n):
+                    with contextlib.suppress(*INFEASIBLE):
+                        return strategy.price(one, ring, self.dry(strategy, one), self.predictions)[0]
+                break
+        return math.inf
 
     def _finalists(self, scored: Sequence[Scored], best: Mapping[str, Scored]) -> list[Scored]:
         """The fastest that seem to fit the memory, the fastest of each algorithm, then the smallest.
@@ -332,30 +371,74 @@ class Search:
 
     def _family(self, strategy: Strategy, degrees: Iterator[list[Candidate]]) -> Iterator[Scored]:
         """One algorithm over growing rings, until a ring is clearly slower than a smaller one."""
-        best, needed, largest = math.inf, 0.0, max(strategy.degrees)
+        best, needed, last, largest = math.inf, 0.0, list[Scored](), max(strategy.degrees)
         for candidates in self._each(strategy, degrees):
-            found: list[Scored] = []
-            hopeless = bool(candidates)  # every one is too slow, or uploads too much
-            if candidates and candidates[0].n < largest and strategy.allowed_bits(candidates[0].n) < needed:
+            if not candidates or (
+                candidates[0].n < largest and strategy.allowed_bits(candidates[0].n) < needed
+            ):
                 continue
-            for candidate in candidates:
-                before, slow, refused = len(self._failures), self._too_slow, self._refused_uploads
-                found.extend(self._scored(strategy, candidate))
-                if self._refused_uploads > refused and not strategy.fine:
-                    break  # smaller blocks have more ciphertexts
-                hopeless = hopeless and self._too_slow > slow
-                # Other blocks of a program are as deep: where a ring is too small for one, a larger one comes next.
-                too_small = [error for error in self._failures[before:] if isinstance(error, NoRingError)]
-                if too_small and not (found or strategy.fine) and candidate.n < largest:
-                    needed = SMALLER_BLOCKS * max(error.bits for error in too_small)
-                    break
+            failed, ratio = len(self._failures), strategy.stop_ratio(candidates[0])
+            found, hopeless = self._cheapest(strategy, candidates, last, ratio * best)
             yield from found
             if hopeless and strategy.whole(candidates[0]):
                 return  # larger rings take longer, and more bytes
             fastest = min((scored.seconds for scored in found), default=math.inf)
-            if fastest > strategy.stop_ratio * best:
+            if fastest > ratio * best:
                 return
-            best = min(best, fastest)
+            best, last = min(best, fastest), found or last
+            # Other blocks of a program are as deep: where a ring is too small for one, a larger one comes next.
+            too_small = [error.bits for error in self._failures[failed:] if isinstance(error, NoRingError)]
+            if too_small and not (found or strategy.fine):
+                needed = SMALLER_BLOCKS * max(too_small)
+
+    def _cheapest(
+        self, strategy: Strategy, candidates: Sequence[Candidate], last: Sequence[Scored], limit: float
+    ) -> tuple[list[Scored], bool]:
+        """The candidates of one ring degree that may be taken, by their prices, and whether all are far too slow.
+
+        Args:
+            last: candidates of a smaller degree.
+            limit: of seconds.
+        """
+        forced, n = self.options.parameters, candidates[0].n
+        slow = self._too_slow
+
+        def price(candidate: Candidate, ring: Ring) -> float:
+            seconds = math.inf
+            for one in map(candidate.with_policy, strategy.policies):
+                try:
+                    seconds, key_bytes = strategy.price(one, ring, self.dry(strategy, one), self.predictions)
+                except TooSlowError:
+                    return PRUNE_RATIO * self.best_seconds
+                if strategy.all_policies or key_bytes <= self.budgets.keys:
+                    break
+            return seconds
+
+        def scored(candidate: Candidate) -> list[Scored] | None:
+            failed, refused = len(self._failures), self._refused_uploads
+            entries = list(self._scored(strategy, candidate))
+            stops = any(isinstance(error, NoRingError) for error in self._failures[failed:])
+            # Smaller blocks have more ciphertexts.
+            stops = stops or (self._refused_uploads > refused and not strategy.fine)
+            return None if stops and not entries else entries
+
+        rings: Sequence[Ring] = [forced] if forced is not None else strategy.alike(last, n)
+        if not rings and self.best_seconds < math.inf:
+            rings = strategy.known.get(n) or strategy.nominal(n)[:1]
+        about = max(strategy.apart, ABOUT if self.options.minimise == "server" else 1.0)
+        far = strategy.far * self.best_seconds
+        if self._thorough:
+            about = limit = far = math.inf
+        found, least = cheapest(
+            *(candidates, rings, price, scored, min(limit, far), about, strategy.failing, strategy.digits)
+        )
+        self._left_out |= least < math.inf
+        too_slow = far <= least < math.inf
+        if too_slow and not found:
+            self._reject(candidates[0].name, PRICED, least)
+        if found and strategy.fine:
+            strategy.known[n] = [one.ring for one in found]
+        return found, not found and (too_slow or self._too_slow - slow == len(candidates))
 
     def _each(self, strategy: Strategy, degrees: Iterator[list[Candidate]]) -> Iterator[list[Candidate]]:
         """The candidates of each ring degree, as far as there are any."""
@@ -406,7 +489,10 @@ class Search:
                 reason = failed.reason if ratio < 1 and failed else _as_long(ratio)
                 losers.append(Rejected(name, reason, best[name].seconds))
             else:
-                losers.append(rejected[name])
+                loser = rejected[name]
+                if loser.reason == PRICED and loser.seconds is not None:
+                    loser = replace(loser, reason=f"{PRICED} {loser.seconds / seconds:.1f} times as long")
+                losers.append(loser)
         return tuple(
             sorted(losers, key=lambda loser: loser.seconds if loser.seconds is not None else math.inf)
         )
@@ -534,11 +620,13 @@ def _fastest_first(scored: Sequence[Scored]) -> list[Scored]:
     return sorted(scored, key=lambda one: one.seconds)
 
 
-def _remembered(function: Callable[[Ring], T]) -> Callable[[Ring], T]:
-    """The function with its results kept."""
-    found: dict[Ring, T] = {}
+def _remembered(
+    function: Callable[[Ring], DryRun], known: tuple[Ring, DryRun] | None
+) -> Callable[[Ring], DryRun]:
+    """The function with its results kept, of which one may be known."""
+    found: dict[Ring, DryRun] = {} if known is None else dict([known])
 
-    def lookup(ring: Ring) -> T:
+    def lookup(ring: Ring) -> DryRun:
         if ring not in found:
             found[ring] = function(ring)
         return found[ring]

@@ -28,7 +28,7 @@ Seconds = Callable[[Counts, Traffic], float]
 Grid = tuple[int, int]
 
 
-class _Priced(Symbolic):
+class Priced(Symbolic):
     """Counts what seconds are made of: the sums of a transform together, and not one by one."""
 
     def baby_sums(
@@ -51,7 +51,7 @@ class Steps:
 
     Args:
         seconds: what counts and traffic take.
-        limit: a re-arrangement that takes more seconds by its multiplications alone is not counted.
+        limit: a re-arrangement that is sure to take more seconds is not counted.
         known: what steps were found to take; may be kept for other programs on the same ring.
     """
 
@@ -104,18 +104,18 @@ class Steps:
             limbs: of the factors.
             ready: rescaled, as the next product needs it.
         """
-        layouts = algorithm.left_layout, algorithm.right_layout
 
         def work() -> tuple[float, int]:
             ev = self._counter()
-            cells: list[Any] = []
-            for layout, (rows, cols), encrypted in zip(layouts, grids, secret, strict=True):
-                block = self._handles(ev, layout, limbs) if encrypted else counted_plains(layout, rows * cols)
-                cells.append([[block] * cols] * rows)
-            (result,) = schedule.run(product_graph(algorithm, *grids), ev, cells)
+            layouts = algorithm.left_layout, algorithm.right_layout
+            factors = [
+                counted_handles(ev, layout, limbs) if encrypted else counted_plains(layout, math.prod(grid))
+                for layout, grid, encrypted in zip(layouts, grids, secret, strict=True)
+            ]
+            result = counted_product(ev, algorithm, grids, factors)
             if ready:
-                return self._blockwise(ev, _readied, (grids[0][0], grids[1][1]), result[0][0])
-            return self._seconds(ev.counts, Traffic()), result[0][0][0].limbs
+                return self._blockwise(ev, _readied, (grids[0][0], grids[1][1]), result)
+            return self._seconds(ev.counts, Traffic()), result[0].limbs
 
         block = algorithm.m, algorithm.k, algorithm.n
         options = tuple(sorted(algorithm.options.items()))
@@ -131,7 +131,7 @@ class Steps:
 
         def work() -> tuple[float, int]:
             ev = self._counter()
-            x, y = (self._handles(ev, layout, limbs) for _ in range(2))
+            x, y = (counted_handles(ev, layout, limbs) for _ in range(2))
 
             def block(ev: Evaluator, x: list[Ct], y: list[Ct]) -> list[Ct]:
                 if all(secret):
@@ -149,22 +149,47 @@ class Steps:
         """Seconds of a re-arrangement of a value, ready to be multiplied, and the limbs that are left."""
 
         def work() -> tuple[float, int]:
-            moves = masks_of(source, target) * math.prod(grid)
-            if self._seconds(Counts(mac_limbs=2 * moves * limbs), Traffic()) > self._limit:
-                raise ShapeError(
-                    "A re-arrangement takes too long.",
-                    expected=f"below {self._limit:.3g} s",
-                    got=f"{moves} masks",
-                )
+            least = 0.0
+            for masks in masks_of(source, target):
+                least += self._least_transform(masks, math.prod(grid), limbs)
+                if least > self._limit:
+                    raise ShapeError(
+                        "A re-arrangement takes too long.",
+                        expected=f"below {self._limit:.3g} s",
+                        got=f"{least:.3g} s or more",
+                    )
             ev = self._counter()
 
             def block(ev: Evaluator, cts: list[Ct]) -> list[Ct]:
                 return [ev.ready(ct) for ct in relayout(ev, cts, source, target)]
 
-            return self._blockwise(ev, block, grid, self._handles(ev, source, limbs))
+            return self._blockwise(ev, block, grid, counted_handles(ev, source, limbs))
 
         found: tuple[float, int] = self._remembered(("relayout", source.key, target.key, grid, limbs), work)
         return found
+
+    def _least_transform(self, masks: int, blocks: int, limbs: int) -> float:
+        """Seconds that a transform of so many diagonals takes at least, by baby steps and giant steps."""
+        steps = range(1, 4)
+
+        def added(work: Callable[[Symbolic, list[Ct]], object]) -> float:
+            """What the last step adds to the others."""
+            seconds = []
+            for number in (2, 3):
+                ev = self._counter()
+                work(ev, [ev.fresh(None, bound=1.0, limbs=limbs)] * number)
+                seconds.append(self._seconds(ev.counts, Traffic()))
+            return seconds[1] - seconds[0]
+
+        def work() -> float:
+            baby = added(lambda ev, cts: ev.rotate_many(cts[0], steps[: len(cts)]))
+            giant = added(lambda ev, cts: ev.rotate_sum(cts, steps[: len(cts)]))
+            return min(baby, giant)
+
+        rotation: float = self._remembered(("rotation", limbs), work)
+        limbs *= masks * blocks
+        counts = Counts(mask_encodings=masks, encode_ntt_limbs=limbs, mac_limbs=2 * limbs)
+        return blocks * max(0.0, 2 * math.sqrt(masks) - 2) * rotation + self._seconds(counts, Traffic())
 
     def _blockwise(
         self, ev: Symbolic, work: Callable[..., list[Ct]], grid: Grid, *blocks: list[Ct]
@@ -176,10 +201,7 @@ class Steps:
         return self._seconds(ev.counts, Traffic()), result[0][0][0].limbs
 
     def _counter(self) -> Symbolic:
-        return _Priced(self.ring, key_policy=self.policy)
-
-    def _handles(self, ev: Symbolic, layout: Layout, limbs: int) -> list[Ct]:
-        return [ev.fresh(None, bound=layout.slot_bound(1.0), limbs=limbs) for _ in range(layout.ciphertexts)]
+        return Priced(self.ring, key_policy=self.policy)
 
     def _remembered(self, key: Any, work: Callable[[], Any]) -> Any:
         """What `work` finds, or what it raises, once for each key."""
@@ -196,6 +218,25 @@ class Steps:
 
 def _readied(ev: Evaluator, cts: list[Ct]) -> list[Ct]:
     return [ev.ready(ct) for ct in cts]
+
+
+def counted_product(
+    ev: Symbolic, algorithm: Algorithm, grids: tuple[Grid, Grid], factors: Sequence[Sequence[Any]]
+) -> list[Ct]:
+    """A block of the product of grids of blocks, which stands for all of them.
+
+    Args:
+        factors: a block of each factor, which is like all others.
+    """
+    cells = [[[list(block)] * cols] * rows for block, (rows, cols) in zip(factors, grids, strict=True)]
+    (result,) = schedule.run(product_graph(algorithm, *grids), ev, cells)
+    found: list[Ct] = result[0][0]
+    return found
+
+
+def counted_handles(ev: Symbolic, layout: Layout, limbs: int) -> list[Ct]:
+    """The ciphertexts of a block to count with."""
+    return [ev.fresh(None, bound=layout.slot_bound(1.0), limbs=limbs) for _ in range(layout.ciphertexts)]
 
 
 def counted_plains(layout: Layout, blocks: int) -> list[Plain]:

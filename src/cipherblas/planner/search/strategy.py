@@ -11,16 +11,20 @@ from cipherblas.crypto.params import Parameters
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.refreshing import is_refreshed, refreshes_twice
-from cipherblas.planner.plan.assembly import Predictions
+from cipherblas.planner.plan.assembly import Predictions, key_bytes_of
 from cipherblas.planner.plan.plan import RING_DEGREES, PlanOptions
 from cipherblas.planner.predict.cost import Rates
 from cipherblas.planner.predict.dry_run import DryRun
 from cipherblas.planner.predict.stages import Stages
 from cipherblas.planner.rings import chains
+from cipherblas.planner.rings.first import First
 from cipherblas.planner.rings.sizing import (
     DRAFT_SCALE_BITS,
+    PRIME_SPREAD_BITS,
     NoRingError,
+    Sizing,
     budget_bits,
+    by_digits,
     drafted,
     magnitude_slope,
     sizings,
@@ -32,6 +36,7 @@ from cipherblas.runtime.values import Decisions
 
 # Pairs of ciphertexts that share their a part, to try: more take more keys, and little less time.
 SHARING = (3, 5, 7)
+NOMINAL_DEPTHS = (0, 2, 6, 14)
 KEY_POLICIES: tuple[KeyPolicy, ...] = ("direct", "composed", "binary")
 
 
@@ -43,6 +48,7 @@ class Candidate:
         name: of its algorithm, for people.
         runners_up: by the number of a node, what was nearly taken.
         other_crossings: by the number of a node whose value is converted, how it nearly was.
+        drafted: the draft of a ring on which it was found, and its dry run there.
     """
 
     name: str
@@ -50,10 +56,13 @@ class Candidate:
     n: int
     runners_up: Mapping[int, str] = field(default_factory=dict, compare=False)
     other_crossings: Mapping[int, str] = field(default_factory=dict, compare=False)
+    drafted: tuple[Ring, DryRun] | None = field(default=None, compare=False)
 
     def with_policy(self, policy: KeyPolicy) -> Candidate:
         """The same with another key policy."""
-        return replace(self, decisions=replace(self.decisions, key_policy=policy))
+        if policy == self.decisions.key_policy:
+            return self
+        return replace(self, decisions=replace(self.decisions, key_policy=policy), drafted=None)
 
 
 class Size(Protocol):
@@ -97,22 +106,31 @@ class Strategy(ABC):
     Attributes:
         expression: what runs.
         label: of the form, in what is not taken.
-        stop_ratio: a ring slower than a smaller one by so much ends the search upwards.
+        far: times as long as the best so far, what is not worth a ring of its own, by its price.
+        apart: times as long as one that was sized, what candidates of one algorithm and degree may seem to take before
+            they have rings of their own.
         policies: key policies in the order in which they are tried; the first that fits the key budget is taken.
         all_policies: all of them are compared.
         fine: every tiling, option and digit size is compared.
+        failing: so many candidates of one algorithm and degree that no ring carries stand for all.
+        digits: so many rings of different digits price a candidate.
     """
 
     form: ClassVar[str]
     label: ClassVar[str]
-    stop_ratio: ClassVar[float] = 1.3
+    far: float = 1.3
+    apart: float = 1.0
     policies: tuple[KeyPolicy, ...] = KEY_POLICIES
     all_policies: ClassVar[bool] = False
     fine = True
+    failing: float = 3
+    digits = 1
 
     def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
         self.expression, self.options, self.budgets = expression, options, budgets
         self._slopes: dict[Hashable, float] = {}  # of candidates that take the same steps
+        self._first = First()  # of the sizes of rings
+        self.known: dict[int, list[Ring]] = {}  # by degree, those of the algorithm that was sized last
         self.refreshed = is_refreshed(expression)
         if options.key_policy is not None:
             self.policies = (options.key_policy,)
@@ -154,9 +172,42 @@ class Strategy(ABC):
         """Whether larger rings save nothing."""
         return True
 
+    def stop_ratio(self, candidate: Candidate) -> float:
+        """A ring slower than a smaller one, which is that of a candidate, by so much ends the search upwards."""
+        return 1.3
+
     def least_seconds(self, rates: Rates, threads: int) -> float:
         """What every candidate takes at least."""
         return 0.0
+
+    def nominal(self, n: int) -> list[Ring]:
+        """Rings that some candidates may need, the smallest first, to look at strategies before any is searched."""
+        return [RingShape.for_depth(n // 2, depth, DRAFT_SCALE_BITS) for depth in NOMINAL_DEPTHS]
+
+    def price(
+        self, candidate: Candidate, ring: Ring, run: Run, predictions: Predictions
+    ) -> tuple[float, int]:
+        """Seconds of a candidate on a ring, and bytes of its keys.
+
+        Args:
+            run: counts it on a ring.
+
+        Raises:
+            CipherblasError: as `run`.
+        """
+        counted = run(ring)
+        key_bytes = key_bytes_of(counted.keys, ring)
+        stages = predictions.stages(counted.counts, counted.traffic(ring), key_bytes, ring)
+        return predictions.seconds(stages), key_bytes
+
+    def alike(self, entries: Sequence[Scored], n: int) -> list[Ring]:
+        """Rings of another degree with as many limbs as the fastest of some candidates has, its digits first."""
+        size = min(entries, key=lambda one: one.seconds).size if entries else None
+        if self.refreshed or not isinstance(size, Sizing):
+            return []
+        alpha, allowed = size.alpha, self.allowed_bits(n)
+        found = sorted(by_digits(replace(size, n=n), self.alphas), key=lambda one: abs(one.alpha - alpha))
+        return [one.shape() for one in found if one.log_qp + PRIME_SPREAD_BITS <= allowed]
 
     def taken(self, scored: list[Scored]) -> list[Scored]:
         """Those of the scored candidates that are worth keeping."""
@@ -218,7 +269,9 @@ class Strategy(ABC):
                 )
             security, insecure = self.options.security, self.options.insecure
             rows, fine = self.row_degree(candidate.n), refreshes_twice(self.expression)
-            return chains.chain_sizings(run, candidate.n, self.excess, security, insecure, rows, fine)
+            return chains.chain_sizings(
+                *(run, candidate.n, self.excess, security, insecure, self._first, rows, fine)
+            )
         alike = (
             candidate.name,
             frozenset(

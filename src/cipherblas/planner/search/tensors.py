@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 from cipherblas.common.errors import ParameterError, ShapeError
@@ -23,7 +23,7 @@ from cipherblas.methods.matvec_conv.taps import fits, needed_grid
 from cipherblas.planner.plan.explain import beside, named
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.planner.predict.cost import Rates
-from cipherblas.planner.predict.dry_run import dry_run
+from cipherblas.planner.predict.dry_run import DryRun, dry_run
 from cipherblas.planner.rings import chains
 from cipherblas.planner.rings.sizing import DRAFT_SCALE_BITS, drafted
 from cipherblas.planner.search.baselines import BaselineChooser
@@ -308,8 +308,8 @@ class TensorStrategy(Strategy):
 
     form: ClassVar[str] = TENSORS
     label: ClassVar[str] = "tensors"
-    stop_ratio: ClassVar[float] = 1.5
     policies: tuple[KeyPolicy, ...] = ("direct", "binary")
+    far = apart = 3.0
 
     def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
         super().__init__(expression, options, budgets)
@@ -328,33 +328,41 @@ class TensorStrategy(Strategy):
             )
         self.rates = options.planned_for.rates
 
+    def stop_ratio(self, candidate: Candidate) -> float:
+        return 1.5
+
     def families(self, thorough: bool, refuse: RefuseUpload) -> Iterator[Iterator[list[Candidate]]]:
         yield map(self._candidates, self.degrees)
 
     def _candidates(self, n: int) -> list[Candidate]:
         """The decisions on a draft that carries the network, with patterns that need masks and without."""
-        found: list[Candidate] = []
-        for masks in (True, False):
-            choices, runners_up = self._choices(n, masks)
-            decisions = Decisions(TENSORS, choices)
-            candidate = Candidate(self.options.algorithm or METAKERNEL, decisions, n, runners_up)
-            if candidate not in found:
-                found.append(candidate)
-        return found
+        first = self._chosen(n, masks=True)
+        if not any("mask" in choice.options for choice in first.decisions.choices.values()):
+            return [first]
+        other = self._chosen(n, masks=False)
+        return [first] if other == first else [first, other]
 
-    def _choices(self, n: int, masks: bool) -> tuple[dict[int, Choice], Mapping[int, str]]:
+    def _chosen(self, n: int, masks: bool) -> Candidate:
         """How each node is computed, and what was nearly taken."""
 
-        def run(ring: RingShape) -> tuple[dict[int, Choice], Mapping[int, str]]:
+        def run(ring: RingShape) -> tuple[DryRun, Mapping[int, str]]:
             chooser = self._chooser(n // 2, masks)
             found = dry_run(
-                *(ring, self.expression, Decisions(TENSORS)), choose=chooser, promise=self.options.promised
+                *(ring, self.expression, Decisions(TENSORS)),
+                mask_budget=self.budgets.masks,
+                choose=chooser,
+                promise=self.options.promised,
             )
-            return dict(found.choices), chooser.runners_up
+            return found, chooser.runners_up
 
         if self.refreshed:
-            return run(chains.widest(n, self.allowed_bits(n)).shape())
-        return drafted(run, n, DRAFT_SCALE_BITS, self.allowed_bits(n))[1]
+            ring = chains.widest(n, self.allowed_bits(n)).shape()
+            found, runners_up = run(ring)
+        else:
+            ring, (found, runners_up) = drafted(run, n, DRAFT_SCALE_BITS, self.allowed_bits(n))
+        decisions = Decisions(TENSORS, dict(found.choices))
+        name = self.options.algorithm or METAKERNEL
+        return Candidate(name, decisions, n, runners_up, drafted=(ring, replace(found, choices={})))
 
     def _chooser(self, slots: int, masks: bool) -> Chooser | BaselineChooser:
         name = self.options.algorithm

@@ -16,6 +16,7 @@ j·groups·rows units that its superblocks would need has happened already.
 
 from __future__ import annotations
 
+import functools
 import heapq
 import math
 from collections.abc import Callable, Iterator
@@ -76,60 +77,60 @@ class Pattern:
                 got=self,
             )
 
-    @property
+    @functools.cached_property
     def n_d(self) -> int:
         """Diagonals."""
         return min(self.n, self.k)
 
-    @property
+    @functools.cached_property
     def k_d(self) -> int:
         """Units of a diagonal."""
         return max(self.n, self.k)
 
-    @property
+    @functools.cached_property
     def rows(self) -> int:
         """Diagonals of a superblock (bs_opt)."""
         return self.n_d // self.p_b
 
-    @property
+    @functools.cached_property
     def groups(self) -> int:
         """Giant steps (gs)."""
         return self.p_b // self.p_s
 
-    @property
+    @functools.cached_property
     def buffer(self) -> int:
         """Units of the shift buffer behind each superblock (s_f); none where the ciphertext wraps around by itself."""
         return 0 if self.cyclic else self.groups * self.rows
 
-    @property
+    @functools.cached_property
     def cyclic(self) -> bool:
         """Whether one diagonal fills the ciphertext, so that a rotation of slots is one of units."""
         return self.k_d * self.unit == self.slots
 
-    @property
+    @functools.cached_property
     def span(self) -> int:
         """Units that the weights of a group reach over."""
         return self.k_d if self.cyclic else self.p_s * (self.k_d + self.buffer) - self.rows
 
-    @property
+    @functools.cached_property
     def copies(self) -> int:
         """How often the k units of the input must stand there."""
         if self.cyclic:
             return self.k_d // self.k
         return -(-(self.p_s * (self.k_d + self.buffer) - 1) // self.k)
 
-    @property
+    @functools.cached_property
     def replications(self) -> int:
         """How often the input is repeated: `copies`, or more where that takes fewer rotations."""
         rounded = 1 << (self.copies - 1).bit_length()
         return rounded if rounded * self.k * self.unit <= self.slots else self.copies
 
-    @property
+    @functools.cached_property
     def wide(self) -> int:
         """Results of partial sums along k that the end adds up."""
         return self.k_d // self.n
 
-    @property
+    @functools.cached_property
     def clean(self) -> bool:
         """Whether slots beyond the n units of the result are zero where the weights there are."""
         return self.p_s == 1 and self.wide == 1
@@ -155,8 +156,13 @@ class Pattern:
             yield j * (self.k_d + self.buffer), (j * self.groups + group) * self.rows
 
 
-def patterns(n: int, k: int, unit: int, slots: int) -> Iterator[Pattern]:
+@functools.lru_cache(maxsize=256)
+def patterns(n: int, k: int, unit: int, slots: int) -> tuple[Pattern, ...]:
     """Every pattern that fits, over paddings of n and k that may pay."""
+    return tuple(_patterns(n, k, unit, slots))
+
+
+def _patterns(n: int, k: int, unit: int, slots: int) -> Iterator[Pattern]:
     for wide_n, wide_k in _paddings(n, k, unit, slots):
         n_d = min(wide_n, wide_k)
         for p_b in divisors(n_d):
