@@ -60,8 +60,9 @@ def cheapest(
         prices = ((on(number, group[0]), group) for group in groups)
         return next((one for one in prices if one[0] < math.inf), (math.inf, ()))
 
-    def cheapest_one(most: float) -> tuple[int | None, float]:
-        """The one of least price: some of each kind tell where to look. None where no price is below so much."""
+    def cheapest_one(most: float) -> tuple[int | None, float, list[int]]:
+        """The one of least price: some of each kind tell where to look. None where no price is below so much. Then its
+        price, and those that no ring so far carries."""
         kinds: dict[Hashable, list[int]] = {}
         for number, candidate in left.items():
             kinds.setdefault(_kind(candidate), []).append(number)
@@ -77,18 +78,15 @@ def cheapest(
         }
         best = min(prices, key=prices.__getitem__, default=None)
         seconds = min(least.values()) if best is None else prices[best]
-        return (best if seconds < most else None), seconds
+        unknown = [number for kind in kinds if least[kind] == math.inf for number in kinds[kind]]
+        return (best if seconds < most else None), seconds, unknown
 
     while left and (carried or len(lacking) < failing):
-        number, seconds = None, math.inf
+        number, seconds, unknown = None, math.inf, list(left)
         if groups and (found or not lacking):  # what is cheap may need larger rings than what comes first
             most = about * min((one.seconds for one in found), default=math.inf)
-            number, seconds = cheapest_one(min(limit, most))
+            number, seconds, unknown = cheapest_one(min(limit, most))
         if number is None:
-            # What no ring so far carries, in other blocks than what no ring carries.
-            unknown = [
-                each for each in left if not (found or seconds < math.inf) or first(each)[0] == math.inf
-            ]
             number = next((each for each in unknown if _blocks(left[each]) not in lacking), None)
             number = next(iter(unknown), None) if number is None and not found else number
         if number is None:
@@ -102,9 +100,15 @@ def cheapest(
         if entries:
             found += entries
             others = [one.ring for one in sorted(entries, key=lambda one: one.seconds)]
-            groups = [others, *(group for group in groups if len(group[0].q) != len(others[0].q))]
-            groups.sort(key=lambda group: len(group[0].q))
+            if [*map(_limbs, others)] not in [[*map(_limbs, group)] for group in groups]:
+                groups = [others, *(group for group in groups if len(group[0].q) != len(others[0].q))]
+                groups.sort(key=lambda group: len(group[0].q))
     return found, math.inf
+
+
+def _limbs(ring: Ring) -> Hashable:
+    """What prices depend on."""
+    return len(ring.q), len(ring.p), ring.alpha, ring.digit_limbs, ring.level_limbs, ring.operand_moduli
 
 
 def _blocks(candidate: Candidate) -> Hashable:
