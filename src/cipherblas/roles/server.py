@@ -122,7 +122,7 @@ class Server:
         Raises:
             MismatchError, ShapeError, DTypeError, RangeError: as `run`.
 
-        Example:
+        Examples:
             >>> import numpy as np, cipherblas as cb
             >>> program = cb.compile(lambda x: 2 * x, {"x": cb.secret(2, 2)})
             >>> client = program.client()
