@@ -128,9 +128,8 @@ class Server:
             >>> client = program.client()
             >>> server = program.server(client.evaluation_keys())
             >>> run = server.prepare(client.encrypt({"x": np.eye(2)}))
-            >>> client.decrypt(run.result()).round(2)
-            array([[2., 0.],
-                   [0., 2.]])
+            >>> bool(np.abs(client.decrypt(run.result()) - 2 * np.eye(2)).max() < 1e-3)
+            True
         """
         try:
             return Run(self._equipment, operands, self._done)
