@@ -65,7 +65,11 @@ def test_the_planner_takes_the_form_that_is_predicted_to_be_faster(
     other = next(form for form in FORMS if form != chosen.form)
     losers = {loser.algorithm: loser for loser in chosen.rejected}
     if "slots" not in losers:
-        assert losers[forced[other].algorithm].seconds == pytest.approx(forced[other].minimised)
+        # It was searched as far as that decides, or priced on a ring that may be too small.
+        loser = losers[forced[other].algorithm]
+        assert loser.seconds is not None and chosen.minimised < loser.seconds <= 1.5 * forced[other].minimised
+        if "or more" not in loser.reason:
+            assert loser.seconds == pytest.approx(forced[other].minimised, rel=0.05)
 
 
 def test_slots_that_cannot_be_faster_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ PRUNE_RATIO = 20  # what takes so many times as long as the best so far is not c
 HOPELESS = 5  # times as long as the best so far, on drafts of rings: no ring is searched for what is so slow
 SMALLER_BLOCKS = 0.8  # of a modulus that is needed: more than other blocks of a larger ring may save
 COUNTED = 6  # candidates that upload too much at one limb already, that are counted nonetheless to tell what they lack
-PRICED = "seems to take"  # so many times as long, what was given no ring
+PRICED = "seems to take"  # so many times as long or more, what was given no ring: it may need a larger one
 MOST_BITS = 4.0  # added at one time: errors of steep functions fall faster than scales grow
 MORE_BITS = 0.25  # added to the scale beside what a plan missed its target by
 
@@ -491,7 +491,9 @@ class Search:
             else:
                 loser = rejected[name]
                 if loser.reason == PRICED and loser.seconds is not None:
-                    loser = replace(loser, reason=f"{PRICED} {loser.seconds / seconds:.1f} times as long")
+                    loser = replace(
+                        loser, reason=f"{PRICED} {loser.seconds / seconds:.1f} times as long or more"
+                    )
                 losers.append(loser)
         return tuple(
             sorted(losers, key=lambda loser: loser.seconds if loser.seconds is not None else math.inf)
