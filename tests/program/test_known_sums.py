@@ -84,6 +84,18 @@ def test_bounds_of_columns_meet_the_weights_of_each(function: Any, bound: float)
         assert max(np.abs(function(one)).max() for one in values) <= node.bound
 
 
+def test_bounds_of_columns_are_found_once() -> None:
+    """In a graph of 2^60 paths."""
+
+    def doubled(x: Any) -> Any:
+        for _ in range(60):
+            x = -1.5 * cb.assume(x + x, 2000.0)
+        return x
+
+    node = trace(doubled, {"x": S(4, 3, bound=cb.columns(SPREAD))})
+    assert node.column_bounds is not None and node.column_bounds.shape == (3,)
+
+
 @pytest.mark.encrypted
 @pytest.mark.parametrize("made", [toy, toy_rows])
 @pytest.mark.parametrize("function", [lambda x: x @ WEIGHTS, lambda x: WEIGHTS.T @ x.T])

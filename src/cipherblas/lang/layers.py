@@ -162,6 +162,11 @@ def _at_most(bounds: NDArray[np.float64] | None, bound: float) -> NDArray[np.flo
 class Same(Expression):
     """The values of its child."""
 
+    def __init__(self, shape: tuple[int, ...], secret: bool, bound: float, x: Expression) -> None:
+        super().__init__(shape, secret, bound, x)
+        if bound <= x.bound:
+            self._bounds = _at_most(x.column_bounds, bound), _at_most(x.row_bounds, bound)
+
     @functools.cached_property
     def row_sum(self) -> float:
         return min(super().row_sum, self.children[0].row_sum)
@@ -173,14 +178,6 @@ class Same(Expression):
     @functools.cached_property
     def norm(self) -> float:
         return min(super().norm, self.children[0].norm)
-
-    @property
-    def column_bounds(self) -> NDArray[np.float64] | None:
-        return _at_most(self.children[0].column_bounds, self.bound)
-
-    @property
-    def row_bounds(self) -> NDArray[np.float64] | None:
-        return _at_most(self.children[0].row_bounds, self.bound)
 
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return parts[0]

@@ -301,15 +301,18 @@ class Expression(Shaped, metaclass=_Watched):
             return self.bound * math.sqrt(self.shape[0])
         return math.sqrt(self.row_sum) * math.sqrt(self.column_sum)
 
+    # Of columns and of rows: found when a node is made, since graphs are deep, and have many paths.
+    _bounds: tuple[NDArray[np.float64] | None, NDArray[np.float64] | None] = (None, None)
+
     @property
     def column_bounds(self) -> NDArray[np.float64] | None:
         """Bounds of the entries of each column of a matrix, where more is known of them than its bound."""
-        return None
+        return self._bounds[0]
 
     @property
     def row_bounds(self) -> NDArray[np.float64] | None:
         """Bounds of the entries of each row of a matrix; see `column_bounds`."""
-        return None
+        return self._bounds[1]
 
     def whole(self, parts: Sequence[bool]) -> bool:
         """Whether entries are known to be whole numbers, from what is known of its children."""

@@ -272,6 +272,8 @@ class MatMul(Expression):
         super().__init__(
             (*left.shape[:-1], *right.shape[1:]), left.secret or right.secret, bound, left, right
         )
+        if len(self.shape) == 2:
+            self._bounds = self._columns, self._rows
 
     @property
     def _left_sum(self) -> float:
@@ -313,14 +315,6 @@ class MatMul(Expression):
         if self.left.row_bounds is not None:
             found.append(self.left.row_bounds * self.right.column_sum)
         return functools.reduce(np.minimum, found) if found else None
-
-    @property
-    def column_bounds(self) -> NDArray[np.float64] | None:
-        return self._columns if len(self.shape) == 2 else None
-
-    @property
-    def row_bounds(self) -> NDArray[np.float64] | None:
-        return self._rows if len(self.shape) == 2 else None
 
     @property
     def _norms(self) -> float:
@@ -434,6 +428,10 @@ class Add(_Elementwise):
 
     def __init__(self, left: Expression, right: Expression) -> None:
         super().__init__(left, right, left.bound + right.bound)
+        self._bounds = (
+            self._added(left.column_bounds, right.column_bounds),
+            self._added(left.row_bounds, right.row_bounds),
+        )
 
     @functools.cached_property
     def row_sum(self) -> float:
@@ -446,14 +444,6 @@ class Add(_Elementwise):
     @functools.cached_property
     def norm(self) -> float:
         return self.left.norm + self.right.norm
-
-    @property
-    def column_bounds(self) -> NDArray[np.float64] | None:
-        return self._added(self.left.column_bounds, self.right.column_bounds)
-
-    @property
-    def row_bounds(self) -> NDArray[np.float64] | None:
-        return self._added(self.left.row_bounds, self.right.row_bounds)
 
     def _added(self, *bounds: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
         if all(one is None for one in bounds):
@@ -535,6 +525,11 @@ class Scale(Expression):
         self.child: Expression = child
         self.factor: float = float(factor)
         super().__init__(child.shape, child.secret, child.bound * abs(factor), child)
+        known = child.column_bounds, child.row_bounds
+        self._bounds = (
+            None if known[0] is None else abs(factor) * known[0],
+            None if known[1] is None else abs(factor) * known[1],
+        )
 
     @classmethod
     def of(cls, *parts: Any) -> Expression:
@@ -592,16 +587,6 @@ class Scale(Expression):
     @functools.cached_property
     def norm(self) -> float:
         return abs(self.factor) * self.child.norm
-
-    @property
-    def column_bounds(self) -> NDArray[np.float64] | None:
-        found = self.child.column_bounds
-        return None if found is None else abs(self.factor) * found
-
-    @property
-    def row_bounds(self) -> NDArray[np.float64] | None:
-        found = self.child.row_bounds
-        return None if found is None else abs(self.factor) * found
 
     def text(self, parts: Sequence[str]) -> str:
         (child,) = self.wrapped(parts)
