@@ -514,7 +514,14 @@ class Bootstrapping:
         """
         held = self._held(ev)
         us = [self._trace(ev, u) for u in us]
-        size = float(ev.params.q[us[0].limbs - len(self.up) - 1])  # of the limbs of EvalMod
+        left = us[0].limbs - len(self.up)
+        if left < 1:
+            raise LevelError(
+                "No limbs are left for coefficients to slots.",
+                expected=f"more than {len(self.up)}",
+                got=us[0].limbs,
+            )
+        size = float(ev.params.q[left - 1])  # of the limbs of EvalMod
         # Scales of ciphertexts that wait at others differ in their last bits here: rounded, they share what is encoded.
         factor = _rounded(size / (2 * us[0].scale))
         repeated, cut = ev.slots // held, not self.repeated
