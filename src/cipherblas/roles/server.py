@@ -26,7 +26,8 @@ from cipherblas.runtime.executor import NodeSeconds
 
 
 class Server:
-    """Executes a program; made by `Program.server(evaluation_keys)`. Several threads may run it at once.
+    """Executes a program; made by `Program.server(evaluation_keys)`. Several threads may run it
+    at once, but on ranks, whose messages are those of one run.
 
     Attributes:
         last: the run that was done last; None before the first one.
