@@ -230,24 +230,25 @@ class _ShapeEngine:
         return words
 
     def add_matrices(self, x: Words, y: Words) -> Words:
-        self._costs.addition(self._counts, (x.shape[1], x.shape[2] - self._n), len(x))
+        self._counts.adds += 1
+        self._costs.add_matrices(self._counts, x.shape[1], x.shape[2], len(x))
         return self.memory.array(*x.shape)
 
     sub_matrices = add_matrices
 
     def multiply_matrices(self, x: Words, y: Words) -> Words:
-        self._costs.secret_gemm(self._counts, x.shape[1], x.shape[2], y.shape[2], len(x))
+        self._costs.multiply_matrices(self._counts, x.shape[1], x.shape[2], y.shape[2], len(x))
         return self.memory.array(len(x), x.shape[1], y.shape[2])
 
     def multiply_operands(self, x: Words, y: Words) -> Words:
-        self._costs.secret_gemm(self._counts, x.shape[1], x.shape[2], y.shape[2], self._operand_level)
-        self._costs.operand_switch(self._counts)
+        self._costs.multiply_operands(self._counts, x.shape[1], x.shape[2], y.shape[2])
+        self._counts.rescales += 1
         return self.memory.array(self._operand_level - 1, x.shape[1], y.shape[2])
 
     def multiply_factor(self, factor: ClearFactor, x: Words, exact: bool) -> Words:
         """In the place of `multiply_integers`: the integers themselves are not needed."""
         rows, k = factor.shape
-        self._costs.clear_gemm(self._counts, rows, k, x.shape[2], len(x), factor.largest, exact)
+        self._costs.multiply_integers(self._counts, rows, k, x.shape[2], len(x), factor.largest, exact)
         return self.memory.array(len(x), rows, x.shape[2])
 
     def transposed(self, x: Words) -> Words:
@@ -258,22 +259,22 @@ class _ShapeEngine:
         return x[:, rows, columns]
 
     def copied(self, x: Words) -> Words:
-        self._costs.copy(self._counts, (x.shape[1], x.shape[2] - self._n), len(x))
+        self._costs.copied(self._counts, x.shape[1], x.shape[2], len(x))
         return self.memory.array(*x.shape)
 
     def stack(self, xs: Sequence[Words]) -> Words:
         return self.memory.array(len(xs[0]), sum(x.shape[1] for x in xs), xs[0].shape[2])
 
     def rescale_matrix(self, x: Words) -> Words:
-        self._costs.row_rescale(self._counts, (x.shape[1], x.shape[2] - self._n), len(x))
+        self._counts.rescales += 1
+        self._costs.rescale_matrix(self._counts, x.shape[1], x.shape[2], len(x))
         return self.memory.array(len(x) - 1, *x.shape[1:])
 
     def drop_limbs(self, x: Words, limbs: int) -> Words:
         return x[:limbs]
 
     def relinearise_rows(self, a: Words, b: Words, key: Any) -> tuple[Words, Words]:
-        self._counts.relinearisations += a.shape[1]
-        self._costs.switches(self._counts, a.shape[1], len(a), 1)
+        self._costs.relinearise_rows(self._counts, a.shape[1], len(a))
         return self.memory.array(*a.shape), self.memory.array(*b.shape)
 
     def transpose_classes(

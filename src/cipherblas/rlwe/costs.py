@@ -9,6 +9,7 @@ however few of them hold a matrix, and the system hands out large blocks page by
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import cipherblas._core as _core
 from cipherblas.common.gemm_paths import (
@@ -23,7 +24,7 @@ from cipherblas.common.gemm_paths import (
 from cipherblas.crypto.digits import digit_ranges
 from cipherblas.crypto.params import key_words
 from cipherblas.rlwe.counts import Counts
-from cipherblas.rlwe.rings import Ring, moduli_at
+from cipherblas.rlwe.rings import Ring, moduli_at, operand_level
 
 WORD_BYTES = 8
 MAPPED_BYTES = 32 << 20  # the C library maps larger blocks anew each time; smaller ones are there already
@@ -69,15 +70,24 @@ def _converted(ranges: tuple[range, ...], special: int) -> int:
 
 
 class Costs:
-    """Adds the cost of operations in one ring to `counts`."""
+    """Adds the cost of calls of an engine in one ring to `counts`: the methods have the names of the calls.
 
-    def __init__(self, ring: Ring) -> None:
+    Args:
+        ring: whose limbs they are.
+        secrets: r, of ciphertexts (b_1, …, b_r, a) that share their a part; their components are computed two by two.
+    """
+
+    def __init__(self, ring: Ring, secrets: int = 1) -> None:
         self._n = ring.n
         self._limb_bytes = ring.n * WORD_BYTES
         self._key_limb_bytes = key_words(ring.n, (*ring.q, *ring.p)) * WORD_BYTES
         self._special, self._alpha, self._digit_limbs = len(ring.p), ring.alpha, ring.digit_limbs
         self._moduli = [float(q) for q in ring.q]
-        self._ring = ring
+        self._ring, self._secrets, self._pairs = ring, secrets, (secrets + 1) // 2
+
+    def of_components(self, components: int) -> Costs:
+        """Those of ciphertexts of so many components."""
+        return self if components == self._secrets + 1 else Costs(self._ring, components - 1)
 
     # ---- key switching ----
 
@@ -96,59 +106,32 @@ class Costs:
         """Limbs of a key, and multiply-adds of the digits with them."""
         return 2 * self.digits(limbs) * (limbs + self._special)
 
-    def hoisting(self, counts: Counts, limbs: int) -> None:
+    def _hoistings(self, counts: Counts, number: int, limbs: int) -> None:
         """Decompose and ModUp: inverse transforms of the a part, base conversion, transforms of what is new."""
-        counts.hoistings += 1
-        counts.ntt_limbs += self.digits(limbs) * (limbs + self._special)
-        counts.mac_limbs += self._converted(limbs)
+        counts.hoistings += number
+        counts.ntt_limbs += number * self.digits(limbs) * (limbs + self._special)
+        counts.mac_limbs += number * self._converted(limbs)
 
-    def key_products(self, counts: Counts, number: int, limbs: int, kept: int = 1) -> None:
+    def _key_products(self, counts: Counts, number: int, limbs: int, kept: int | None = None) -> None:
         """Sums of products of the digits with keys.
 
         Args:
-            kept: components of the ciphertext that are added, times P: b, and of a product to relinearise a as well.
+            kept: components of the ciphertext that are added, times P: by default all but a, of a product to
+                relinearise a as well.
         """
-        counts.mac_limbs += number * (self._key_limbs(limbs) + kept * limbs)
-        counts.switched_limbs += number * 2 * (limbs + self._special)
-        counts.key_bytes_read += number * self._key_limbs(limbs) * self._key_limb_bytes
+        each, kept = self._pairs * self._key_limbs(limbs), self._secrets if kept is None else kept
+        counts.mac_limbs += number * (each + kept * limbs)
+        counts.switched_limbs += number * self._pairs * 2 * (limbs + self._special)
+        counts.key_bytes_read += number * each * self._key_limb_bytes
 
-    def unrotated(self, counts: Counts, number: int, limbs: int) -> None:
-        """Ciphertexts that are added to such sums as they are, times P."""
-        counts.mac_limbs += number * 2 * limbs
-
-    def mod_down(
+    def _mod_down(
         self, counts: Counts, outputs: int, limbs: int, *, rescale: bool = False, extended: bool = True
     ) -> None:
         """Division of two components by P, or by P·q_last; of sums without a key (not `extended`) by q_last or 1."""
         merged = int(rescale)
         counts.moddowns += outputs
         counts.rescales += outputs * merged
-        self._divide(counts, outputs * 2, merged + extended * self._special, limbs - merged)
-
-    def raising(self, counts: Counts, limbs: int) -> None:
-        """A modulus raised from q_0 to `limbs` limbs: a switch to the sparse secret before and one from it after."""
-        counts.modulus_raises += 1
-        counts.ntt_limbs += 2 + 2 * limbs  # both components from q_0 to all limbs
-        self.hoisting(counts, limbs)
-        self.key_products(counts, 1, limbs)
-        self.mod_down(counts, 1, limbs)
-
-    def joining(self, counts: Counts, limbs: int) -> None:
-        """Elements of the ring of rows that become one of this ring, and its switch to another secret."""
-        counts.ntt_limbs += 2 * limbs
-        self.hoisting(counts, limbs)
-        self.key_products(counts, 1, limbs)
-        self.mod_down(counts, 1, limbs)
-
-    def parting(self, counts: Counts, limbs: int) -> None:
-        """The inverse: a switch to the secret of rows, and the coefficients of both components."""
-        self.joining(counts, limbs)
-
-    def rescale(self, counts: Counts, components: int, limbs: int) -> None:
-        """Division by the last of `limbs` limbs."""
-        counts.rescales += 1
-        counts.ciphertext_bytes += components * (2 * limbs - 1) * self._limb_bytes
-        self._divide(counts, components, 1, limbs - 1)
+        self._divide(counts, outputs * 2 * self._pairs, merged + extended * self._special, limbs - merged)
 
     def _divide(self, counts: Counts, polynomials: int, dropped: int, kept: int) -> None:
         """Transforms of all limbs, conversions of the dropped ones to those that are kept, and a product of these."""
@@ -156,9 +139,97 @@ class Costs:
             counts.ntt_limbs += polynomials * (dropped + kept)
             counts.mac_limbs += polynomials * (dropped + 1) * kept
 
-    # ---- products of slots ----
+    def switch(self, counts: Counts, limbs: int) -> None:
+        """From one secret to another."""
+        self._hoistings(counts, 1, limbs)
+        self._key_products(counts, 1, limbs)
+        self._mod_down(counts, 1, limbs)
 
-    def products(self, counts: Counts, number: int, limbs: int) -> None:
+    def raised(self, counts: Counts, limbs: int) -> None:
+        """A modulus raised from q_0 to `limbs` limbs: all components."""
+        counts.modulus_raises += self._secrets
+        counts.ntt_limbs += 2 * self._pairs * (1 + limbs)
+
+    def joined(self, counts: Counts, limbs: int) -> None:
+        """Elements of the ring of rows that become one of this ring; the transforms of that ring aside."""
+        counts.ntt_limbs += 2 * limbs
+
+    def parted(self, counts: Counts, limbs: int) -> None:
+        """The inverse."""
+        counts.ntt_limbs += 2 * limbs
+
+    def relinearise(self, counts: Counts, limbs: int, rescale: bool = False) -> None:
+        """Three components to two."""
+        counts.relinearisations += 1
+        self._hoistings(counts, 1, limbs)
+        self._key_products(counts, 1, limbs, kept=2)
+        self._mod_down(counts, 1, limbs, rescale=rescale)
+
+    def linear_transform(
+        self,
+        counts: Counts,
+        limbs: int,
+        *,
+        decomposed: int,
+        switched: int,
+        unswitched: int = 0,
+        outputs: int = 1,
+        rescale: bool = False,
+        masks: int = 0,
+        masks_in_place: int = 0,
+    ) -> None:
+        """Sums of ciphertexts that are switched, and of others.
+
+        Args:
+            decomposed: sources that are cut into digits, once.
+            switched, unswitched: terms with keys and without, which are added times P.
+            outputs: sums, of one division each.
+            masks: plaintexts that terms are multiplied by, encoded in the call.
+            masks_in_place: those of terms without keys among them, which multiply nothing modulo P.
+        """
+        self._hoistings(counts, decomposed, limbs)
+        self._key_products(counts, switched, limbs)
+        counts.mac_limbs += unswitched * self._pairs * 2 * limbs
+        special = self._special if switched else 0
+        if masks:
+            self._plains(counts, masks, masks * (limbs + special) - masks_in_place * special)
+        self._mod_down(counts, outputs, limbs, rescale=rescale, extended=switched > 0)
+
+    def giant_steps(
+        self,
+        counts: Counts,
+        limbs: int,
+        *,
+        babies: tuple[int, int],
+        sums: Sequence[tuple[int, int]],
+        giants: int,
+    ) -> None:
+        """Sums of one ciphertext modulo Q·P, of which those that are rotated have one component divided by P and
+        switched, added up and divided by P·q_last.
+
+        Args:
+            babies: rotations of the ciphertext, and those of them that have a key.
+            sums: of every giant step the plaintexts, and those of them for what is not rotated, and so 0 modulo P.
+            giants: sums that are rotated.
+        """
+        number, keyed = babies
+        self._hoistings(counts, 1, limbs)
+        self._key_products(counts, keyed, limbs)
+        counts.mac_limbs += (number - keyed) * self._pairs * 2 * limbs
+        for masks, in_place in sums:
+            counts.sums += 1
+            self._plains(counts, masks, masks * (limbs + self._special))
+            counts.mac_limbs -= 2 * self._pairs * in_place * self._special
+            counts.plain_bytes_read -= in_place * self._special * self._limb_bytes
+        self._divide(counts, giants, self._special, limbs)  # of one component, however many there are
+        self._hoistings(counts, giants, limbs)
+        self._key_products(counts, giants, limbs, 0)  # added modulo Q·P, not times P
+        counts.mac_limbs += ((self._secrets + 1) * len(sums) - giants) * (limbs + self._special)
+        self._mod_down(counts, 1, limbs, rescale=True)
+
+    # ---- products and sums of slots ----
+
+    def multiply_sum(self, counts: Counts, number: int, limbs: int) -> None:
         """A sum of products of ciphertexts."""
         counts.sums += 1
         counts.products += number
@@ -176,10 +247,10 @@ class Costs:
         counts.mac_limbs += (3 * scaled + 2 * terms) * limbs
         counts.ciphertext_bytes += 2 * terms * limbs * self._limb_bytes
 
-    def scaling(self, counts: Counts, components: int, limbs: int) -> None:
+    def multiply_scalar(self, counts: Counts, components: int, limbs: int) -> None:
         """A product by an integer."""
-        counts.mac_limbs += components * limbs
-        counts.ciphertext_bytes += 2 * components * limbs * self._limb_bytes
+        counts.mac_limbs += components * self._pairs * limbs
+        counts.ciphertext_bytes += 2 * components * self._pairs * limbs * self._limb_bytes
 
     def scaled_sum(self, counts: Counts, terms: int, components: int, limbs: int, constant: bool) -> None:
         """A sum of products by integers, and of a constant."""
@@ -187,59 +258,46 @@ class Costs:
         counts.mac_limbs += terms * components * limbs
         counts.ciphertext_bytes += (terms + 1) * components * limbs * self._limb_bytes
 
-    def sum(self, counts: Counts, components: int, limbs: int) -> None:
+    def add(self, counts: Counts, components: int, limbs: int) -> None:
         """A sum or difference of two ciphertexts."""
         counts.adds += 1
-        counts.ciphertext_bytes += 3 * components * limbs * self._limb_bytes
+        counts.ciphertext_bytes += 3 * components * self._pairs * limbs * self._limb_bytes
 
-    def masks(
-        self, counts: Counts, number: int, limbs: int, *, unrotated: int = 0, extended: bool = True
-    ) -> None:
-        """Plaintexts of a linear transform, encoded and multiplied into two components each.
+    def rescale(self, counts: Counts, components: int, limbs: int) -> None:
+        """Division by the last of `limbs` limbs."""
+        counts.rescales += 1
+        counts.ciphertext_bytes += components * (2 * limbs - 1) * self._limb_bytes
+        self._divide(counts, components * self._pairs, 1, limbs - 1)
 
-        Args:
-            unrotated: of these, those of ciphertexts that are not rotated, and nothing modulo P.
-            extended: others are; no key is used where not.
-        """
-        special = self._special * extended
-        self._plains(counts, number, number * (limbs + special) - unrotated * special)
+    # ---- plaintexts ----
 
-    def baby_sum(self, counts: Counts, number: int, limbs: int, unrotated: int) -> None:
-        """Plaintexts modulo Q·P multiplied into two components each, modulo P only into those that are rotated."""
-        counts.sums += 1
-        self._plains(counts, number, number * (limbs + self._special))
-        counts.mac_limbs -= 2 * unrotated * self._special
-        counts.plain_bytes_read -= unrotated * self._special * self._limb_bytes
-
-    def giant_steps(self, counts: Counts, number: int, rotated: int, limbs: int) -> None:
-        """Sums modulo Q·P, of which those that are rotated have one component divided by P and switched, added up and
-        divided by P·q_last."""
-        Costs._divide(self, counts, rotated, self._special, limbs)  # of one component, however many there are
-        for _ in range(rotated):
-            self.hoisting(counts, limbs)
-        self.key_products(counts, rotated, limbs, 0)
-        counts.mac_limbs += (2 * number - rotated) * (limbs + self._special)
-        self.mod_down(counts, 1, limbs, rescale=True)
-
-    def plains(self, counts: Counts, number: int, limbs: int, stored: int = 0) -> None:
-        """Plaintexts multiplied into two components each; `stored` of them were encoded before."""
-        self._plains(counts, number - stored, (number - stored) * limbs)
-        counts.ciphertext_bytes += 2 * number * limbs * self._limb_bytes
-        counts.plain_products += stored
-        counts.weight_encodings += stored
-        counts.mac_limbs += 2 * stored * limbs
-        counts.plain_bytes_read += stored * limbs * self._limb_bytes
-        counts.stored_bytes += stored * limbs * self._limb_bytes
-
-    def _plains(self, counts: Counts, number: int, limbs: int) -> None:
-        """Plaintexts of so many limbs together."""
-        counts.plain_products += number
+    def encode(self, counts: Counts, number: int, limbs: int) -> None:
+        """Plaintexts, of so many limbs together."""
         counts.encodings += number
         counts.encode_ntt_limbs += limbs
-        counts.mac_limbs += 2 * limbs
+
+    def _plain_products(self, counts: Counts, number: int, limbs: int) -> None:
+        """Plaintexts multiplied into all components, of so many limbs together."""
+        counts.plain_products += number
+        counts.mac_limbs += 2 * self._pairs * limbs
         counts.plain_bytes_read += limbs * self._limb_bytes
 
-    def polynomials(self, counts: Counts, outputs: int, terms: int, limbs: int, count: int) -> None:
+    def _plains(self, counts: Counts, number: int, limbs: int) -> None:
+        """Both."""
+        self.encode(counts, number, limbs)
+        self._plain_products(counts, number, limbs)
+
+    def plain_terms(self, counts: Counts, number: int, limbs: int) -> None:
+        """Terms of a sum of plaintexts times ciphertexts, which are read, of so many limbs each."""
+        self._plain_products(counts, number, number * limbs)
+        counts.ciphertext_bytes += 2 * number * limbs * self._limb_bytes
+
+    def write_weights(self, counts: Counts, number: int, limbs: int) -> None:
+        """Plaintexts that are encoded once and kept."""
+        counts.weight_encodings += number
+        counts.stored_bytes += number * limbs * self._limb_bytes
+
+    def polynomial_sums(self, counts: Counts, outputs: int, terms: int, limbs: int, count: int) -> None:
         """Sums of ciphertexts times polynomials of `count` coefficients: log2(count) layers of transforms, and two
         components of products, in the caches."""
         number, layers = outputs * terms, count.bit_length() - 1
@@ -248,15 +306,9 @@ class Costs:
         counts.mac_limbs += 2 * number * limbs
         counts.ciphertext_bytes += 2 * (outputs + terms) * limbs * self._limb_bytes
 
-    def plain_sum(self, counts: Counts, limbs: int) -> None:
-        """A plaintext that is added."""
-        counts.adds += 1
-        counts.encodings += 1
-        counts.encode_ntt_limbs += limbs
-
     # ---- matrices by rows ----
 
-    def clear_gemm(
+    def multiply_integers(
         self, counts: Counts, m: int, k: int, width: int, limbs: int, largest: float, exact: bool
     ) -> None:
         """An m × k matrix of integers up to `largest` times `width` columns of residues.
@@ -277,11 +329,11 @@ class Costs:
         counts.modular_outputs += (narrow + len(short)) * m * width
         self._write(counts, limbs * m * width)
 
-    def secret_gemm(self, counts: Counts, m: int, k: int, width: int, limbs: int) -> None:
+    def multiply_matrices(self, counts: Counts, m: int, k: int, width: int, limbs: int) -> None:
         """An m × k matrix of residues times `width` columns of residues, exactly: modulo narrow primes by a float64
         GEMM, or by four products of bytes each."""
         if limbs > len(self._moduli):
-            self._operand_gemm(counts, m, k, width, len(moduli_at(self._ring, limbs)))
+            self.multiply_operands(counts, m, k, width)
             return
         short = sum(map(are_bytes, self._moduli[:limbs]))
         narrow = sum(q * q / 4 * k <= 2.0**FLOAT_BITS for q in self._moduli[:limbs] if not are_bytes(q))
@@ -294,35 +346,23 @@ class Costs:
         counts.float_outputs += narrow * m * width
         self._write(counts, limbs * m * width)
 
-    def _operand_gemm(self, counts: Counts, m: int, k: int, width: int, moduli: int) -> None:
+    def multiply_operands(self, counts: Counts, m: int, k: int, width: int) -> None:
         """The same modulo the moduli of operands, of bytes, switched to all limbs."""
-        limbs = len(self._moduli)
+        limbs, moduli = len(self._moduli), len(moduli_at(self._ring, operand_level(self._ring)))
         counts.operand_macs += moduli * m * k * width
         counts.operand_inputs += moduli * k * (m + width)
         counts.operand_outputs += moduli * limbs * m * width
         self._write(counts, limbs * m * width)
 
-    def operand_switch(self, counts: Counts) -> None:
-        """Products of operands that are switched to Q, which their `operand_outputs` hold."""
-        counts.rescales += 1
-
-    def row_rescale(self, counts: Counts, shape: tuple[int, int], limbs: int) -> None:
-        """Rows that are divided by the last of their limbs."""
-        rows, cols = shape
-        counts.rescales += 1
-        counts.moved_bytes += limbs * rows * (self._n + cols) * WORD_BYTES
-        self._write(counts, (limbs - 1) * rows * self._n)
-        self._write(counts, (limbs - 1) * rows * cols)
-
     def gram(self, counts: Counts, k: int, cols: int, limbs: int) -> None:
         """The transpose of a k × cols matrix of residues times itself: the products that `Engine.gram` makes here."""
         if cols <= GRAM_COLUMNS:
-            self.secret_gemm(counts, cols, k, cols, limbs)
+            self.multiply_matrices(counts, cols, k, cols, limbs)
             return
         half = cols // 2
         self.gram(counts, k, half, limbs)
         self.gram(counts, k, cols - half, limbs)
-        self.secret_gemm(counts, half, k, cols - half, limbs)
+        self.multiply_matrices(counts, half, k, cols - half, limbs)
         self._write(counts, min(limbs, len(self._moduli)) * half * (cols - half))
 
     def switches(self, counts: Counts, rows: int, limbs: int, keys: int, hoisted: int | None = None) -> None:
@@ -341,34 +381,58 @@ class Costs:
         counts.mac_limbs += rows * (self._key_limbs(limbs) + 2 * (self._special + 1) * limbs)
         counts.key_bytes_read += keys * self._key_limbs(limbs) * self._key_limb_bytes
 
-    def transposition(
-        self, counts: Counts, shape: tuple[int, int], limbs: int, switches: int, keys: int
-    ) -> None:
-        """C-MT: rows and columns that are missing are filled up with zeros; then two transforms and the switches
-        between them, each of which reads and writes all rows, divided by N first."""
+    def switch_rows(self, counts: Counts, keys: int, limbs: int) -> None:
+        """One row, switched with every key."""
+        self.switches(counts, keys, limbs, keys, hoisted=1)
+
+    def relinearise_rows(self, counts: Counts, rows: int, limbs: int) -> None:
+        """Rows times the secret."""
+        counts.relinearisations += rows
+        self.switches(counts, rows, limbs, 1)
+
+    def transpose_rows(self, counts: Counts, limbs: int, switches: int, keys: int) -> None:
+        """C-MT of N rows: two transforms and the switches between them, each of which reads and writes all rows,
+        divided by N first."""
         self.switches(counts, switches, limbs, keys)
-        n, (rows, cols) = self._n, shape
+        n, layers = self._n, self._n.bit_length() - 1
         counts.transposes += 1
         counts.mac_limbs += 2 * limbs * n
+        passes = 2 * -(-layers // _core.PASS_LAYERS) + 1
+        counts.moved_bytes += passes * 2 * limbs * 2 * n * n * WORD_BYTES
+
+    def filled_up(self, counts: Counts, shape: tuple[int, int], limbs: int) -> None:
+        """Rows and columns that are missing before a transposition, filled up with zeros."""
+        n, (rows, cols) = self._n, shape
         if rows < n:
             self._write(counts, limbs * n * n)
             self._write(counts, limbs * n * cols)
         if cols < n:
             self._write(counts, limbs * n * n)
-        passes = 2 * -(-(n.bit_length() - 1) // _core.PASS_LAYERS) + 1
-        counts.moved_bytes += passes * 2 * limbs * 2 * n * n * WORD_BYTES
 
-    def copy(self, counts: Counts, shape: tuple[int, int], limbs: int) -> None:
-        """Rows that are read and written elsewhere."""
-        rows, cols = shape
-        counts.moved_bytes += limbs * rows * (self._n + cols) * WORD_BYTES
-        self._write(counts, limbs * rows * self._n)
-        self._write(counts, limbs * rows * cols)
+    def transpose_layers(self, counts: Counts, layers: int, words: int) -> None:
+        """Some layers of a transposition's transforms, which read and write so many words."""
+        counts.moved_bytes += -(-layers // _core.PASS_LAYERS) * 2 * words * WORD_BYTES
 
-    def addition(self, counts: Counts, shape: tuple[int, int], limbs: int) -> None:
-        """A sum of two encryptions by rows."""
-        counts.adds += 1
-        counts.moved_bytes += 3 * limbs * shape[0] * (self._n + shape[1]) * WORD_BYTES
+    def transpose_blocks(self, counts: Counts, rows: int, limbs: int, switches: int, keys: int) -> None:
+        """The switches of so many rows of a transposition, divided by N before."""
+        self.switches(counts, switches, limbs, keys)
+        counts.mac_limbs += 2 * limbs * rows
+
+    # Those of one matrix, a part of an encryption.
+
+    def rescale_matrix(self, counts: Counts, rows: int, width: int, limbs: int) -> None:
+        """Division by the last of so many limbs."""
+        counts.moved_bytes += limbs * rows * width * WORD_BYTES
+        self._write(counts, (limbs - 1) * rows * width)
+
+    def copied(self, counts: Counts, rows: int, width: int, limbs: int) -> None:
+        """Read and written elsewhere."""
+        counts.moved_bytes += limbs * rows * width * WORD_BYTES
+        self._write(counts, limbs * rows * width)
+
+    def add_matrices(self, counts: Counts, rows: int, width: int, limbs: int) -> None:
+        """A sum or difference."""
+        counts.moved_bytes += 3 * limbs * rows * width * WORD_BYTES
 
     @staticmethod
     def _write(counts: Counts, words: int) -> None:

@@ -285,6 +285,15 @@ class RowsBookkeeper(ABC):
         own = self._fresh_data(data)
         return self.make(shape, limbs, scale, bound, noise, 0.0, own, independent=True, booked=False)
 
+    # ---- costs ----
+
+    def _for_parts(
+        self, cost: Callable[[Counts, int, int, int], None], shape: tuple[int, int], limbs: int
+    ) -> None:
+        """Book what a call of the engine costs for the a and for the b part of an encryption."""
+        for width in (self.n, shape[1]):
+            cost(self.counts, shape[0], width, limbs)
+
     # ---- keys ----
 
     def _use_keys(self, name: Hashable, keys: Collection[KeyId], limbs: int) -> None:

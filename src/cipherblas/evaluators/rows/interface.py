@@ -84,7 +84,7 @@ class RowsEvaluator(RowsBookkeeper):
             return self._reduced_product(factor, x, most)
         noise, bias, spread, exact = self._amplified(factor, x, math.sqrt(1 + self._weight))
         for width in (self.n, x.shape[1]):
-            self.costs.clear_gemm(self.counts, m, k, width, x.limbs, factor.largest, exact)
+            self.costs.multiply_integers(self.counts, m, k, width, x.limbs, factor.largest, exact)
         bound, scale = min(factor.gain * x.bound, most), x.scale / factor.unit
         result = self.make((m, x.shape[1]), x.limbs, scale, bound, noise, bias, None, spread=spread)
         self.ledger.touch(clear_gemm_bytes(m, k, max(self.n, x.shape[1])))
@@ -101,8 +101,8 @@ class RowsEvaluator(RowsBookkeeper):
         noise, bias = x.weighed_noise(factor) / dropped, factor.largest_sum * x.bias / dropped
         noise = math.hypot(noise, math.sqrt(self._variance.rounding()) * self.switch_rounding(x))
         for width in (self.n, x.shape[1]):
-            self.costs.secret_gemm(self.counts, m, k, width, x.limbs)
-        self.costs.operand_switch(self.counts)
+            self.costs.multiply_matrices(self.counts, m, k, width, x.limbs)
+        self.counts.rescales += 1
         bound, scale = min(factor.gain * x.bound, most), x.scale / factor.unit / dropped
         result = self.make((m, x.shape[1]), kept, scale, bound, noise, bias, None)
         moduli, words = len(moduli_at(self.params, x.limbs)), words_at(self.params, x.limbs)
@@ -132,12 +132,12 @@ class RowsEvaluator(RowsBookkeeper):
         self.spend(m // KEYS_PER_STEP, "keys of fixed weights")
         self._use_keys(("weights", number), weight_keys(number, m), x.limbs)
         noise, bias, _, exact = self._amplified(factor, x, 1.0)
-        self.costs.clear_gemm(self.counts, m, k, x.shape[1], x.limbs, factor.largest, exact)
+        self.costs.multiply_integers(self.counts, m, k, x.shape[1], x.limbs, factor.largest, exact)
         bound, scale = min(factor.gain * x.bound, most), x.scale / factor.unit
         noise = math.hypot(noise, math.sqrt(self._variance.switch(x.limbs)))
         pieces = []
         for start in range(0, x.shape[1], self.n):
-            self.costs.switches(self.counts, m, x.limbs, m, hoisted=1)
+            self.costs.switch_rows(self.counts, m, x.limbs)
             cols = min(self.n, x.shape[1] - start)
             pieces.append(self.make((m, cols), x.limbs, scale, bound, noise, bias, None))
         product = x.limbs * m * x.shape[1] * WORD_BYTES
@@ -201,7 +201,7 @@ class RowsEvaluator(RowsBookkeeper):
                 got=(x.shape[0], x.limbs),
             )
         for width in (self.n, x.shape[1]):
-            self.costs.secret_gemm(self.counts, m, k, width, x.limbs)
+            self.costs.multiply_matrices(self.counts, m, k, width, x.limbs)
         if self.is_operand(x.limbs):
             result = self._switched_rows((m, x.shape[1]), x)
             result.data = self._switched_product_data(part, x)
@@ -213,7 +213,7 @@ class RowsEvaluator(RowsBookkeeper):
 
     def _switched_rows(self, shape: tuple[int, int], x: Rows) -> Rows:
         """A product of so many rows with x, switched from the moduli of operands to Q."""
-        self.costs.operand_switch(self.counts)
+        self.counts.rescales += 1
         kept = len(self.params.q)
         scale = x.scale / self.dropped(x.limbs, kept)
         noise = math.sqrt(self._variance.rounding()) * self.switch_rounding(x)
@@ -229,7 +229,7 @@ class RowsEvaluator(RowsBookkeeper):
         self._check_length(x)
         k, cols = x.shape
         self.costs.gram(self.counts, k, self.n, x.limbs)
-        self.costs.secret_gemm(self.counts, self.n, k, cols, x.limbs)
+        self.costs.multiply_matrices(self.counts, self.n, k, cols, x.limbs)
         self.costs.gram(self.counts, k, cols, x.limbs)
         if self.is_operand(x.limbs):
             switched = [self._switched_rows((rows, cols), x) for rows in (self.n, cols)]
@@ -261,7 +261,8 @@ class RowsEvaluator(RowsBookkeeper):
         keys, switches = transpose_plan(self.n, policy)
         self.spend(len(keys) // KEYS_PER_STEP, "keys of a transposition")
         self._use_keys("transposition", keys, x.limbs)
-        self.costs.transposition(self.counts, x.shape, x.limbs, switches, len(keys))
+        self.costs.filled_up(self.counts, x.shape, x.limbs)
+        self.costs.transpose_rows(self.counts, x.limbs, switches, len(keys))
         gathered = gathered_switches(self.n, policy, x.shape[0])
         noise = math.hypot(x.noise, math.sqrt(gathered * self._variance.switch(x.limbs)))
         result = self.make((self.n, self.n), x.limbs, x.scale, x.bound, noise, x.bias, None)
@@ -279,8 +280,7 @@ class RowsEvaluator(RowsBookkeeper):
                 got=x.shape[1],
             )
         self._use_keys("relinearisation", (RELINEARISATION,), x.limbs)
-        self.counts.relinearisations += x.shape[0]
-        self.costs.switches(self.counts, x.shape[0], x.limbs, 1)
+        self.costs.relinearise_rows(self.counts, x.shape[0], x.limbs)
         noise = math.hypot(math.sqrt(self._weight) * x.noise, math.sqrt(self._variance.switch(x.limbs)))
         result = self.make(x.shape, x.limbs, x.scale, math.inf, noise, 0.0, None)
         result.data = self._relinearise_data(x)
@@ -300,7 +300,8 @@ class RowsEvaluator(RowsBookkeeper):
             raise LevelError("Rows of one limb cannot be rescaled.", expected="at least 2", got=x.limbs)
         self.check_switched(x, "rescaled")
         dropped = float(self.params.q[x.limbs - 1])
-        self.costs.row_rescale(self.counts, x.shape, x.limbs)
+        self.counts.rescales += 1
+        self._for_parts(self.costs.rescale_matrix, x.shape, x.limbs)
         noise = math.hypot(x.noise / dropped, math.sqrt(self._variance.rounding()))
         result = self.make(x.shape, x.limbs - 1, x.scale / dropped, x.bound, noise, x.bias / dropped, None)
         result.data = self._rescale_data(x)
@@ -372,7 +373,7 @@ class RowsEvaluator(RowsBookkeeper):
             found.keep_apart(datas, limbs * rows * (self.n - cols) * WORD_BYTES)
             found.packed = datas if held is None else None
             return found
-        self.costs.copy(self.counts, shape, limbs)
+        self._for_parts(self.costs.copied, shape, limbs)
         data = self._of_elements_data(datas, shape, each, scale)
         found = self.make(shape, limbs, scale, bound, noise, bias, data, independent)
         if held is None:
@@ -386,7 +387,7 @@ class RowsEvaluator(RowsBookkeeper):
             return x
         if not apart.taken:
             self.counts.encode_ntt_limbs += 2 * x.limbs * x.shape[0]
-            self.costs.copy(self.counts, x.shape, x.limbs)
+            self._for_parts(self.costs.copied, x.shape, x.limbs)
             apart.data, apart.taken = self._of_elements_data(apart.elements, x.shape, 1, x.scale), True
             x.book(self.nbytes(x.shape, x.limbs))
         if x.data is None:
@@ -424,7 +425,7 @@ class RowsEvaluator(RowsBookkeeper):
     def take(self, x: Rows, rows: int, cols: int) -> Rows:
         """The first rows and columns: a copy."""
         x = self.settled(x)
-        self.costs.copy(self.counts, (rows, cols), x.limbs)
+        self._for_parts(self.costs.copied, (rows, cols), x.limbs)
         data = self._take_data(x, rows, cols)
         return self.make((rows, cols), x.limbs, x.scale, x.bound, x.noise, x.bias, data)
 
@@ -488,7 +489,8 @@ class RowsEvaluator(RowsBookkeeper):
         x, y = self.settled(x), self.settled(y)
         self.check_switched(x, "added")
         self._check_alike(x, y, x.shape)
-        self.costs.addition(self.counts, x.shape, x.limbs)
+        self.counts.adds += 1
+        self._for_parts(self.costs.add_matrices, x.shape, x.limbs)
         noise, bias = x.noise + y.noise, x.bias + y.bias  # both may come from one operand
         independent = x.independent and y.independent
         result = self.make(

@@ -137,7 +137,8 @@ class Evaluator(Products):
         first, bound = there[0], max(part.bound for part in there)
         self._use_crossing_keys()
         inner.counts.ntt_limbs += 2 * first.limbs * len(there)
-        self.costs.joining(self.counts, first.limbs)
+        self.costs.joined(self.counts, first.limbs)
+        self.costs.switch(self.counts, first.limbs)
         self.ledger.touch((self.digits(first.limbs) + 2) * (first.limbs + self._special) * self.limb_bytes())
         datas = [None if part is None else part.data for part in parts]
         return self.of_parts(self._joined_data(datas, inner, first.limbs), first, bound)
@@ -162,7 +163,8 @@ class Evaluator(Products):
             )
         self._use_crossing_keys()
         inner.counts.ntt_limbs += 2 * x.limbs * (self.n // inner.n)
-        self._descending_costs.parting(self.counts, x.limbs)
+        self._descending_costs.switch(self.counts, x.limbs)
+        self._descending_costs.parted(self.counts, x.limbs)
         self.ledger.touch((x.limbs + 2) * (x.limbs + 1) * self.limb_bytes())
         return list(self._parted_data(x.data, inner, x.limbs))
 
@@ -207,7 +209,8 @@ class Evaluator(Products):
             )
         x = self.drop(x, 1)
         self._use_encapsulation_keys(limbs)
-        self.costs.raising(self.counts, limbs)
+        self.costs.raised(self.counts, limbs)
+        self.costs.switch(self.counts, limbs)
         self.ledger.touch((self.digits(limbs) + 2) * (limbs + self._special) * self.limb_bytes())
         model = self.noise_model
         errors = x.errors.with_own(

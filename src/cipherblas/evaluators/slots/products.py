@@ -278,7 +278,7 @@ class Products(Levels):
         if dependent:
             each = [self._added_terms([x], [y])[2] for x, y in zip(lefts, rights, strict=True)]
             errors = functools.reduce(SlotErrors.plus, each)
-        self.costs.products(self.counts, len(lefts), limbs)
+        self.costs.multiply_sum(self.counts, len(lefts), limbs)
         return self._accumulator(accumulator, 3, limbs, scale, bound, errors)
 
     def _plain_scale(self, ct: Ct, plains: Sequence[Plain], accumulator: Ct | None) -> float:
@@ -324,7 +324,8 @@ class Products(Levels):
         errors = errors.with_common(rounding + self.noise_model.embedding(bound))
         bound = min(bound, most)
         self.counts.sums += 1
-        self.costs.plains(self.counts, len(cts), limbs)
+        self.costs.encode(self.counts, len(cts), len(cts) * limbs)
+        self.costs.plain_terms(self.counts, len(cts), limbs)
         result = self._accumulator(accumulator, 2, limbs, scale, bound, errors)
         passing = self._book_encodings(plains, plain_scale, limbs)
         self.ledger.touch(min(passing, self.working_bytes))
@@ -379,7 +380,11 @@ class Products(Levels):
         for group in groups:
             terms = len(group.sources)
             self.counts.sums += 1
-            self.costs.plains(self.counts, terms, limbs, stored=terms * group.stored)
+            self.costs.plain_terms(self.counts, terms, limbs)
+            if group.stored:
+                self.costs.write_weights(self.counts, terms, limbs)
+            else:
+                self.costs.encode(self.counts, terms, terms * limbs)
             self.counts.operand_encodings += terms * (not group.stored)
         scale = cts[0].scale * plain_scale
         data = self._weighted_sums_data(groups, plain_scale, [ct.data for ct in cts], limbs)
@@ -411,7 +416,7 @@ class Products(Levels):
         if terms != len(cts):
             raise ShapeError("Every factor needs a polynomial.", expected=f"{len(cts)} terms", got=terms)
         first = cts[0]
-        self.costs.polynomials(self.counts, outputs, terms, first.limbs, count)
+        self.costs.polynomial_sums(self.counts, outputs, terms, first.limbs, count)
         self.ledger.touch(COPIES * outputs * terms * count * WORD_BYTES)
         data = self._polynomial_sums_data(polynomials, [ct.data for ct in cts])
         scale = first.scale / polynomials.unit
@@ -513,10 +518,7 @@ class Products(Levels):
         """
         limbs, model = ct.limbs, self.noise_model
         self._use_relinearisation_key(limbs)
-        self.counts.relinearisations += 1
-        self.costs.hoisting(self.counts, limbs)
-        self.costs.key_products(self.counts, 1, limbs, kept=2)
-        self.costs.mod_down(self.counts, 1, limbs, rescale=rescale)
+        self.costs.relinearise(self.counts, limbs, rescale)
         self.ledger.touch((self.digits(limbs) + 2) * (limbs + self._special) * self.limb_bytes())
         rounding = 0.0 if rescale else model.rounding(ct.scale)
         errors = ct.errors.with_own(model.key_switch(limbs, ct.scale), rounding)

@@ -53,9 +53,7 @@ def rotate_atoms(ev: Products, x: Ct, steps: list[int]) -> list[Ct]:
     for step in steps:
         ev._use_key(ev.rotation_key(step), limbs)
     ev.counts.rotations += len(steps)
-    ev.costs.hoisting(ev.counts, limbs)
-    ev.costs.key_products(ev.counts, len(steps), limbs)
-    ev.costs.mod_down(ev.counts, len(steps), limbs)
+    ev.costs.linear_transform(ev.counts, limbs, decomposed=1, switched=len(steps), outputs=len(steps))
     ev.ledger.touch(_transform_bytes(ev, 1, len(steps), 0, limbs))
     model = ev.noise_model
     errors = x.errors.rotated().with_own(model.key_switch(limbs, x.scale), model.rounding(x.scale))
@@ -160,20 +158,24 @@ def _execute(
     steps = [term.step for term in terms if term.step]
     for step in set(steps):
         ev._use_key(ev.rotation_key(step), limbs)
-    for _ in {term.source for term in terms if term.step}:
-        costs.hoisting(counts, limbs)
     counts.rotations += len(steps)
-    costs.key_products(counts, len(steps), limbs)
-    costs.unrotated(counts, len(terms) - len(steps), limbs)
     counts.linear_transforms += outputs
     plains = [term.plain for term in terms if term.plain is not None]
+    unswitched = len(terms) - len(steps)
+    costs.linear_transform(
+        *(counts, limbs),
+        decomposed=len({term.source for term in terms if term.step}),
+        switched=len(steps),
+        unswitched=unswitched,
+        outputs=outputs,
+        rescale=rescale,
+        masks=len(plains),
+        masks_in_place=unswitched if plains else 0,
+    )
     passing = 0  # bytes of encoded diagonals that are not kept
     if plains:
-        unrotated = sum(not term.step for term in terms)
-        costs.masks(counts, len(plains), limbs, unrotated=unrotated, extended=bool(steps))
         ev.check_encoded(plains, ev.mask_scale(limbs))
         passing = ev._book_encodings(plains, ev.mask_scale(limbs))
-    costs.mod_down(counts, outputs, limbs, rescale=rescale, extended=bool(steps))
     ev.ledger.touch(_transform_bytes(ev, len(sources), outputs, 0, limbs) + passing)
     data = ev._transform_data([ct.data for ct in sources], terms, outputs, limbs, rescale, order)
     return [ev._level_done(one, limbs) for one in data] if rescale else data
@@ -267,16 +269,11 @@ def _double_hoisted(
     rotated = [baby % ev.slots for baby in babies if baby % ev.slots]
     for step in dict.fromkeys((*rotated, *giants)):
         ev._use_key(ev.rotation_key(step), limbs)
+    sums = [(len(group.babies), sum(baby % ev.slots == 0 for baby in group.babies)) for group in groups]
     for _ in xs:
         counts.rotations += len(rotated) + len(giants)
         counts.linear_transforms += 1
-        costs.hoisting(counts, limbs)
-        costs.key_products(counts, len(rotated), limbs)
-        costs.unrotated(counts, len(babies) - len(rotated), limbs)
-        for group in groups:
-            unrotated = sum(baby % ev.slots == 0 for baby in group.babies)
-            costs.baby_sum(counts, len(group.babies), limbs, unrotated)
-        costs.giant_steps(counts, len(groups), len(giants), limbs)
+        costs.giant_steps(counts, limbs, babies=(len(babies), len(rotated)), sums=sums, giants=len(giants))
     for group in groups:
         ev.check_encoded(group.plains, scale)
     # Bytes of encoded diagonals that are not kept.

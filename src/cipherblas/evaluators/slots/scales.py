@@ -269,7 +269,7 @@ class Levels(Bookkeeper, ABC):
     def _times_integer(self, ct: Ct, factor: int, value: float, scale: float) -> Ct:
         """Multiply by an integer that stands for `value` at the new scale."""
         self.counts.scalar_products += 1
-        self.costs.scaling(self.counts, ct.components, ct.limbs)
+        self.costs.multiply_scalar(self.counts, ct.components, ct.limbs)
         size = abs(value)
         errors = ct.errors.times(size)
         if scale != ct.scale:  # the integer misses the exact factor by at most 1/2, or as float64 does
@@ -296,7 +296,7 @@ class Levels(Bookkeeper, ABC):
     def _sum(self, x: Ct, y: Ct, subtract: bool, distinct: bool = False) -> Ct:
         x, y = self.align(x, y)
         components = max(x.components, y.components)
-        self.costs.sum(self.counts, components, x.limbs)
+        self.costs.add(self.counts, components, x.limbs)
         data = self._sub_data(x.data, y.data) if subtract else self._add_data(x.data, y.data)
         errors = x.errors.plus_distinct(y.errors) if distinct else x.errors.plus(y.errors)
         return self.make(x.limbs, x.scale, x.bound + y.bound, errors, components, data)
@@ -335,11 +335,12 @@ class Levels(Bookkeeper, ABC):
 
     def add_plain(self, x: Ct, plain: Plain) -> Ct:
         """x + a clear vector, encoded at the scale of x (in 62 bits at most). Levels: none."""
-        self.costs.plain_sum(self.counts, x.limbs)
+        self.counts.adds += 1
+        self.costs.encode(self.counts, 1, x.limbs)
         self.counts.operand_encodings += not plain.constant
         factor = encoding_factor(x.scale, plain.bound)
         if factor > 1:
-            self.costs.scaling(self.counts, 2, x.limbs)
+            self.costs.multiply_scalar(self.counts, 2, x.limbs)
         self.ledger.touch(self._book_encodings([plain], x.scale / factor))
         model = self.noise_model
         errors = x.errors.with_common(model.encoding(x.scale / factor) + model.embedding(plain.bound))

@@ -26,65 +26,8 @@ from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.evaluators.slots.worst_case import Worst, WorstCase
 from cipherblas.rlwe.costs import Costs
-from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.noise import worst
 from cipherblas.rlwe.rings import Ring
-
-
-class SharedCosts(Costs):
-    """Costs of r messages together."""
-
-    def __init__(self, ring: Ring, secrets: int) -> None:
-        super().__init__(ring)
-        self._secrets, self._pairs = secrets, (secrets + 1) // 2
-
-    def key_products(self, counts: Counts, number: int, limbs: int, kept: int = 1) -> None:
-        super().key_products(counts, number * self._pairs, limbs, 0)
-        counts.mac_limbs += number * self._secrets * limbs
-
-    def unrotated(self, counts: Counts, number: int, limbs: int) -> None:
-        super().unrotated(counts, number * self._pairs, limbs)
-
-    def _divide(self, counts: Counts, polynomials: int, dropped: int, kept: int) -> None:
-        super()._divide(counts, polynomials * self._pairs, dropped, kept)
-
-    def _plains(self, counts: Counts, number: int, limbs: int) -> None:
-        super()._plains(counts, number, limbs)
-        counts.mac_limbs += 2 * (self._pairs - 1) * limbs
-
-    def baby_sum(self, counts: Counts, number: int, limbs: int, unrotated: int) -> None:
-        super().baby_sum(counts, number, limbs, unrotated)
-        counts.mac_limbs -= 2 * (self._pairs - 1) * unrotated * self._special
-
-    def giant_steps(self, counts: Counts, number: int, rotated: int, limbs: int) -> None:
-        super().giant_steps(counts, number, rotated, limbs)
-        counts.mac_limbs += (self._secrets - 1) * number * (limbs + self._special)
-        counts.mac_limbs -= rotated * self._secrets * limbs  # added modulo Q·P, not times P
-
-    def raising(self, counts: Counts, limbs: int) -> None:
-        super().raising(counts, limbs)
-        counts.modulus_raises += self._secrets - 1
-        counts.ntt_limbs += 2 * (self._pairs - 1) * (1 + limbs)
-
-    def scaling(self, counts: Counts, components: int, limbs: int) -> None:
-        super().scaling(counts, components * self._pairs, limbs)
-
-    def sum(self, counts: Counts, components: int, limbs: int) -> None:
-        super().sum(counts, components * self._pairs, limbs)
-
-    def joining(self, counts: Counts, limbs: int, number: int = 1) -> None:
-        """So many ordinary ciphertexts that become shared: a switch of each to all secrets, and one division."""
-        for _ in range(number):
-            self.hoisting(counts, limbs)
-        self.key_products(counts, number, limbs)
-        self.mod_down(counts, 1, limbs)
-
-    def parting(self, counts: Counts, limbs: int, number: int = 1) -> None:
-        """So many ordinary ones of a shared one: one decomposition, and an ordinary switch for each."""
-        self.hoisting(counts, limbs)
-        super().key_products(counts, number, limbs, 1)
-        counts.moddowns += number
-        super()._divide(counts, 2 * number, self._special, limbs)
 
 
 class Shared(Evaluator):
@@ -92,7 +35,7 @@ class Shared(Evaluator):
 
     def _share(self, secrets: int) -> None:
         check_secrets(secrets)
-        self.shared_by, self.costs = secrets, SharedCosts(self.params, secrets)
+        self.shared_by, self.costs = secrets, Costs(self.params, secrets)
 
     @property
     def secrets(self) -> int:
@@ -141,8 +84,7 @@ class Shared(Evaluator):
                 )
         limbs = first.limbs
         self._use_places(ToPlace, limbs)
-        assert isinstance(self.costs, SharedCosts)
-        self.costs.joining(self.counts, limbs, len(cts))
+        self.costs.linear_transform(self.counts, limbs, decomposed=len(cts), switched=len(cts))
         model = self.noise_model
         switched = math.sqrt(len(cts)) * model.key_switch(limbs, first.scale)
         errors = worst(ct.errors for ct in cts).with_own(switched, model.rounding(first.scale))
@@ -165,8 +107,8 @@ class Shared(Evaluator):
                 "A shared ciphertext has not so many parts.", expected=f"1 to {self.secrets}", got=number
             )
         self._use_places(FromPlace, x.limbs)
-        assert isinstance(self.costs, SharedCosts)
-        self.costs.parting(self.counts, x.limbs, number)
+        ordinary = self.costs.of_components(2)
+        ordinary.linear_transform(self.counts, x.limbs, decomposed=1, switched=number, outputs=number)
         model = self.noise_model
         errors = x.errors.with_own(model.key_switch(x.limbs, x.scale), model.rounding(x.scale))
         data = self._parts_data(x.data, number, x.limbs)
