@@ -21,6 +21,7 @@ from cipherblas.common.memory import aligned
 from cipherblas.crypto.keys.switching import key_shape, pack
 from cipherblas.crypto.params import OPERAND_MODULI, Parameters, make_parameters
 from cipherblas.engines.cpu import CpuEngine
+from cipherblas.engines.operations import OPERATIONS
 from cipherblas.engines.protocol import Engine
 from cipherblas.rlwe.matrices.transposition import POLICIES, transpose_plan
 from tests.support import reference_ring as ring
@@ -128,15 +129,17 @@ def both(request: pytest.FixtureRequest, extreme: bool) -> Both:
     return Both(toy(*RINGS[request.param]), extreme, np.random.default_rng(1))
 
 
-def test_both_offer_every_call() -> None:
-    """With the arguments of the protocol."""
-    calls = [name for name in vars(Engine) if not name.startswith("_")]
-    assert len(calls) > 30
-    for engine in (CpuEngine, ReferenceEngine):
-        for name in calls:
+def test_every_call_has_a_record_and_every_engine_offers_it() -> None:
+    """With the arguments of the protocol, and with kinds in the record that say what it returns."""
+    calls = {name for name in dir(Engine) if not name.startswith("_")}
+    assert calls == set(OPERATIONS)
+    for name, operation in OPERATIONS.items():
+        for engine in (CpuEngine, ReferenceEngine):
             assert name in vars(engine), (engine, name)
-            wanted = inspect.signature(getattr(Engine, name)).parameters
-            assert list(inspect.signature(getattr(engine, name)).parameters) == list(wanted)
+            found = inspect.signature(getattr(engine, name)).parameters
+            assert list(found) == list(operation.signature.parameters)
+        assert set(operation.shares) <= set(operation.signature.parameters)
+        assert (operation.made is None) == (name in ("beside", "weights_shape", "write_weights"))
 
 
 # --- the reference itself, against the definitions ---

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.crypto.params import Parameters
-from cipherblas.engines.protocol import Engine, Signed, Term
+from cipherblas.engines.handles import Signed, Term
+from cipherblas.engines.protocol import Engine
 from cipherblas.rlwe.matrices.transposition import transpose_plan
 from tests.support import reference_ring as ring
 from tests.support.reference_ring import Words

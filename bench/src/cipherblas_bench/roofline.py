@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from cipherblas.common.memory import aligned_empty
+from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto.params import Parameters
 from cipherblas_bench.harness import Row, Timing, peak_memory, row
 from cipherblas_bench.primitives import HOISTED, SETTINGS, Primitives
 
 CASES = ("rotate", "rotate_hoisted", "multiply", "rescale")
-WORD_BYTES = 8
 STREAM_BYTES = 1 << 28  # beyond every cache
 TERMS, LIMBS = 24, 2  # of the sum of products, whose operands stay in the second-level cache
 MACS = ("products", "conversions", "scalings")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
+from cipherblas.common.words import WORD_BYTES as COUNTED_BYTES
 from cipherblas.crypto.digits import digit_ranges
 from cipherblas.crypto.params import key_words
-from cipherblas.rlwe.costs import WORD_BYTES as COUNTED_BYTES
 from cipherblas.rlwe.fast_memory import FastMemory
 from cipherblas.rlwe.rings import Ring
 from cipherblas_hardware.configuration import WORD_BYTES, Configuration

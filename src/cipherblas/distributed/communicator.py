@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from cipherblas.common.errors import CipherblasError, MismatchError
 from cipherblas.common.memory import aligned_empty, check_memory
+from cipherblas.common.words import WORD_BYTES
 
 Words: TypeAlias = NDArray[np.uint64]
-WORD_BYTES = 8
 PACKED_WORDS = 1 << 14  # smaller arrays of a message are copied into one buffer; larger ones go as they are
 MARK = 0x6369706865724D31  # "cipherM1": first word of a header
 _FIXED = 3  # words of a header before the shapes: mark, kind, number of arrays

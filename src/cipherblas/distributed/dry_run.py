@@ -1,20 +1,18 @@
 """What each rank of a run does, holds, sends and which keys it uses, by a run on shapes alone.
 
-The evaluator is that of the real run. Its engine has no data: a matrix is its shape, and what would be done with it is
-counted; its messages hand over shapes, and are counted as real ones are.
+The evaluator is that of the real run. Its engine is `ShapeEngine`; its messages hand over shapes, and are counted as
+real ones are.
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-import cipherblas._core as _core
 from cipherblas.common.work import Work
 from cipherblas.crypto.keys.key_id import KeyId
 from cipherblas.crypto.keys.request import KeyRequest
@@ -27,15 +25,14 @@ from cipherblas.distributed.ranks import Sharing
 from cipherblas.distributed.rows import RowsRanks
 from cipherblas.distributed.shares import Indices, Shares
 from cipherblas.distributed.slots import Division, OnGrid, SlotsPlanned
-from cipherblas.engines.protocol import Matrix
+from cipherblas.engines.handles import Matrix
+from cipherblas.engines.shapes import Memory, ShapeEngine
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.values import Batch, ClearFactor, Encryption, Rows
 from cipherblas.evaluators.slots.shared import SharedSymbolic
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.lang.nodes import Expression
-from cipherblas.rlwe.costs import Costs
 from cipherblas.rlwe.counts import Counts
-from cipherblas.rlwe.rings import operand_level, words_at
 from cipherblas.runtime.executor import Executor
 from cipherblas.runtime.inputs import SymbolicInputs
 from cipherblas.runtime.values import Decisions, Handles, Input
@@ -80,7 +77,7 @@ def rank_runs(
     """
 
     def one(communicator: Communicator) -> RankRun:
-        counts, row_counts, keys, memory = Counts(), Counts(), _KeysAsked(parameters), _Memory()
+        counts, row_counts, keys, memory = Counts(), Counts(), _KeysAsked(parameters), Memory()
         policy, division = decisions.key_policy, Division(communicator, sharing)
 
         def slots() -> SlotsPlanned:
@@ -104,6 +101,9 @@ def rank_runs(
                     assert isinstance(evaluators.rows, RowsRanks)
                     evaluators.rows.gathered(handle.data)
         row_counts.fresh_bytes = memory.most  # what is given back serves again
+        if "rows" in vars(evaluators):  # both parts of an encryption are one operation
+            row_counts.adds = evaluators.rows.counts.adds
+            row_counts.rescales = evaluators.rows.counts.rescales
         asked, inner = keys.asked, row_keys.asked
         if own is not parameters:
             if "elements" in vars(evaluators):
@@ -177,141 +177,11 @@ class _KeysAsked:
         return KeyRequest(dict(self._asked))
 
 
-class _Memory:
-    """What arrays would take, that take none: each is counted for as long as it, or a view of it, is there.
-
-    Attributes:
-        live, most: bytes now, and the most so far, of what is computed.
-        given: those of operands, which are there from the beginning to the end.
-    """
-
-    def __init__(self) -> None:
-        self.live = self.most = self.given = 0
-
-    def array(self, *shape: int) -> Words:
-        """An array of this shape."""
-        one = np.zeros([1] * len(shape), np.uint64)
-        words: Words = np.broadcast_to(one, shape)
-        self.live += words.nbytes
-        self.most = max(self.most, self.live)
-        weakref.finalize(one, self._release, words.nbytes)
-        return words
-
-    def operand(self, *shape: int) -> Words:
-        """An array of an operand."""
-        words: Words = np.broadcast_to(np.uint64(0), shape)
-        self.given += words.nbytes
-        return words
-
-    def _release(self, nbytes: int) -> None:
-        self.live -= nbytes
-
-    def pass_through(self, nbytes: int) -> None:
-        """So many bytes more, for a moment."""
-        self.most = max(self.most, self.live + nbytes)
-
-
-class _ShapeEngine:
-    """The calls of an `Engine` that matrices by rows need, on shapes, counted."""
-
-    def __init__(self, params: Parameters, counts: Counts, memory: _Memory) -> None:
-        self.memory = memory
-        self._n, self._counts, self._costs = params.n, counts, Costs(params)
-        self._operand_level = operand_level(params)
-        self._steps: Mapping[str, int] = {}
-
-    def upload_matrix(self, words: Words) -> Words:
-        return words
-
-    def download_matrix(self, matrix: Words) -> Words:
-        return matrix
-
-    def upload_key(self, words: Any) -> Any:
-        return words
-
-    def add_matrices(self, x: Words, y: Words) -> Words:
-        self._counts.adds += 1
-        self._costs.add_matrices(self._counts, x.shape[1], x.shape[2], len(x))
-        return self.memory.array(*x.shape)
-
-    sub_matrices = add_matrices
-
-    def multiply_matrices(self, x: Words, y: Words) -> Words:
-        self._costs.multiply_matrices(self._counts, x.shape[1], x.shape[2], y.shape[2], len(x))
-        return self.memory.array(len(x), x.shape[1], y.shape[2])
-
-    def multiply_operands(self, x: Words, y: Words) -> Words:
-        self._costs.multiply_operands(self._counts, x.shape[1], x.shape[2], y.shape[2])
-        self._counts.rescales += 1
-        return self.memory.array(self._operand_level - 1, x.shape[1], y.shape[2])
-
-    def multiply_factor(self, factor: ClearFactor, x: Words, exact: bool) -> Words:
-        """In the place of `multiply_integers`: the integers themselves are not needed."""
-        rows, k = factor.shape
-        self._costs.multiply_integers(self._counts, rows, k, x.shape[2], len(x), factor.largest, exact)
-        return self.memory.array(len(x), rows, x.shape[2])
-
-    def transposed(self, x: Words) -> Words:
-        turned: Words = x.transpose(0, 2, 1)
-        return turned
-
-    def cut(self, x: Words, rows: slice = slice(None), columns: slice = slice(None)) -> Words:
-        return x[:, rows, columns]
-
-    def copied(self, x: Words) -> Words:
-        self._costs.copied(self._counts, x.shape[1], x.shape[2], len(x))
-        return self.memory.array(*x.shape)
-
-    def stack(self, xs: Sequence[Words]) -> Words:
-        return self.memory.array(len(xs[0]), sum(x.shape[1] for x in xs), xs[0].shape[2])
-
-    def rescale_matrix(self, x: Words) -> Words:
-        self._counts.rescales += 1
-        self._costs.rescale_matrix(self._counts, x.shape[1], x.shape[2], len(x))
-        return self.memory.array(len(x) - 1, *x.shape[1:])
-
-    def drop_limbs(self, x: Words, limbs: int) -> Words:
-        return x[:limbs]
-
-    def relinearise_rows(self, a: Words, b: Words, key: Any) -> tuple[Words, Words]:
-        self._costs.relinearise_rows(self._counts, a.shape[1], len(a))
-        return self.memory.array(*a.shape), self.memory.array(*b.shape)
-
-    def transpose_classes(
-        self, x: Words, parts: int, first: int, inverse: bool, *, in_place: bool = False
-    ) -> Words:
-        self._passes(x, parts.bit_length() - 1)
-        return x if in_place else self.memory.array(*x.shape)
-
-    def transpose_blocks(
-        self,
-        a: Words,
-        b: Words,
-        parts: int,
-        blocks: Sequence[int],
-        keys: Sequence[Any],
-        policy: str,
-        *,
-        in_place: bool = False,
-    ) -> tuple[Words, Words]:
-        steps = _core.transpose_steps(self._n, policy, parts, list(blocks))
-        used = {key for row in steps for key in row}
-        self._costs.switches(self._counts, sum(map(len, steps)), len(a), len(used))
-        self._counts.mac_limbs += 2 * len(a) * a.shape[1]
-        for part in (a, b):
-            self._passes(part, 2 * (self._n // parts).bit_length() - 2)
-        return (a, b) if in_place else (self.memory.array(*a.shape), self.memory.array(*b.shape))
-
-    def _passes(self, x: Words, layers: int) -> None:
-        """Each reads and writes all rows."""
-        self._counts.moved_bytes += -(-layers // _core.PASS_LAYERS) * 2 * x.nbytes
-
-
 class _PlannedOperand(OperandShare):
     """`OperandShare` on shapes."""
 
     def __init__(
-        self, memory: _Memory, limbs: int, a_rows: int, shape: tuple[int, int], shares: Shares, rank: int
+        self, memory: Memory, limbs: int, a_rows: int, shape: tuple[int, int], shares: Shares, rank: int
     ) -> None:
         nowhere: Any = None
         super().__init__(nowhere, shape, shares, rank)
@@ -332,9 +202,9 @@ class _Planned(RowsRanks):
         communicator: Communicator,
         counts: Counts,
         decisions: Decisions,
-        memory: _Memory,
+        memory: Memory,
     ) -> None:
-        engine: Any = _ShapeEngine(params, counts, memory)
+        engine = ShapeEngine.engine(params, counts, memory)
         self.memory = memory
         super().__init__(params, keys, communicator, engine=engine, key_policy=decisions.key_policy)
         self._own, self.work = counts, Work()  # which an evaluator of slots shares
@@ -378,28 +248,9 @@ class _Planned(RowsRanks):
         self.memory.pass_through(sum(one.nbytes for one in others))
         return Share(*whole, "whole", x.shape)
 
-    def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> Share:
-        mine, engine = self.as_columns(x.data), cast(_ShapeEngine, self.engine)
-        a, b = (engine.multiply_factor(factor, part, exact) for part in (mine.a, mine.b))
-        return Share(a, b, mine.kind, (factor.shape[0], x.shape[1]))
-
-    def _reduced_product_data(self, factor: ClearFactor, x: Rows) -> Share:
-        mine, engine = self.as_columns(x.data), cast(_ShapeEngine, self.engine)
-        weights = self.memory.array(words_at(self.params, x.limbs), *factor.shape)
-        a, b = (engine.multiply_operands(weights, part) for part in (mine.a, mine.b))
-        return Share(a, b, mine.kind, (factor.shape[0], x.shape[1]))
-
-    def _fixed_product_data(self, factor: ClearFactor, number: int, x: Batch, exact: bool) -> Sequence[Share]:
-        found = []
-        self._look_at(x)
-        for start in range(0, x.shape[1], self.n):
-            shape = (factor.shape[0], min(self.n, x.shape[1] - start))
-            self._costs_of_switches(shape[0], x.limbs)
-            found.append(Share(*self._pair(x.limbs, *shape), "whole", shape))
-        return found
-
-    def _costs_of_switches(self, rows: int, limbs: int) -> None:
-        self.costs.switches(self._own, rows, limbs, rows, hoisted=1)
+    def _integers(self, factor: ClearFactor) -> Any:
+        """They are not needed: a factor has their shape and size."""
+        return factor
 
     def _elements_data(self, x: Rows, start: int, stop: int) -> list[Any]:
         self._look_at(x)

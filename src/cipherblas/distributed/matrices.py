@@ -10,7 +10,7 @@ import numpy as np
 
 from cipherblas.distributed.communicator import Words
 from cipherblas.distributed.shares import Indices, Shares
-from cipherblas.engines.protocol import Matrix
+from cipherblas.engines.handles import Matrix
 
 WHOLE, ROWS, COLUMNS = "whole", "rows", "columns"
 TURNED = "turned"  # of an operand: those columns that are this rank's rows of the transpose

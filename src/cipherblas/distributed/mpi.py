@@ -16,7 +16,8 @@ import numpy as np
 
 from cipherblas.common.errors import CipherblasError, MismatchError, ParameterError
 from cipherblas.common.memory import check_memory
-from cipherblas.distributed.communicator import WORD_BYTES, Communicator, RankError, Words
+from cipherblas.common.words import WORD_BYTES
+from cipherblas.distributed.communicator import Communicator, RankError, Words
 
 DATA, FAULT, HEARD, LEFT = 1, 2, 3, 4  # tags
 YIELDING = 1e-3  # seconds in which a wait only lets other processes go first, before it pauses

@@ -28,7 +28,8 @@ from cipherblas.distributed.communicator import Communicator, Words
 from cipherblas.distributed.matrices import COLUMNS, ROWS, TURNED, WHOLE, OperandShare, Share
 from cipherblas.distributed.shares import Indices, Shares
 from cipherblas.distributed.stages import Stopwatch
-from cipherblas.engines.protocol import Engine, Key, Matrix
+from cipherblas.engines.handles import Key, Matrix
+from cipherblas.engines.protocol import Engine
 from cipherblas.evaluators.rows.bookkeeping import TRANSPOSE_POLICIES
 from cipherblas.evaluators.rows.native import KeySource, RowsNative
 from cipherblas.evaluators.rows.values import Batch, ClearFactor, Part, Rows
@@ -184,7 +185,7 @@ class RowsRanks(RowsNative):
 
     def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> Share:
         mine = self.as_columns(x.data)
-        integers = factor.integers()
+        integers = self._integers(factor)
         a, b = (
             self.engine.multiply_integers(integers, part, exact) if self._words(part).size else part
             for part in (mine.a, mine.b)
@@ -198,7 +199,7 @@ class RowsRanks(RowsNative):
 
     def _reduced_product_data(self, factor: ClearFactor, x: Rows) -> Share:
         mine, limbs = self.as_columns(x.data), len(self.params.q)
-        weights = self.engine.operand_integers(factor.integers())
+        weights = self.engine.operand_integers(self._integers(factor))
         a, b = (
             self.engine.multiply_operands(weights, part)
             if self._words(part).size

@@ -15,7 +15,8 @@ from cipherblas.common.errors import RangeError
 from cipherblas.common.gemm_paths import BYTE_MODULI, BYTE_ROWS, GRAM_COLUMNS, is_byte, is_narrow
 from cipherblas.common.memory import aligned_empty, in_threads
 from cipherblas.crypto.params import MODULI_OF_WORD, Parameters
-from cipherblas.engines.protocol import Engine, Signed, Term, Words
+from cipherblas.engines.handles import Signed, Term, Words
+from cipherblas.engines.protocol import Engine
 
 # Weights are kept in pieces of so many words of every term; the same piece of all ciphertexts that they multiply should
 # fit the core's cache.

@@ -10,25 +10,24 @@ It is what an accelerator, an exporter or a debugger needs of a run:
 
 from __future__ import annotations
 
-import inspect
-import re
 import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.crypto.params import Parameters
 from cipherblas.engines.cpu import CpuEngine
+from cipherblas.engines.operations import OPERATIONS, Shape
 from cipherblas.engines.protocol import Engine, MakeEngine
+from cipherblas.rlwe.costs import Costs
+from cipherblas.rlwe.counts import Counts
 
-KINDS = ("Ciphertext", "Matrix", "Key", "Message", "Addend", "Factor")
 WEIGHTS = "Weights"  # arrays of the host that hold weights, which an engine fills and reads
-_KIND = re.compile(rf"\b({'|'.join(KINDS)})\b")
 
 
 @dataclass
@@ -37,8 +36,8 @@ class Datum:
 
     Attributes:
         number: by which calls name it.
-        kind: one of `KINDS`, or WEIGHTS.
-        shape: in words of the host; () where the engine does not say it.
+        kind: one of `operations.KINDS`, or WEIGHTS.
+        shape: in words of the host.
         n: degree of its ring.
         made: number of the call that made it.
         dropped: number of the calls that were made before it went; None while it is held.
@@ -69,12 +68,14 @@ class Call:
         arguments: by name, as they were given, in order; handles and weights are data, engines their places, and other
             arrays are their shapes where a recording keeps no words.
         makes: what it returned.
+        counts: what it costs, as the table of operations has it.
     """
 
     name: str
     engine: int
     arguments: Mapping[str, Any]
     makes: tuple[Datum, ...]
+    counts: Counts
 
     @property
     def reads(self) -> list[Datum]:
@@ -141,13 +142,12 @@ class Recording:
         """How often each call was made."""
         return Counter(call.name for call in self.calls)
 
-    def counts(self) -> dict[str, int]:
-        """What the calls were for, by the names of `rlwe.counts.Counts`, of those that they show."""
-        found: Counter[str] = Counter()
+    def counts(self) -> Counts:
+        """What the calls of the first engine, and of those of rings as large, cost."""
+        found = Counts()
         for call in self.calls:
-            if call.name in _COUNTED:
-                found.update(_COUNTED[call.name](call.arguments))
-        return dict(found)
+            found += call.counts
+        return found
 
     def replayed(self, make: MakeEngine = CpuEngine) -> list[NDArray[Any]]:
         """The words that left, computed again by the calls alone; the recording must have kept the words that entered.
@@ -191,6 +191,10 @@ class _Handle:
     def nbytes(self) -> int:
         return int(self.inner.nbytes)
 
+    @property
+    def shape(self) -> Shape:
+        return self.datum.shape
+
     def __del__(self) -> None:
         self._recording.drop(self.datum)
 
@@ -199,7 +203,8 @@ class _Engine:
     """The calls of `Engine`, each entered in a recording."""
 
     def __init__(self, recording: Recording, inner: Engine, params: Parameters) -> None:
-        self.recording, self.inner, self.n = recording, inner, params.n
+        self.recording, self.inner, self.params, self.n = recording, inner, params, params.n
+        self._costs = Costs(params)
         self.number = len(recording.engines)
         recording.engines.append(params)
         self._keys: weakref.WeakValueDictionary[int, _Handle] = weakref.WeakValueDictionary()
@@ -213,7 +218,8 @@ class _Engine:
         handle = self._keys.get(datum.number)
         if handle is None:
             inner = self.inner.upload_key(words)
-            self.recording.made(Call("upload_key", self.number, {"words": self._array(words)}, (datum,)))
+            shown = {"words": self._array(words)}
+            self.recording.made(Call("upload_key", self.number, shown, (datum,), Counts()))
             handle = self._keys[datum.number] = _Handle(self.recording, inner, datum)
         return handle
 
@@ -221,21 +227,24 @@ class _Engine:
         return self.inner.weights_shape(limbs, terms, ciphertexts)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        signature = _SIGNATURES.get(name)
-        if signature is None:
+        operation = OPERATIONS.get(name)
+        if operation is None:
             raise AttributeError(name)
-        method, kind = getattr(self.inner, name), _kind_of(signature.return_annotation)
+        method = getattr(self.inner, name)
 
         def recorded(*args: Any, **options: Any) -> Any:
-            bound = signature.bind(None, *args, **options)
+            arguments = operation.arguments(args, options)
             shown, given = {}, {}
-            for argument, value in list(bound.arguments.items())[1:]:
+            for argument, value in arguments.items():
                 shown[argument], given[argument] = self._given(argument, value)
             result = method(**given)
             makes: list[Datum] = []
-            found = result if kind is None else self._made(result, kind, makes)
-            self.recording.made(Call(name, self.number, shown, tuple(makes)))
-            return found
+            if operation.kind is not None:
+                shapes = operation.shapes(self.params, arguments)
+                result = self._made(result, operation.kind, shapes, makes)
+            counts = operation.counts(self._costs, arguments)
+            self.recording.made(Call(name, self.number, shown, tuple(makes), counts))
+            return result
 
         setattr(self, name, recorded)
         return recorded
@@ -258,10 +267,11 @@ class _Engine:
     def _array(self, words: NDArray[Any]) -> Any:
         return words.copy() if self.recording.words else words.shape
 
-    def _made(self, value: Any, kind: str, makes: list[Datum]) -> Any:
+    def _made(self, value: Any, kind: str, shape: Any, makes: list[Datum]) -> Any:
         if isinstance(value, (list, tuple)):
-            return type(value)(self._made(one, kind, makes) for one in value)
-        datum = self.recording.new(kind, tuple(getattr(value, "shape", ())), self.n)
+            pairs = zip(value, shape, strict=True)
+            return type(value)(self._made(one, kind, own, makes) for one, own in pairs)
+        datum = self.recording.new(kind, shape, self.n)
         makes.append(datum)
         return _Handle(self.recording, value, datum)
 
@@ -270,56 +280,3 @@ def _data_in(value: Any) -> list[Datum]:
     if isinstance(value, Datum):
         return [value]
     return [one for part in value for one in _data_in(part)] if isinstance(value, (list, tuple)) else []
-
-
-Arguments: TypeAlias = Mapping[str, Any]
-
-
-def _of_transform(given: Arguments) -> dict[str, int]:
-    rescales = given["outputs"] if given["rescale"] else 0
-    return {"rotations": sum(term[3] >= 0 for term in given["terms"]), "rescales": rescales}
-
-
-def _of_giant_steps(given: Arguments) -> dict[str, int]:
-    number = len(given["sources"])
-    keyed = sum(one[1] >= 0 for one in (*given["babies"], *given["giants"]))
-    return {"rotations": keyed * number, "rescales": number}
-
-
-def _of_transposition(given: Arguments) -> dict[str, int]:
-    return {"transposes": 1, "row_switches": given["a"].shape[1] - 1}
-
-
-def _of_rows(given: Arguments) -> dict[str, int]:
-    return {"relinearisations": given["a"].shape[1], "row_switches": given["a"].shape[1]}
-
-
-_COUNTED: dict[str, Callable[[Arguments], dict[str, int]]] = {
-    "linear_transform": _of_transform,
-    "giant_steps": _of_giant_steps,
-    "multiply_sum": lambda given: {"products": len(given["lefts"])},
-    "relinearise": lambda given: {"relinearisations": 1, "rescales": int(given.get("rescale", False))},
-    "multiply_relinearise": lambda given: {"products": 1, "relinearisations": 1},
-    "relinearised_sums": lambda given: {
-        "products": sum(map(len, given["rights"])),
-        "relinearisations": len(given["rights"]),
-    },
-    "multiply_rescale": lambda given: {"products": 1, "relinearisations": 1, "rescales": 1},
-    "rescale": lambda given: {"rescales": 1},
-    "transpose_rows": _of_transposition,
-    "relinearise_rows": _of_rows,
-    "switch_rows": lambda given: {"row_switches": len(given["keys"])},
-}
-
-
-def _kind_of(annotation: str) -> str | None:
-    """The kind of what a call returns; None of words of the host, and of nothing."""
-    found = _KIND.search(annotation)
-    return found.group(1) if found else None
-
-
-_SIGNATURES = {
-    name: inspect.signature(method)
-    for name, method in vars(Engine).items()
-    if not name.startswith("_") and inspect.isfunction(method)
-}

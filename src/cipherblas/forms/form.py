@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from cipherblas.common.arrays import bit_reversed
 from cipherblas.common.errors import ShapeError
+from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto.randomness import SEED_BYTES
 from cipherblas.forms import byte_rows
 from cipherblas.forms.blocks import join
 from cipherblas.forms.layouts import Layout
 from cipherblas.forms.tensors import TensorLayout
-from cipherblas.rlwe.traffic import WORD_BYTES, Traffic
+from cipherblas.rlwe.traffic import Traffic
 
 
 class Form:  # no ABC: every value is asked for the kind of its form, which must take no time

@@ -9,6 +9,7 @@ however few of them hold a matrix, and the system hands out large blocks page by
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 
 import cipherblas._core as _core
@@ -21,46 +22,15 @@ from cipherblas.common.gemm_paths import (
     is_byte,
     is_narrow,
 )
+from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto.digits import digit_ranges
 from cipherblas.crypto.params import key_words
 from cipherblas.rlwe.counts import Counts
-from cipherblas.rlwe.rings import Ring, moduli_at, operand_level
+from cipherblas.rlwe.rings import Ring
+from cipherblas.rlwe.working_memory import POLYNOMIAL_COPIES, operand_gemm_bytes
 
-WORD_BYTES = 8
 MAPPED_BYTES = 32 << 20  # the C library maps larger blocks anew each time; smaller ones are there already
 BYTE_MACS = 16  # of bytes in the time of one of residues
-LINE_WORDS = 8  # that lines of converted entries are padded by
-CLEAR_COPIES = 6  # of a clear matrix that is added: float64 and signed numbers on their way to residues
-
-
-def gemm_bytes(m: int, k: int, width: int) -> int:
-    """Working memory of an m × k by k × width product modulo q, whichever path the core takes: digits of both operands
-    as float64, the most of one and one fewer of the other, and a tile per thread; or packed operands."""
-    rows, depth = min(m, _core.CONVERTED_ROWS), min(k, _core.CONVERTED_DEPTH)
-    cols = min(width, _core.CONVERTED_COLS)
-    digits = (_core.MOST_DIGITS * rows + (_core.MOST_DIGITS - 1) * cols) * (depth + LINE_WORDS)
-    tiles = rows * cols  # a tile for every thread, but no more tiles than these
-    packed = min(_core.PACKED_ROWS + _core.PACKED_COLS, m + width) * min(k, _core.PACKED_DEPTH)
-    return max(digits + tiles, packed) * WORD_BYTES
-
-
-def operand_gemm_bytes(m: int, k: int, width: int, moduli: int) -> int:
-    """The same modulo so many moduli of operands: packed bytes."""
-    lines = min(m, _core.OPERAND_ROWS) + min(width, _core.OPERAND_COLS) + 64  # of panels that are not full
-    return moduli * lines * (min(k, _core.OPERAND_DEPTH) + 4)
-
-
-def clear_gemm_bytes(m: int, k: int, width: int) -> int:
-    """The same for clear integers, with them and the values that they are rounded from."""
-    return gemm_bytes(m, k, width) + 2 * m * k * WORD_BYTES
-
-
-def spread_bytes(shape: tuple[int, int], n: int, limbs: int) -> int:
-    """Copies of rows and columns at their coefficients of N × N, which a transposition reads: see
-    `rlwe.matrices.transposition.spread`."""
-    rows, cols = shape
-    parts = (n if rows < n else 0, n if cols < n or rows < n else 0, cols if rows < n and cols < n else 0)
-    return limbs * n * sum(parts) * WORD_BYTES
 
 
 @functools.lru_cache(maxsize=1 << 12)
@@ -83,6 +53,7 @@ class Costs:
         self._key_limb_bytes = key_words(ring.n, (*ring.q, *ring.p)) * WORD_BYTES
         self._special, self._alpha, self._digit_limbs = len(ring.p), ring.alpha, ring.digit_limbs
         self._moduli = [float(q) for q in ring.q]
+        self._operand_moduli = ring.operand_moduli or ()
         self._ring, self._secrets, self._pairs = ring, secrets, (secrets + 1) // 2
 
     def of_components(self, components: int) -> Costs:
@@ -192,7 +163,9 @@ class Costs:
         counts.mac_limbs += unswitched * self._pairs * 2 * limbs
         special = self._special if switched else 0
         if masks:
-            self._plains(counts, masks, masks * (limbs + special) - masks_in_place * special)
+            extended = masks * (limbs + special) - masks_in_place * special
+            self.encode(counts, masks, extended)
+            self._plain_products(counts, masks, extended)
         self._mod_down(counts, outputs, limbs, rescale=rescale, extended=switched > 0)
 
     def giant_steps(
@@ -218,7 +191,7 @@ class Costs:
         counts.mac_limbs += (number - keyed) * self._pairs * 2 * limbs
         for masks, in_place in sums:
             counts.sums += 1
-            self._plains(counts, masks, masks * (limbs + self._special))
+            self._plain_products(counts, masks, masks * (limbs + self._special))
             counts.mac_limbs -= 2 * self._pairs * in_place * self._special
             counts.plain_bytes_read -= in_place * self._special * self._limb_bytes
         self._divide(counts, giants, self._special, limbs)  # of one component, however many there are
@@ -226,6 +199,30 @@ class Costs:
         self._key_products(counts, giants, limbs, 0)  # added modulo Q·P, not times P
         counts.mac_limbs += ((self._secrets + 1) * len(sums) - giants) * (limbs + self._special)
         self._mod_down(counts, 1, limbs, rescale=True)
+
+    # ---- working memory ----
+
+    def switch_bytes(self, limbs: int) -> int:
+        """Of one key switch: the digits modulo Q·P, and a sum of both components."""
+        return (self.digits(limbs) + 2) * (limbs + self._special) * self._limb_bytes
+
+    def transform_bytes(self, sources: int, outputs: int, limbs: int, plains: int = 0) -> int:
+        """Of a linear transform: decompositions, results, dropped limbs, coefficients of the diagonals."""
+        dropped = min(2 * outputs * (self._special + 1) * self._limb_bytes, _core.DROPPED_BYTES)
+        return ((sources + 2 * outputs) * limbs + plains) * self._limb_bytes + dropped
+
+    def giant_bytes(self, giants: int, limbs: int) -> int:
+        """Of the sums of baby steps for one ciphertext, modulo Q·P."""
+        return 2 * giants * (limbs + self._special) * self._limb_bytes
+
+    @staticmethod
+    def polynomial_bytes(outputs: int, terms: int, count: int) -> int:
+        """Of sums with polynomials: their coefficients on the way from the caller."""
+        return POLYNOMIAL_COPIES * outputs * terms * count * WORD_BYTES
+
+    def operand_bytes(self, m: int, k: int, width: int) -> int:
+        """Of a product modulo the moduli of operands."""
+        return operand_gemm_bytes(m, k, width, len(self._operand_moduli))
 
     # ---- products and sums of slots ----
 
@@ -239,6 +236,19 @@ class Costs:
     def fused_product(self, counts: Counts, limbs: int) -> None:
         """What a product that is relinearised at once makes twice: its third component."""
         counts.mac_limbs += limbs
+
+    def multiply_relinearise(self, counts: Counts, limbs: int) -> None:
+        """A product that is relinearised at once."""
+        self.multiply_sum(counts, 1, limbs)
+        self.relinearise(counts, limbs)
+        self.fused_product(counts, limbs)
+
+    def multiply_rescale(self, counts: Counts, limbs: int, scaled: bool, terms: int, constant: bool) -> None:
+        """A product that is relinearised and rescaled at once, with what is added."""
+        self.multiply_sum(counts, 1, limbs)
+        self.relinearise(counts, limbs, rescale=True)
+        self.fused_product(counts, limbs)
+        self.fused_sum(counts, limbs, scaled, terms, constant)
 
     def fused_sum(self, counts: Counts, limbs: int, scaled: bool, terms: int, constant: bool) -> None:
         """What is added to a product before it is relinearised, where its components are made: these are scaled, and so
@@ -276,21 +286,25 @@ class Costs:
         counts.encodings += number
         counts.encode_ntt_limbs += limbs
 
+    def encode_extended(self, counts: Counts, number: int, limbs: int) -> None:
+        """Plaintexts of so many limbs each, modulo Q·P."""
+        self.encode(counts, number, number * (limbs + self._special))
+
     def _plain_products(self, counts: Counts, number: int, limbs: int) -> None:
         """Plaintexts multiplied into all components, of so many limbs together."""
         counts.plain_products += number
         counts.mac_limbs += 2 * self._pairs * limbs
         counts.plain_bytes_read += limbs * self._limb_bytes
 
-    def _plains(self, counts: Counts, number: int, limbs: int) -> None:
-        """Both."""
-        self.encode(counts, number, limbs)
-        self._plain_products(counts, number, limbs)
-
     def plain_terms(self, counts: Counts, number: int, limbs: int) -> None:
         """Terms of a sum of plaintexts times ciphertexts, which are read, of so many limbs each."""
         self._plain_products(counts, number, number * limbs)
         counts.ciphertext_bytes += 2 * number * limbs * self._limb_bytes
+
+    def multiply_plain_sum(self, counts: Counts, number: int, limbs: int) -> None:
+        """A sum of so many terms."""
+        counts.sums += 1
+        self.plain_terms(counts, number, limbs)
 
     def write_weights(self, counts: Counts, number: int, limbs: int) -> None:
         """Plaintexts that are encoded once and kept."""
@@ -348,7 +362,7 @@ class Costs:
 
     def multiply_operands(self, counts: Counts, m: int, k: int, width: int) -> None:
         """The same modulo the moduli of operands, of bytes, switched to all limbs."""
-        limbs, moduli = len(self._moduli), len(moduli_at(self._ring, operand_level(self._ring)))
+        limbs, moduli = len(self._moduli), len(self._operand_moduli)
         counts.operand_macs += moduli * m * k * width
         counts.operand_inputs += moduli * k * (m + width)
         counts.operand_outputs += moduli * limbs * m * width
@@ -364,6 +378,20 @@ class Costs:
         self.gram(counts, k, cols - half, limbs)
         self.multiply_matrices(counts, half, k, cols - half, limbs)
         self._write(counts, min(limbs, len(self._moduli)) * half * (cols - half))
+
+    def gram_operands(self, counts: Counts, k: int, cols: int) -> None:
+        """The same modulo the moduli of operands."""
+        self.gram(counts, k, cols, len(self._moduli) + 1)
+
+    def rows_as_ciphertexts(self, counts: Counts, limbs: int, rows: int) -> None:
+        """Both parts of rows, transformed."""
+        counts.encode_ntt_limbs += 2 * limbs * rows
+
+    def rows_of_ciphertexts(self, counts: Counts, number: int, limbs: int, rows: int, columns: int) -> None:
+        """Both components of ciphertexts, transformed and read as rows."""
+        counts.encode_ntt_limbs += 2 * limbs * number
+        for width in (self._n, columns):
+            self.copied(counts, rows, width, limbs)
 
     def switches(self, counts: Counts, rows: int, limbs: int, keys: int, hoisted: int | None = None) -> None:
         """Switches of so many rows, whose coefficients go in and come out; each of the keys is read from memory once,
@@ -409,9 +437,9 @@ class Costs:
         if cols < n:
             self._write(counts, limbs * n * n)
 
-    def transpose_layers(self, counts: Counts, layers: int, words: int) -> None:
-        """Some layers of a transposition's transforms, which read and write so many words."""
-        counts.moved_bytes += -(-layers // _core.PASS_LAYERS) * 2 * words * WORD_BYTES
+    def transpose_layers(self, counts: Counts, layers: int, shape: Sequence[int]) -> None:
+        """Some layers of a transposition's transforms, which read and write a matrix of this shape."""
+        counts.moved_bytes += -(-layers // _core.PASS_LAYERS) * 2 * math.prod(shape) * WORD_BYTES
 
     def transpose_blocks(self, counts: Counts, rows: int, limbs: int, switches: int, keys: int) -> None:
         """The switches of so many rows of a transposition, divided by N before."""
@@ -429,6 +457,11 @@ class Costs:
         """Read and written elsewhere."""
         counts.moved_bytes += limbs * rows * width * WORD_BYTES
         self._write(counts, limbs * rows * width)
+
+    def spread(self, counts: Counts, shape: Sequence[int], wide: Sequence[int]) -> None:
+        """Filled up with zeros, where it is smaller."""
+        if tuple(shape[1:]) != tuple(wide):
+            self._write(counts, shape[0] * math.prod(wide))
 
     def add_matrices(self, counts: Counts, rows: int, width: int, limbs: int) -> None:
         """A sum or difference."""

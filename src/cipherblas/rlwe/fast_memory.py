@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cipherblas.common.errors import ParameterError
-
-WORD_BYTES = 8.0
+from cipherblas.common.words import WORD_BYTES
 
 
 def ring_degree(m: int, k: int, n: int) -> int:

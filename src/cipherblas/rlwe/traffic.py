@@ -5,8 +5,6 @@ from __future__ import annotations
 import operator
 from dataclasses import dataclass, fields
 
-WORD_BYTES = 8
-
 
 @dataclass(frozen=True)
 class Traffic:

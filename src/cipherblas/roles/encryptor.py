@@ -19,12 +19,12 @@ from cipherblas.common.errors import Advice, DTypeError, MemoryBudgetError, Mism
 from cipherblas.common.limits import check_available
 from cipherblas.common.memory import Array, aligned_empty, mapped_file
 from cipherblas.common.progress import Progress, Steps
+from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto import randomness
 from cipherblas.crypto.keys import FreshCiphertext, PublicKey, SecretKey, encrypt
 from cipherblas.forms.blocks import block_of
 from cipherblas.forms.form import RowForm, SlotForm
 from cipherblas.planner.predict.dry_run import degree_of
-from cipherblas.rlwe.costs import WORD_BYTES
 from cipherblas.rlwe.matrices.encryption import (
     encrypt_operand_rows,
     encrypt_rows,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common.limits import KEPT_BYTES
 from cipherblas.common.memory import Array, aligned_empty, in_threads
+from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto.keys import FreshCiphertext
 from cipherblas.crypto.params import row_parameters
 from cipherblas.distributed.cuts import Place
@@ -20,7 +21,6 @@ from cipherblas.distributed.matrices import OperandShare, Taken
 from cipherblas.distributed.shares import Shares
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.forms.form import SlotForm
-from cipherblas.rlwe.costs import WORD_BYTES
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.wire.messages import EncryptedOperand
 from cipherblas.runtime.inputs import Inputs, fresh

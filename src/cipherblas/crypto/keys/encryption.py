@@ -14,11 +14,11 @@ import numpy as np
 from cipherblas.common.errors import CipherblasError, DTypeError, FormatError, RangeError, ShapeError
 from cipherblas.common.memory import Array, aligned, aligned_empty
 from cipherblas.common.pickles import Rebuilt, rebuilt
+from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto import files, randomness
 from cipherblas.crypto.keys.secret import SecretKey
 from cipherblas.crypto.params import Parameters
 
-WORD_BYTES = 8
 MAX_MESSAGE_BITS = 62  # the core adds the error to a message as 64-bit integers
 
 

@@ -14,11 +14,12 @@ import numpy as np
 from cipherblas.common.errors import DTypeError, MissingKeyError, ParameterError, ShapeError
 from cipherblas.common.memory import Array, aligned_empty, check_memory, in_threads, pages
 from cipherblas.common.progress import Progress
+from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import storage
 from cipherblas.crypto.keys.key_id import RELINEARISATION, KeyId
 from cipherblas.crypto.keys.request import KeyRequest
-from cipherblas.crypto.keys.streaming import WORD_BYTES, KeyStream
+from cipherblas.crypto.keys.streaming import KeyStream
 from cipherblas.crypto.keys.switching import (
     StoredKey,
     SwitchingKey,

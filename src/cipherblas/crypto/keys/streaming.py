@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from cipherblas.common.memory import Array, ResidentParts, mapped_file, pages
+from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto.keys.key_id import KeyId
-
-WORD_BYTES = 8
 
 
 class KeyStream:

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 import cipherblas._core as _core
 from cipherblas.common.errors import LevelError
+from cipherblas.common.words import WORD_BYTES
 from cipherblas.common.work import Work
 from cipherblas.crypto.keys.key_id import FixedWeights, KeyId
 from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.crypto.params import MOST_OPERAND_MESSAGE
 from cipherblas.evaluators.rows.values import UNKNOWN, Batch, ClearFactor, Encryption, Part, Rows, Spread
 from cipherblas.evaluators.slots.values import Ledger
-from cipherblas.rlwe.costs import WORD_BYTES, Costs
+from cipherblas.rlwe.costs import Costs
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy
 from cipherblas.rlwe.matrices.transposition import TransposePolicy, transpose_plan

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 import cipherblas._core as _core
 from cipherblas.common.errors import LevelError, MismatchError, ShapeError
+from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto.keys.key_id import RELINEARISATION
 from cipherblas.evaluators.rows.bookkeeping import (
     KEYS_PER_STEP,
@@ -39,17 +40,10 @@ from cipherblas.evaluators.rows.values import (
     Spread,
     spread_over,
 )
-from cipherblas.rlwe.costs import (
-    CLEAR_COPIES,
-    WORD_BYTES,
-    clear_gemm_bytes,
-    gemm_bytes,
-    operand_gemm_bytes,
-    spread_bytes,
-)
 from cipherblas.rlwe.matrices.transposition import gathered_switches, transpose_plan
 from cipherblas.rlwe.noise import TAIL
-from cipherblas.rlwe.rings import moduli_at, words_at
+from cipherblas.rlwe.rings import words_at
+from cipherblas.rlwe.working_memory import CLEAR_COPIES, clear_gemm_bytes, gemm_bytes, spread_bytes
 
 SCALE_TOLERANCE = 2.0**-40
 MOST_REDUCED = 1 << 15  # weights whose residues modulo the moduli of operands are multiplied
@@ -105,9 +99,8 @@ class RowsEvaluator(RowsBookkeeper):
         self.counts.rescales += 1
         bound, scale = min(factor.gain * x.bound, most), x.scale / factor.unit / dropped
         result = self.make((m, x.shape[1]), kept, scale, bound, noise, bias, None)
-        moduli, words = len(moduli_at(self.params, x.limbs)), words_at(self.params, x.limbs)
-        packed = operand_gemm_bytes(m, k, max(self.n, x.shape[1]), moduli)
-        self.ledger.touch(packed + (words + 1) * m * k * WORD_BYTES)
+        packed = self.costs.operand_bytes(m, k, max(self.n, x.shape[1]))
+        self.ledger.touch(packed + (words_at(self.params, x.limbs) + 1) * m * k * WORD_BYTES)
         result.data = self._reduced_product_data(factor, x)
         return result
 
@@ -217,9 +210,7 @@ class RowsEvaluator(RowsBookkeeper):
         kept = len(self.params.q)
         scale = x.scale / self.dropped(x.limbs, kept)
         noise = math.sqrt(self._variance.rounding()) * self.switch_rounding(x)
-        width = max(self.n, x.shape[1])
-        moduli = len(moduli_at(self.params, x.limbs))
-        self.ledger.touch(operand_gemm_bytes(shape[0], x.shape[0], width, moduli))
+        self.ledger.touch(self.costs.operand_bytes(shape[0], x.shape[0], max(self.n, x.shape[1])))
         return self.make(shape, kept, scale, math.inf, noise, 0.0, None)
 
     def gram_products(self, x: Rows) -> tuple[Rows, Rows]:

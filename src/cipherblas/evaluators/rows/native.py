@@ -13,7 +13,8 @@ from cipherblas.common.memory import aligned_empty
 from cipherblas.crypto.keys.key_id import RELINEARISATION, KeyId
 from cipherblas.crypto.params import Parameters
 from cipherblas.engines.cpu import CpuEngine
-from cipherblas.engines.protocol import Ciphertext, Engine, Key, Matrix
+from cipherblas.engines.handles import Ciphertext, Key, Matrix
+from cipherblas.engines.protocol import Engine
 from cipherblas.evaluators.rows.bookkeeping import TRANSPOSE_POLICIES, weight_keys
 from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.rows.values import Batch, ClearFactor, Part, Rows
@@ -95,8 +96,12 @@ class RowsNative(RowsEvaluator):
 
     # ---- products ----
 
+    def _integers(self, factor: ClearFactor) -> Any:
+        """What the engine multiplies by."""
+        return factor.integers()
+
     def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> Any:
-        integers = factor.integers()
+        integers = self._integers(factor)
         a, b = x.data
         engine = self.engine
         return engine.multiply_integers(integers, a, exact), engine.multiply_integers(integers, b, exact)
@@ -105,7 +110,7 @@ class RowsNative(RowsEvaluator):
         engine = self.engine
         a, b = x.data
         keys = [self._key(key, x.limbs) for key in weight_keys(number, factor.shape[0])]
-        product = engine.multiply_integers(factor.integers(), b, exact)
+        product = engine.multiply_integers(self._integers(factor), b, exact)
         pieces = []
         for segment, start in enumerate(range(0, x.shape[1], self.n)):
             cols = min(self.n, x.shape[1] - start)
@@ -144,7 +149,7 @@ class RowsNative(RowsEvaluator):
     def _reduced_product_data(self, factor: ClearFactor, x: Rows) -> Any:
         a, b = x.data
         engine = self.engine
-        weights = engine.operand_integers(factor.integers())
+        weights = engine.operand_integers(self._integers(factor))
         return engine.multiply_operands(weights, a), engine.multiply_operands(weights, b)
 
     def _switched_gram_data(self, x: Rows) -> tuple[Any, Any]:

@@ -139,7 +139,7 @@ class Evaluator(Products):
         inner.counts.ntt_limbs += 2 * first.limbs * len(there)
         self.costs.joined(self.counts, first.limbs)
         self.costs.switch(self.counts, first.limbs)
-        self.ledger.touch((self.digits(first.limbs) + 2) * (first.limbs + self._special) * self.limb_bytes())
+        self.ledger.touch(self.costs.switch_bytes(first.limbs))
         datas = [None if part is None else part.data for part in parts]
         return self.of_parts(self._joined_data(datas, inner, first.limbs), first, bound)
 
@@ -165,7 +165,7 @@ class Evaluator(Products):
         inner.counts.ntt_limbs += 2 * x.limbs * (self.n // inner.n)
         self._descending_costs.switch(self.counts, x.limbs)
         self._descending_costs.parted(self.counts, x.limbs)
-        self.ledger.touch((x.limbs + 2) * (x.limbs + 1) * self.limb_bytes())
+        self.ledger.touch(self._descending_costs.switch_bytes(x.limbs))
         return list(self._parted_data(x.data, inner, x.limbs))
 
     def joined_variance(self, limbs: int) -> float:
@@ -211,7 +211,7 @@ class Evaluator(Products):
         self._use_encapsulation_keys(limbs)
         self.costs.raised(self.counts, limbs)
         self.costs.switch(self.counts, limbs)
-        self.ledger.touch((self.digits(limbs) + 2) * (limbs + self._special) * self.limb_bytes())
+        self.ledger.touch(self.costs.switch_bytes(limbs))
         model = self.noise_model
         errors = x.errors.with_own(
             model.encapsulation(x.scale), model.key_switch(limbs, x.scale), model.rounding(x.scale)

@@ -15,20 +15,21 @@ from numpy.typing import NDArray
 from cipherblas.common.errors import MismatchError, MissingKeyError
 from cipherblas.common.limits import RUN_BYTES, lent_together
 from cipherblas.common.memory import aligned_empty, in_threads
+from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto.keys.evaluation import EvaluationKeys, RowKeys
 from cipherblas.crypto.keys.key_id import RELINEARISATION, FromRows, FromSparse, KeyId, ToRows, ToSparse
 from cipherblas.crypto.params import Parameters, descending, encapsulating
 from cipherblas.engines.cpu import CpuEngine
 from cipherblas.engines.encodings import EncodeCache, Encodings, WeightStore
-from cipherblas.engines.protocol import Engine, Factor, Key, Message, Words
-from cipherblas.engines.protocol import Term as EngineTerm
+from cipherblas.engines.handles import Factor, Key, Message, Words
+from cipherblas.engines.handles import Term as EngineTerm
+from cipherblas.engines.protocol import Engine
 from cipherblas.evaluators.slots.bookkeeping import DEFAULT_WORKING_BYTES, Term
 from cipherblas.evaluators.slots.encoder import PlainEncoder
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.later import Later
 from cipherblas.evaluators.slots.scales import Numbers, NumberSumData
 from cipherblas.evaluators.slots.values import Ct, GiantStep, Order, Plain, Polynomials, WeightGroup
-from cipherblas.rlwe.costs import WORD_BYTES
 from cipherblas.rlwe.key_policies import KeyPolicy
 
 LEAST_COEFFICIENTS = 8  # of the polynomials of `Engine.polynomial_sums`

@@ -20,10 +20,8 @@ from cipherblas.evaluators.slots.values import (
     WeightGroup,
     rounding_norm,
 )
-from cipherblas.rlwe.costs import WORD_BYTES
 from cipherblas.rlwe.noise import TAIL, SlotErrors, worst
 
-COPIES = 4  # of the coefficients of polynomials, on their way from a matrix to the core
 SUMS_TOGETHER = 8  # of products that are relinearised, if there are no more threads: `kTogether` of the core
 MOST_SUMS = 512  # of products, whose bounds and errors are remembered
 Found: TypeAlias = "tuple[float, float, SlotErrors]"  # scale, bound, errors
@@ -323,9 +321,8 @@ class Products(Levels):
         rounding *= rounding_norm([ct.bound for ct in cts], plains)
         errors = errors.with_common(rounding + self.noise_model.embedding(bound))
         bound = min(bound, most)
-        self.counts.sums += 1
         self.costs.encode(self.counts, len(cts), len(cts) * limbs)
-        self.costs.plain_terms(self.counts, len(cts), limbs)
+        self.costs.multiply_plain_sum(self.counts, len(cts), limbs)
         result = self._accumulator(accumulator, 2, limbs, scale, bound, errors)
         passing = self._book_encodings(plains, plain_scale, limbs)
         self.ledger.touch(min(passing, self.working_bytes))
@@ -379,8 +376,7 @@ class Products(Levels):
         bound, errors = max(ct.bound for ct in cts), worst(ct.errors for ct in cts).mapped(*rows).share(parts)
         for group in groups:
             terms = len(group.sources)
-            self.counts.sums += 1
-            self.costs.plain_terms(self.counts, terms, limbs)
+            self.costs.multiply_plain_sum(self.counts, terms, limbs)
             if group.stored:
                 self.costs.write_weights(self.counts, terms, limbs)
             else:
@@ -417,7 +413,7 @@ class Products(Levels):
             raise ShapeError("Every factor needs a polynomial.", expected=f"{len(cts)} terms", got=terms)
         first = cts[0]
         self.costs.polynomial_sums(self.counts, outputs, terms, first.limbs, count)
-        self.ledger.touch(COPIES * outputs * terms * count * WORD_BYTES)
+        self.ledger.touch(self.costs.polynomial_bytes(outputs, terms, count))
         data = self._polynomial_sums_data(polynomials, [ct.data for ct in cts])
         scale = first.scale / polynomials.unit
         return [self.make(first.limbs, scale, bound, SlotErrors(), 2, one) for one in data]
@@ -519,7 +515,7 @@ class Products(Levels):
         limbs, model = ct.limbs, self.noise_model
         self._use_relinearisation_key(limbs)
         self.costs.relinearise(self.counts, limbs, rescale)
-        self.ledger.touch((self.digits(limbs) + 2) * (limbs + self._special) * self.limb_bytes())
+        self.ledger.touch(self.costs.switch_bytes(limbs))
         rounding = 0.0 if rescale else model.rounding(ct.scale)
         errors = ct.errors.with_own(model.key_switch(limbs, ct.scale), rounding)
         return self.make(limbs, ct.scale, ct.bound, errors, 2, None)

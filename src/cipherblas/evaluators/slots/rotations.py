@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-import cipherblas._core as _core
 from cipherblas.common.errors import MismatchError, ParameterError
 from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.products import Products
@@ -54,7 +53,7 @@ def rotate_atoms(ev: Products, x: Ct, steps: list[int]) -> list[Ct]:
         ev._use_key(ev.rotation_key(step), limbs)
     ev.counts.rotations += len(steps)
     ev.costs.linear_transform(ev.counts, limbs, decomposed=1, switched=len(steps), outputs=len(steps))
-    ev.ledger.touch(_transform_bytes(ev, 1, len(steps), 0, limbs))
+    ev.ledger.touch(ev.costs.transform_bytes(1, len(steps), limbs))
     model = ev.noise_model
     errors = x.errors.rotated().with_own(model.key_switch(limbs, x.scale), model.rounding(x.scale))
     data = ev._rotate_data(x.data, steps, limbs)
@@ -96,16 +95,10 @@ def _group_end(ev: Products, transforms: Sequence[Transform], start: int, limbs:
     stop = start
     while stop < len(transforms) and transforms[stop].masked == masked:
         terms += len(transforms[stop])
-        if stop > start and _transform_bytes(ev, 1, stop + 1 - start, terms, limbs) > ev.working_bytes:
+        if stop > start and ev.costs.transform_bytes(1, stop + 1 - start, limbs, terms) > ev.working_bytes:
             break
         stop += 1
     return stop
-
-
-def _transform_bytes(ev: Products, sources: int, outputs: int, plains: int, limbs: int) -> int:
-    """Working memory of one executor call: decompositions, results, dropped limbs, coefficients of the diagonals."""
-    dropped = min(2 * outputs * (ev._special + 1) * ev.limb_bytes(), _core.DROPPED_BYTES)
-    return ((sources + 2 * outputs) * limbs + plains) * ev.limb_bytes() + dropped
 
 
 def _transform_group(
@@ -176,7 +169,7 @@ def _execute(
     if plains:
         ev.check_encoded(plains, ev.mask_scale(limbs))
         passing = ev._book_encodings(plains, ev.mask_scale(limbs))
-    ev.ledger.touch(_transform_bytes(ev, len(sources), outputs, 0, limbs) + passing)
+    ev.ledger.touch(costs.transform_bytes(len(sources), outputs, limbs) + passing)
     data = ev._transform_data([ct.data for ct in sources], terms, outputs, limbs, rescale, order)
     return [ev._level_done(one, limbs) for one in data] if rescale else data
 
@@ -225,7 +218,7 @@ def transform_giant_steps(
         or any(len(expand(step, ev.key_policy, ev.slots)) > 1 for step in steps)
     ):
         return [_of_rotations(ev, x, transform, groups, babies, order, most) for x in xs]
-    together = max(1, min(MOST_TOGETHER, ev.working_bytes // _sums_bytes(ev, len(groups), limbs)))
+    together = max(1, min(MOST_TOGETHER, ev.working_bytes // ev.costs.giant_bytes(len(groups), limbs)))
     found: list[Ct] = []
     for start in range(0, len(xs), together):
         found += _double_hoisted(ev, xs[start : start + together], transform, groups, babies, most)
@@ -249,11 +242,6 @@ def _of_rotations(
     return _of_giant_steps(ev, x, errors, transform, len(sources), most, data)
 
 
-def _sums_bytes(ev: Products, giants: int, limbs: int) -> int:
-    """Of the sums of baby steps for one ciphertext, modulo Q·P."""
-    return 2 * giants * (limbs + ev._special) * ev.limb_bytes()
-
-
 def _double_hoisted(
     ev: Products,
     xs: Sequence[Ct],
@@ -273,12 +261,14 @@ def _double_hoisted(
     for _ in xs:
         counts.rotations += len(rotated) + len(giants)
         counts.linear_transforms += 1
+        for group in groups:
+            costs.encode_extended(counts, len(group.babies), limbs)
         costs.giant_steps(counts, limbs, babies=(len(babies), len(rotated)), sums=sums, giants=len(giants))
     for group in groups:
         ev.check_encoded(group.plains, scale)
     # Bytes of encoded diagonals that are not kept.
     passing = sum(ev._book_encodings(group.plains, scale, extended) for group in groups)
-    ev.ledger.touch(len(xs) * (_sums_bytes(ev, len(groups), limbs) + 2 * limbs * ev.limb_bytes()) + passing)
+    ev.ledger.touch(len(xs) * (costs.giant_bytes(len(groups), limbs) + 2 * limbs * ev.limb_bytes()) + passing)
     datas = ev._giant_steps_data([x.data for x in xs], babies, groups, scale, limbs)
     datas = [ev._level_done(data, limbs) for data in datas]
     errors = [x.errors.rotated().with_own(ev.noise_model.key_switch(limbs, x.scale)) for x in xs]

@@ -12,7 +12,8 @@ from cipherblas.common.memory import aligned_empty
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
 from cipherblas.crypto.keys.key_id import FromPlace, KeyId, ToPlace
 from cipherblas.crypto.params import Parameters
-from cipherblas.engines.protocol import Engine, Words
+from cipherblas.engines.handles import Words
+from cipherblas.engines.protocol import Engine
 from cipherblas.evaluators.slots.native import Native, constant_at
 from cipherblas.evaluators.slots.scales import Numbers, NumberSumData
 from cipherblas.evaluators.slots.shared import Shared

@@ -11,6 +11,7 @@ from typing import Any
 from cipherblas.common.errors import CipherblasError
 from cipherblas.common.limits import KEPT_BYTES, MASK_BYTES, lent_together
 from cipherblas.common.progress import Progress
+from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto.keys import KeyRequest
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.symbolic import RowsSymbolic
@@ -22,7 +23,6 @@ from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.form import Form, RowForm
 from cipherblas.lang.nodes import Expression
 from cipherblas.planner.predict.promises import BOUNDS, Promise, Promised
-from cipherblas.rlwe.costs import WORD_BYTES
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import Ring, limbs_of_level, operand_level, row_ring, words_at

@@ -18,6 +18,7 @@ import cipherblas._core as _core
 from cipherblas.common import openblas
 from cipherblas.common.memory import aligned_empty
 from cipherblas.common.progress import Progress, Steps
+from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto.files.format import hasher
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
 from cipherblas.crypto.keys.key_id import Galois
@@ -30,7 +31,7 @@ from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Ct, Plain
 from cipherblas.planner.predict.cost import GemmRates, Rates, SwitchRates, ThreadRates
-from cipherblas.rlwe.costs import MAPPED_BYTES, WORD_BYTES
+from cipherblas.rlwe.costs import MAPPED_BYTES
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import Step
 from cipherblas.rlwe.rings import RingShape

@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto.digits import digit_ranges
 from cipherblas.crypto.params import key_words
 from cipherblas.planner.predict.cost import Rates
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import Ring
-from cipherblas.rlwe.traffic import WORD_BYTES, Traffic
+from cipherblas.rlwe.traffic import Traffic
 
 Minimise = Literal["end-to-end", "server"]  # of a first run with all around it, or of the evaluation alone
 DEFAULT_LINK = 1e9  # bits per second

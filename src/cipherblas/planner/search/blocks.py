@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from cipherblas.common.errors import ShapeError
+from cipherblas.common.words import WORD_BYTES
 from cipherblas.forms.blocks import grid_shape
 from cipherblas.forms.form import SlotForm
 from cipherblas.forms.layouts import Layout, column_major
@@ -44,7 +45,6 @@ from cipherblas.planner.search.tilings import (
     uniform_tilings,
     widened,
 )
-from cipherblas.rlwe.costs import WORD_BYTES
 from cipherblas.rlwe.rings import Ring
 from cipherblas.runtime.blocks import BLOCKS, IN_PLACE
 from cipherblas.runtime.inputs import SymbolicInputs
