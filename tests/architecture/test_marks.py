@@ -12,7 +12,7 @@ from tests.support.rooms import PACKAGE, module_name, python_files, tree
 
 MARKS = {"complex_packing", "imaginary_garbage", "empty_garbage", "clean"}
 # `forms` defines layouts, `methods` state what they leave; rows have no slots.
-STATING = ("forms.", "methods.", "runtime.rows")
+STATING = ("forms.", "methods.", "runtime.row")
 # By what changes a mark, or says how ciphertexts lie: the operations that make it true.
 OPERATIONS = {
     "real": {"runtime.blocks.in_place"},  # a layout to ask `relaid` for, which takes imaginary parts away

@@ -20,7 +20,7 @@ from cipherblas.forms import byte_rows
 from cipherblas.forms.form import RowForm
 from cipherblas.methods.products import RING
 from cipherblas.planner.predict.dry_run import dry_run
-from cipherblas.planner.search.rows import RowSize
+from cipherblas.planner.rings.row_sizes import RowSize
 from cipherblas.rlwe.noise import FAILURE_BITS
 from cipherblas.runtime.values import Choice
 from tests.support.runs import Parties, listed, run_by_files, toy_rows

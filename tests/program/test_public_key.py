@@ -21,7 +21,7 @@ from cipherblas.lang.operands import Operand
 from cipherblas.rlwe.matrices import RlweRows
 from cipherblas.rlwe.matrices.encryption import decrypt
 from cipherblas.rlwe.noise import PRODUCT_TAIL, TAIL, NoiseModel
-from cipherblas.runtime.rows import can_be_fixed
+from cipherblas.runtime.row_products.fixed_weights import FixedWeights
 from tests.corpus.machine import MACHINE
 from tests.support.runs import encrypted, lasting, program_of, run, run_by_files, toy_rows, values_of
 
@@ -100,7 +100,9 @@ def test_rows_that_share_their_a_parts_are_not_planned() -> None:
     assert not len(program_of(lambda x: WEIGHTS @ x, x=P(2048, 32), **arguments).plan.keys)
     few = WEIGHTS[:3, :5]
     node = trace(lambda x, y: few @ x + few @ y, {"x": P(5, 4), "y": S(5, 4)})
-    assert [can_be_fixed(one) for one in products(node)] == [False, True] and has_public_key(node)
+    assert [FixedWeights.applies(one, node) for one in products(node)] == [False, True] and has_public_key(
+        node
+    )
 
 
 # --- the plan ---

@@ -22,8 +22,9 @@ from cipherblas.lang.operands import Operand
 from cipherblas.planner.plan.exact import exact_options
 from cipherblas.planner.plan.plan import Plan, PlanOptions
 from cipherblas.planner.predict.dry_run import DryRun
+from cipherblas.planner.rings.row_sizes import RowSize
 from cipherblas.planner.search.budgets import budgets_of, secret_entries
-from cipherblas.planner.search.rows import RowSize, RowStrategy
+from cipherblas.planner.search.rows import RowStrategy
 from cipherblas.planner.search.search import Search
 from cipherblas.planner.search.strategy import Candidate
 from cipherblas.rlwe.counts import Counts

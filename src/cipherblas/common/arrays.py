@@ -104,7 +104,8 @@ def narrow_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[An
 
     This is where what a user gives becomes what is computed with: float64, but for large clear matrices whose type is
     kept to save a copy. What computes with the entries of those converts them before (`lang.analysis.evaluate_clear`,
-    `runtime.rows.rounded`): sums and products of a narrow type overflow, and so may a quotient by a bound.
+    `runtime.row_products.clear_factors.rounded`): sums and products of a narrow type overflow, and so may a quotient by
+    a bound.
     """
     array = real_array(value, what)
     if array.ndim not in dimensions or 0 in array.shape:

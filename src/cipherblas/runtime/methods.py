@@ -6,7 +6,6 @@ from cipherblas.runtime import (  # noqa: F401
     crossings,
     joins,
     refreshing,
-    ring_products,
     rows,
     tensors,
 )

@@ -30,6 +30,11 @@ class Choice:
     method: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def flags(self) -> frozenset[str]:
+        """The names of the options that are set."""
+        return frozenset(name for name, value in self.options.items() if value)
+
 
 class StepError(NamedTuple):
     """The error that one node makes of its own, as if all that it is made of had none: standard deviations of an entry.

@@ -21,6 +21,7 @@ from cipherblas.rlwe.noise import FAILURE_BITS
 from cipherblas.runtime.blocks import IN_PLACE
 from cipherblas.runtime.crossings import Crossing
 from cipherblas.runtime.executor import NodeFigures
+from cipherblas.runtime.row_products.table import chosen
 from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.tensors import PACKING, TENSORS
 
@@ -338,8 +339,8 @@ def _operand_moduli(plan: Plan) -> list[tuple[str, str]]:
 def _rows(plan: Plan) -> list[tuple[str, str]]:
     n = plan.parameters.n
     found = [("ring degree N", f"2^{n.bit_length() - 1} = {n} (rows and columns in coefficients)")]
-    if any(choice.options.get("bytes") for choice in plan.choices):
-        found.append(("factors", "of two bytes, each by itself: the client puts the products together"))
+    taken = frozenset().union(*(choice.flags for choice in plan.choices))
+    found += [kind.explained for kind in chosen(taken) if kind.explained is not None]
     if plan.rounding_error:
         bits = plan.choices[0].options["weight_bits"]
         found.append(

@@ -39,6 +39,7 @@ from cipherblas.planner.predict.stages import Minimise
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.runtime.blocks import BLOCKS, IN_PLACE
 from cipherblas.runtime.crossings import MOST_RESCALES
+from cipherblas.runtime.row_products.table import variants
 from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.tensors import PACKING
 
@@ -51,12 +52,9 @@ _GRID = record(
 )
 _TYPES: Mapping[str, Check] = {"bool": flag, "int": _LENGTH, "int | None": either(nothing, _LENGTH)}
 _LAYER = record({}, {"mask": flag, "layout": _GRID})
+_WEIGHT_BITS = {"weight_bits": whole(1, MOST_WEIGHT_BITS)}
 _OPTIONS: Mapping[str, Check] = {
-    RING: record({}, {"weight_bits": whole(1, MOST_WEIGHT_BITS)}),
-    GEMM: record(
-        {"weight_bits": whole(1, MOST_WEIGHT_BITS)},
-        {"fixed": flag, "rounded": flag, "bytes": flag, "moduli": flag},
-    ),
+    RING: record({}, _WEIGHT_BITS),
     IN_PLACE: record({}),
     PACKING: either(record({}, {"channels": _LENGTH, "pitch": _LENGTH, "rows": _LENGTH}), _GRID),
     METAKERNEL: record(
@@ -71,8 +69,15 @@ def _product_options(algorithm: type[Algorithm]) -> Check:
     return record({}, {name: _TYPES[kind] for name, kind in options_of(algorithm).items()})
 
 
+def _gemm_options() -> Check:
+    """The options of a product by rows: the variants that there are now."""
+    return record(_WEIGHT_BITS, {kind.name: flag for kind in variants() if kind.method == GEMM})
+
+
 def _options_of(method: str) -> Check:
     """The options of a method by its name."""
+    if method == GEMM:
+        return _gemm_options()
     if method in _OPTIONS:
         return _OPTIONS[method]
     return _product_options(ALGORITHMS[method]) if method in ALGORITHMS else _LAYER

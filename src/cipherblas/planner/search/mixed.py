@@ -40,7 +40,8 @@ from cipherblas.runtime.blocks import BLOCKS, IN_PLACE, in_place_product, multip
 from cipherblas.runtime.executor import METHODS, missing
 from cipherblas.runtime.graphs import product_graph
 from cipherblas.runtime.placing import UNMOVED, comes_by_columns, comes_from, factor_of, placeable
-from cipherblas.runtime.ring_products import LEAST_ROWS
+from cipherblas.runtime.row_products.clear_in_ring import LEAST_ROWS
+from cipherblas.runtime.row_products.table import plain
 from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.values import Choice, Decisions
 
@@ -190,7 +191,8 @@ class Placement:
         if key not in self._own:
             try:
                 if form == ROWS:
-                    counts = _gemm(node, self._ring, self._low)
+                    kind = plain(node, self._expression)
+                    counts = kind.counts(node, row_ring(self._ring).n, self._low)
                 else:
                     counts = _diagonals(node, self._ring, self._high)
                 self._own[key] = self._rates.seconds(counts, self._n, self._threads)
@@ -268,11 +270,8 @@ class MixedStrategy(Strategy):
     def least_seconds(self, rates: Rates, threads: int) -> float:
         """The GEMMs of clear factors, of one limb in the smallest ring."""
         counts, n = Counts(), min(self.degrees)
-        for node in products(self.expression):
-            left, right = node.children
-            if left.secret != right.secret:
-                (rows, inner), cols = left.shape, right.shape[1]
-                counts.float_macs += (rows if right.secret else cols) * inner * n
+        for node in filter(_has_clear_factor, products(self.expression)):
+            counts = counts + plain(node, self.expression).counts(node, n, 1)
         return rates.seconds(counts, n, threads)
 
     def families(self, thorough: bool, refuse: RefuseUpload) -> Iterator[Iterator[list[Candidate]]]:
@@ -404,13 +403,6 @@ class MixedStrategy(Strategy):
                 blocks.setdefault(cols, packing.degree // 2)
                 blocks.setdefault(rows, packing.rows)
         return {axis: blocks.get(axis, 1) for axis in axes.lengths}
-
-
-def _gemm(node: Expression, ring: RingShape, limbs: int) -> Counts:
-    """What a product with a clear factor takes by rows of so many limbs."""
-    left, right = node.children
-    (rows, inner), cols = left.shape, right.shape[1]
-    return Counts(float_macs=(rows if right.secret else cols) * inner * row_ring(ring).n * limbs)
 
 
 def _diagonals(node: Expression, ring: RingShape, limbs: int) -> Counts:

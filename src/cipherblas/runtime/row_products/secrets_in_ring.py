@@ -1,11 +1,11 @@
-"""Products of ring elements in the ring of rows: of secrets, and of what is placed or packed by clear factors."""
+"""Products of ring elements in the ring of rows: of two encrypted matrices."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 
-from cipherblas.evaluators.rows.values import ClearFactor, Rows
+from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.forms.form import Placing
 from cipherblas.lang.nodes import Expression, matrix_shape
@@ -28,53 +28,37 @@ from cipherblas.methods.matmul.ring_weights import gathered_product, packed_prod
 from cipherblas.methods.products import RING
 from cipherblas.runtime.executor import APART, OPERAND
 from cipherblas.runtime.placing import Carried, Wish, carried, placeable
-from cipherblas.runtime.rows import PRODUCTS, RowProducts, RowRun
+from cipherblas.runtime.row_pieces import RowPieces
+from cipherblas.runtime.row_products.clear_factors import clear_factor
+from cipherblas.runtime.row_products.clear_in_ring import LEAST_ROWS
+from cipherblas.runtime.row_products.kind import Request
+from cipherblas.runtime.row_products.known import keeps
+from cipherblas.runtime.row_products.secret_factors import SecretFactors, balanced, pieces_product
 from cipherblas.runtime.values import Value
 
-LEAST_ROWS = 8  # of an element: with fewer a GEMM takes less than polynomials
 
-
-def ring_product(run: RowRun, node: Expression, wish: Wish) -> Value:
+class SecretsInRing(SecretFactors):
     """Of two placed factors, or of one and what comes from blocks."""
-    left, right = node.children
-    scale = math.sqrt(wish.scale) * math.sqrt(right.bound) / math.sqrt(left.bound)
-    scales = scale, wish.scale / scale
-    if placeable(left) and placeable(right):
-        return _outer(run, node, wish, scales)
-    return _inner(run, node, wish, scales)
+
+    name, method = "secret in ring", RING
+
+    def orientation(self, product: Expression) -> bool | None:
+        """As what comes from blocks is packed: by columns where that is the left factor."""
+        placed = list(map(placeable, product.children))
+        return None if all(placed) else not placed[0]
+
+    def request(
+        self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
+    ) -> Request:
+        scales = balanced(wish.scale, bounds)
+        return Request({side: Wish(side == 0, scales[side], wish.limbs) for side in (0, 1)})
+
+    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: Request) -> Value:
+        multiplied = _outer if all(map(placeable, product.children)) else _inner
+        return multiplied(run, product, wish, (request.wishes[0].scale, request.wishes[1].scale))
 
 
-def spreads(placing: Placing | None) -> bool:
-    """Whether rows that are wanted like this are computed packed, and then taken apart."""
-    return placing is not None and placing.first is None and placing.each >= LEAST_ROWS
-
-
-def growth(placing: Placing | None) -> float:
-    """Of the scale: rows that are taken apart grow by as many as there were."""
-    return placing.each if placing is not None and spreads(placing) else 1.0
-
-
-def ring_clear_product(
-    run: RowRun, node: Expression, factor: ClearFactor, x: Rows, placing: Placing | None
-) -> Rows:
-    """By polynomials where rows are placed all over the ring, which multiplies them by as many as an element holds, or
-    where they came from elements that hold many; else by GEMM."""
-    evs, n = run.run.evaluators, run.ev.n
-    if placing is not None and spreads(placing):
-        each, count = placing.each, factor.shape[0]
-        with run.run.measured(node, OPERAND):
-            elements = placed_elements(evs, x)
-        packed = packed_product(evs, factor, elements, each)
-        with run.run.measured(node, APART):
-            return rows_of(evs, spread(evs, packed, each, 0, count), (count, n))
-    each = n // x.shape[1]
-    if placing is None and x.packed is not None and each >= LEAST_ROWS:
-        found = gathered_product(evs, factor, packed_elements(evs, x), each, x.first)
-        return rows_of(evs, found, (factor.shape[0], x.shape[1]), held=1)
-    return run.ev.clear_product(factor, x)
-
-
-def _outer(run: RowRun, node: Expression, wish: Wish, scales: tuple[float, float]) -> Value:
+def _outer(run: RowPieces, node: Expression, wish: Wish, scales: tuple[float, float]) -> Value:
     """By columns the left factor is the wide one, whose entries are those of the result's rows."""
     wide, narrow = (0, 1) if wish.by_columns else (1, 0)  # the places of the factors, which may be one node
     length, count = matrix_shape(node)[:: 1 if wish.by_columns else -1]
@@ -94,15 +78,15 @@ def _outer(run: RowRun, node: Expression, wish: Wish, scales: tuple[float, float
     return run.result(node.shape, wish.by_columns, [rows], x.unit * ys[0].unit)
 
 
-def _outer_moved(run: RowRun, node: Expression, wish: Wish, moved: Carried) -> Value:
+def _outer_moved(run: RowPieces, node: Expression, wish: Wish, moved: Carried) -> Value:
     """Q·(x·W)ᵀ = (Q·Wᵀ)·xᵀ: a product of what is packed with the operand, whose rows are placed narrowly."""
     evs, narrow = run.run.evaluators, int(wish.by_columns)
     length, count = matrix_shape(node)[:: 1 if wish.by_columns else -1]
     degree = run.width(length)
     each, by_columns = run.ev.n // degree, narrow == 0
-    factor = run.moved_factor(moved.product, transposed=not by_columns).columns(*moved.rows)
-    y = _operand(run, moved, by_columns, each, run.placed_scale, wish.limbs)
-    scale = wish.scale * moved.gain * factor.unit / run.placed_scale
+    factor = _moved_factor(run, moved.product, transposed=not by_columns).columns(*moved.rows)
+    y = _operand(run, moved, by_columns, each, _placed_scale(run), wish.limbs)
+    scale = wish.scale * moved.gain * factor.unit / _placed_scale(run)
     wished = Wish(not by_columns, scale, wish.limbs, placing=Placing(each))
     x = run.value(node.children[1 - narrow], wished)
     wide = placed_elements(evs, x.first())
@@ -127,7 +111,7 @@ def _outer_moved(run: RowRun, node: Expression, wish: Wish, moved: Carried) -> V
     return run.result(node.shape, wish.by_columns, [rows], x.unit * moved.sign)
 
 
-def _inner(run: RowRun, node: Expression, wish: Wish, scales: tuple[float, float]) -> Value:
+def _inner(run: RowPieces, node: Expression, wish: Wish, scales: tuple[float, float]) -> Value:
     """What comes from blocks is packed as the result will lie: the left factor by columns, the right one by rows."""
     left, right = node.children
     by_columns = bool(run.orientation(node))
@@ -136,8 +120,8 @@ def _inner(run: RowRun, node: Expression, wish: Wish, scales: tuple[float, float
     each = run.ev.n // run.width(matrix_shape(packed)[0 if by_columns else 1])
     moved = _moved(run, other, by_columns, each)
     if moved is not None:
-        factor = run.moved_factor(moved.product, transposed=by_columns)
-        others = run.placed_scale
+        factor = _moved_factor(run, moved.product, transposed=by_columns)
+        others = _placed_scale(run)
         own = wish.scale * moved.gain * factor.unit / others / each  # which what is taken apart grows by
     x = run.value(packed, Wish(by_columns, own, wish.limbs))
     held, terms = x.first(), left.shape[1]
@@ -146,7 +130,7 @@ def _inner(run: RowRun, node: Expression, wish: Wish, scales: tuple[float, float
         matched = wish.scale / held.scale if wish.matched or moved is not None else None
         y = run.value(other, Wish(not by_columns, matched or others, limbs))
         pair = run.at_equal_limbs(*((x, y) if by_columns else (y, x)))
-        return run.pieces_product(node, wish, *pair)
+        return pieces_product(run, node, wish, *pair)
     if moved is not None:
         scale = own * others / held.scale if wish.matched else others
         return _inner_moved(run, node, x, moved, scale)
@@ -160,13 +144,13 @@ def _inner(run: RowRun, node: Expression, wish: Wish, scales: tuple[float, float
     return run.result(node.shape, by_columns, [rows], x.unit * ys[0].unit)
 
 
-def _inner_moved(run: RowRun, node: Expression, x: Value, moved: Carried, scale: float) -> Value:
+def _inner_moved(run: RowPieces, node: Expression, x: Value, moved: Carried, scale: float) -> Value:
     """P·(x·W) = (P·x)·W: a product of rows of P, taken apart, with the operand, and then with the clear factor."""
     evs, by_columns = run.run.evaluators, x.rows.by_columns
     held, terms, other = x.first(), node.children[0].shape[1], node.children[1 if by_columns else 0]
     degree = held.shape[1]
     each = run.ev.n // degree
-    factor = run.moved_factor(moved.product, transposed=by_columns).rows(*moved.rows)
+    factor = _moved_factor(run, moved.product, transposed=by_columns).rows(*moved.rows)
     y = _operand(run, moved, by_columns, each, scale, held.limbs)
     with run.run.measured(node, APART):
         parts = spread(evs, packed_elements(evs, held), each, held.first, terms)
@@ -188,13 +172,13 @@ def _inner_moved(run: RowRun, node: Expression, x: Value, moved: Carried, scale:
     return run.result(node.shape, by_columns, [rows], x.unit * moved.sign)
 
 
-def _known(run: RowRun, node: Expression, factors: tuple[Value, Value], swapped: bool) -> Terms:
+def _known(run: RowPieces, node: Expression, factors: tuple[Value, Value], swapped: bool) -> Terms:
     """What the program knows of a product; the first factor is the left one, or `swapped`."""
     left, right = node.children
     sides = (left, left.row_sum), (right, right.column_sum)
     kept, terms = [], []
     for value, (side, total) in zip(factors, sides[::-1] if swapped else sides, strict=True):
-        kept.append(run.keeps(value, side))
+        kept.append(keeps(value, side))
         terms.append(total / side.bound if kept[-1] else math.inf)
     most = node.bound / abs(math.prod(value.unit for value in factors)) if all(kept) else math.inf
     return Terms(terms[0], terms[1], most)
@@ -206,7 +190,7 @@ def _of_sums(errors: Errors, met: float, terms: int) -> Errors:
     return Errors(0.0, noise, sums * errors.bias, sums * errors.worst, (0.0, 0.0))
 
 
-def _moved(run: RowRun, factor: Expression, by_columns: bool, each: int) -> Carried | None:
+def _moved(run: RowPieces, factor: Expression, by_columns: bool, each: int) -> Carried | None:
     """The clear factor of one of a product, where it is moved to the other one."""
     if each < LEAST_ROWS:
         return None
@@ -215,15 +199,39 @@ def _moved(run: RowRun, factor: Expression, by_columns: bool, each: int) -> Carr
 
 
 def _operand(
-    run: RowRun, moved: Carried, by_columns: bool, each: int, scale: float, limbs: int | None
+    run: RowPieces, moved: Carried, by_columns: bool, each: int, scale: float, limbs: int | None
 ) -> list[Elements]:
     """The secret operand encrypted the other way, in groups of `each` entries that stand together, as elements."""
     (node,) = (child for child in moved.product.children if child.secret)
     length = matrix_shape(node)[1 if by_columns else 0]
     return [
-        run.placed_elements(node, Wish(not by_columns, scale, limbs, placing=Placing(each, first)))
+        _placed_elements(run, node, Wish(not by_columns, scale, limbs, placing=Placing(each, first)))
         for first in range(0, length, each)
     ]
 
 
-PRODUCTS[RING] = RowProducts(ring_product, ring_clear_product, growth)
+def _moved_factor(run: RowPieces, product: Expression, transposed: bool) -> ClearFactor:
+    """The clear factor of a product that several others take, with integers that are made once."""
+    key = SecretsInRing, id(product), transposed
+    if key not in run.kept:
+        run.kept[key] = clear_factor(run, product, transposed).once()
+    found: ClearFactor = run.kept[key]
+    return found
+
+
+def _placed_elements(run: RowPieces, node: Expression, wish: Wish) -> Elements:
+    """A placed operand as ring elements, for all products that take it like this."""
+    turned = node.transposed != wish.by_columns
+    key = SecretsInRing, node.name, turned, node.steps, wish.placing, wish.scale, wish.limbs
+    if key not in run.kept:
+        value = run.placed_operand(node, wish, turned=False)
+        with run.run.measured(node, OPERAND):
+            run.kept[key] = placed_elements(run.run.evaluators, value.first())
+    found: Elements = run.kept[key]
+    return found
+
+
+def _placed_scale(run: RowPieces) -> float:
+    """Of operands that are multiplied as they are sent, one scale for all products: a quarter of the modulus, of which
+    clear factors and what else is multiplied take the rest."""
+    return float(2.0 ** math.floor(run.ev.log_modulus(run.limbs) / 4))

@@ -1,0 +1,192 @@
+"""How matrices that are encrypted by rows, or by columns, are cut into pieces: operands, results, transposes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from cipherblas.common.errors import LevelError
+from cipherblas.evaluators.rows.values import Rows
+from cipherblas.forms import byte_rows
+from cipherblas.forms.form import RowForm
+from cipherblas.lang.analysis import has_public_key
+from cipherblas.lang.arrangements import first_of
+from cipherblas.lang.facts import products
+from cipherblas.lang.nodes import Expression, matrix_shape
+from cipherblas.lang.operations import Leaf
+from cipherblas.rlwe.matrices.matrix import bit_ceil
+from cipherblas.rlwe.rings import low_limbs
+from cipherblas.runtime.executor import Executor, FormRun
+from cipherblas.runtime.placing import Wish
+from cipherblas.runtime.values import Input, Value
+
+
+def switches_keys(node: Expression) -> bool:
+    """Whether rows are transposed or multiplied by the secret: they are then at most N long."""
+    sides = [[child.secret for child in product.children] for product in products(node)]
+    return any(all(side) for side in sides) or len({side[0] for side in sides}) > 1
+
+
+class RowPieces(FormRun, ABC):
+    """The pieces of matrices by rows in one run: what kinds of products are given.
+
+    Args:
+        in_pieces: some product leaves its result in pieces of N columns.
+
+    Attributes:
+        ev: the evaluator of rows.
+        limbs: of fresh encryptions.
+        mixed: values come from slots, or go there.
+        kept: what kinds of products keep for the whole run.
+    """
+
+    name: ClassVar[str] = RowForm.name
+
+    def __init__(self, run: Executor, in_pieces: bool) -> None:
+        super().__init__(run)
+        self.ev = run.evaluators.rows
+        self.limbs = low_limbs(run.evaluators.slots.params) if run.refreshed else len(self.ev.params.q)
+        self.mixed = len(run.decisions.every_form) > 1
+        self.kept: dict[Hashable, Any] = {}
+        # Of more than N columns. So are operands that a public key encrypts, since longer rows have secrets of the
+        # client's, and those with moduli of their own: what is added to them must be too.
+        apart = in_pieces or self.ev.params.operand_moduli is not None
+        self._in_pieces = self.mixed or apart or switches_keys(run.node) or has_public_key(run.node)
+
+    @abstractmethod
+    def orientation(self, node: Expression) -> bool | None:
+        """How a value comes by itself (by columns?); None: in either way."""
+
+    @abstractmethod
+    def order(self, node: Expression) -> tuple[float, bool]:
+        """Of what is combined in a mixed program, the least is computed first."""
+
+    # ---- operands ----
+
+    def operand(self, node: Expression, wish: Wish, shared: bool = False) -> Value:
+        """A secret operand, as the client encrypts it: in pieces of N columns where that is needed."""
+        assert node.operand is not None
+        if wish.placing is not None:
+            return self.placed_operand(node, wish)
+        copies = self.copies(node, wish.by_columns)
+        if copies > 1 and not shared and not wish.in_digits:
+            value = self.operand(first_of(node, 1 if wish.by_columns else 0), wish)
+            pieces = [self.ev.stack([piece] * copies) for piece in value.handles]
+            return self.result(node.shape, wish.by_columns, pieces, value.unit)
+        cols = node.shape[0 if wish.by_columns else 1]
+        if wish.in_digits:
+            cols *= 2
+        length = self.ev.n if self._in_pieces and not shared else cols
+        self.ev.spend(-(-cols // length), "pieces of an operand")
+        if not shared:
+            cols = self.width(cols)
+        widths = [min(length, cols - start) for start in range(0, cols, length)]
+        form = self._form(node, wish.by_columns, widths, shared)
+        if wish.in_digits:
+            form = replace(form, shape=(form.shape[0], cols), columns_by_bytes=True)
+        return self._sent(node, wish, form)
+
+    def copies(self, node: Expression, by_columns: bool) -> int:
+        """How many rows of an operand, or columns, are one and the same, which is sent once."""
+        axis = 1 if by_columns else 0
+        return node.shape[axis] if isinstance(node, Leaf) and node.repeated[axis] else 1
+
+    def placed_operand(self, node: Expression, wish: Wish, turned: bool | None = None) -> Value:
+        """An operand whose entries stand at the places of the wish.
+
+        Args:
+            turned: how the form calls what is sent, where an operand and its transpose are one encryption.
+        """
+        self.ev.spend(1, "pieces of an operand")
+        whole = self._form(node, wish.by_columns, [self.ev.n])
+        by_columns = whole.by_columns if turned is None else turned
+        return self._sent(node, wish, replace(whole, by_columns=by_columns, placing=wish.placing))
+
+    def _form(self, node: Expression, by_columns: bool, widths: list[int], shared: bool = False) -> RowForm:
+        """A node in pieces of so many columns, or a few more, which are zeros."""
+        rows, cols = matrix_shape(node)
+        stops = np.cumsum(widths).tolist()
+        pieces = tuple((stop - width, stop) for stop, width in zip(stops, widths, strict=True))
+        return RowForm((cols, rows) if by_columns else (rows, cols), by_columns, pieces, shared)
+
+    def _sent(self, node: Expression, wish: Wish, form: RowForm) -> Value:
+        assert node.operand is not None
+        if node.operand.public_key and wish.limbs is not None and self.ev.is_operand(wish.limbs):
+            raise LevelError(
+                "A public key does not encrypt modulo the moduli of operands.",
+                expected=f"at most {self.limbs} limbs",
+                got=f"operand {node.name!r} of a product of secrets",
+            )
+        rows, cols = matrix_shape(node)
+        shape = (cols, rows) if wish.by_columns else (rows, cols)
+        wanted = Input(
+            *(node.name, node.transposed != wish.by_columns, shape, form),
+            *(wish.limbs or self.limbs, float(wish.scale), 1.0, node.operand.public_key),
+            steps=node.steps,
+        )
+        bound = float(byte_rows.OFFSET) if wish.in_digits else node.bound
+        return Value(node.shape, form, self.inputs.secret(wanted, bound, self.run.evaluators), 1.0)
+
+    def width(self, cols: int) -> int:
+        """The entries of a row of so many columns: where rows become slots it fills its subring, or whole pieces of N,
+        with zeros."""
+        if not self.mixed:
+            return cols
+        return max(2, bit_ceil(cols)) if cols <= self.ev.n else -(-cols // self.ev.n) * self.ev.n
+
+    # ---- results ----
+
+    def result(
+        self,
+        shape: tuple[int, ...],
+        by_columns: bool,
+        pieces: list[Any],
+        unit: float,
+        cut: tuple[bool, bool] = (False, False),
+    ) -> Value:
+        """A value of these pieces; `cut`: whether their rows, and columns, are those of bytes or digits."""
+        rows, stops = pieces[0].shape[0], np.cumsum([piece.shape[1] for piece in pieces]).tolist()
+        ranges = tuple((stop - piece.shape[1], stop) for stop, piece in zip(stops, pieces, strict=True))
+        cols = shape[0 if by_columns else 1]
+        cols = min(stops[-1], 2 * cols if cut[1] else cols)
+        form = RowForm((rows, cols), by_columns, ranges, rows_by_bytes=cut[0], columns_by_bytes=cut[1])
+        return Value(shape, form, [[pieces]], unit)
+
+    def of(self, value: Value, pieces: list[Any]) -> Value:
+        """The value with other pieces."""
+        return replace(value, cells=[[pieces]])
+
+    def turned(self, value: Value) -> Value:
+        """The same matrix encrypted the other way: one C-MT per N × N block."""
+        ev, form = self.ev, value.rows
+        assert not (form.rows_by_bytes or form.columns_by_bytes)
+        (rows, cols), n = form.shape, self.ev.n
+        columns: list[list[Rows]] = []  # by piece of the result
+        ev.spend(len(value.handles) * -(-rows // n), "transpositions")
+        for start in range(0, rows, n):
+            height = min(n, rows - start)
+            blocks = [ev.rows_of(piece, start, start + height) for piece in value.handles]
+            held = [min(stop, cols) - begin for begin, stop in form.pieces]  # rows of zeros are left out
+            columns.append(
+                [
+                    ev.take(ev.transpose(block), count, self.width(height))
+                    for block, count in zip(blocks, held, strict=True)
+                ]
+            )
+        pieces = [ev.stack(column) for column in columns]
+        return self.result(value.shape, not form.by_columns, pieces, value.unit)
+
+    def at_equal_limbs(self, x: Value, y: Value) -> tuple[Value, Value]:
+        """Both at the limbs of the one that has fewer."""
+        limbs = min(x.first().limbs, y.first().limbs)
+
+        def dropped(value: Value) -> Value:
+            if value.first().limbs == limbs:
+                return value
+            return self.of(value, [self.ev.drop(piece, limbs) for piece in value.handles])
+
+        return dropped(x), dropped(y)

@@ -1,0 +1,34 @@
+"""Products of constants that have keys of their own: a GEMM with the b part, and a key for each row."""
+
+from __future__ import annotations
+
+from cipherblas.lang.analysis import is_constant
+from cipherblas.lang.nodes import Expression
+from cipherblas.runtime.placing import Wish
+from cipherblas.runtime.row_pieces import RowPieces
+from cipherblas.runtime.row_products.kind import Request, Variant
+from cipherblas.runtime.row_products.known import known_most
+from cipherblas.runtime.values import Value
+
+
+class FixedWeights(Variant):
+    """A product of a constant and an operand that the secret key encrypts: the secrets of rows that share their a parts
+    are the client's, so that no public key encrypts them. Other products are computed as without."""
+
+    name = "fixed"
+    in_pieces = True
+
+    @classmethod
+    def applies(cls, product: Expression, program: Expression) -> bool:
+        clear, other = sorted(product.children, key=lambda part: part.secret)
+        own = other.operand is not None and not other.operand.public_key
+        return not clear.secret and is_constant(clear) and own
+
+    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: Request) -> Value:
+        ((side, wished),) = request.wishes.items()
+        secret, number = product.children[side], len(run.run.fixed_factors)
+        run.run.fixed_factors.append(request.factor)
+        x = run.operand(secret, wished, shared=True)
+        most = known_most(product, x, secret)
+        pieces = run.ev.fixed_product(request.factor, number, x.first(), most)
+        return run.result(product.shape, wish.by_columns, list(pieces), x.unit, (request.in_bytes, False))

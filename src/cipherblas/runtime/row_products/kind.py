@@ -1,0 +1,179 @@
+"""What a kind of product by rows says: which products it is for, what it asks of factors, how it computes, which rings
+carry it, and what it takes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol, TypeVar
+
+from cipherblas.common.errors import ParameterError
+from cipherblas.evaluators.rows.values import ClearFactor
+from cipherblas.lang.nodes import Expression
+from cipherblas.methods.products import GEMM
+from cipherblas.rlwe.counts import Counts
+from cipherblas.runtime.placing import Wish
+from cipherblas.runtime.row_pieces import RowPieces
+from cipherblas.runtime.values import Value
+
+Size = TypeVar("Size", covariant=True)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a product asks of its factors.
+
+    Attributes:
+        wishes: how a secret factor is to come, by its side: 0 for the left one, 1 for the right one. One of two secret
+            factors alone where one encryption serves as both.
+        clear: the integers of the clear factor; None where both are secret.
+        in_bytes: these integers are bytes, and so the rows of the product are those of bytes.
+    """
+
+    wishes: Mapping[int, Wish]
+    clear: ClearFactor | None = None
+    in_bytes: bool = False
+
+    @property
+    def factor(self) -> ClearFactor:
+        """The integers of the clear factor of a product that has one."""
+        assert self.clear is not None
+        return self.clear
+
+    def times(self, growth: float, limbs: int) -> Request:
+        """The same at so many limbs, and at a scale that is so many times as large."""
+        wishes = {
+            side: wish._replace(scale=wish.scale * growth, limbs=limbs) for side, wish in self.wishes.items()
+        }
+        return replace(self, wishes=wishes)
+
+
+class RingSearch(Protocol[Size]):
+    """What the planner offers a kind to find rings for a program with products of it.
+
+    Attributes:
+        switched: the program switches keys.
+    """
+
+    @property
+    def switched(self) -> bool: ...
+
+    def without_keys(self) -> Sequence[Size]:
+        """The smallest modulus that reaches the precision, whole and cut into smaller primes."""
+
+    def with_keys(self) -> Sequence[Size]:
+        """The smallest modulus; the smallest ones with primes by which products are divided before keys are switched;
+        the smallest beside operands with moduli of their own."""
+
+    def of_operands(self) -> Sequence[Size]:
+        """The smallest modulus beside operands with moduli of their own, as many as their messages leave words."""
+
+
+class RowProduct(ABC):
+    """One kind of product by rows. It has no state: what it keeps for a run it leaves in `RowPieces.kept`.
+
+    Attributes:
+        name: in the table of kinds.
+        method: the name of the method with which plans choose it.
+        in_pieces: results come in pieces of N columns, whatever operands could have.
+        explained: a line of `explain()` about programs with products of this kind.
+    """
+
+    name: ClassVar[str]
+    method: ClassVar[str] = GEMM
+    in_pieces: ClassVar[bool] = False
+    explained: ClassVar[tuple[str, str] | None] = None
+
+    @classmethod
+    @abstractmethod
+    def applies(cls, product: Expression, program: Expression) -> bool:
+        """Whether a product of a program can be one of this kind."""
+
+    @abstractmethod
+    def request(
+        self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
+    ) -> Request:
+        """What is asked of the factors of a product that is wanted like this.
+
+        Args:
+            bounds: of both factors, as they are multiplied.
+        """
+
+    @abstractmethod
+    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: Request) -> Value:
+        """The product, of factors as they were asked for."""
+
+    @abstractmethod
+    def counts(self, product: Expression, n: int, limbs: int) -> Counts:
+        """The multiply-adds of a product of so many limbs in a ring of degree n."""
+
+    def orientation(self, product: Expression) -> bool | None:
+        """How a product comes by itself (by columns?), by its clear factor; None: in either way."""
+        left, right = product.children
+        return None if left.secret and right.secret else left.secret
+
+    @abstractmethod
+    def scale(self, run: RowPieces, product: Expression, known: Sequence[float]) -> float:
+        """The scale, about, that a product comes in because its factors have these of their own."""
+
+    def sizes(self, search: RingSearch[Size]) -> Sequence[Size]:
+        """The rings that may carry a program with products of this kind, the usual one first."""
+        return search.with_keys() if search.switched else search.without_keys()
+
+
+class Variant(RowProduct):
+    """A kind that changes how another one is computed, to which it leaves what it does not change. A plan chooses it by
+    an option of its name.
+
+    Attributes:
+        alone: the planner does not combine it with other variants.
+    """
+
+    alone: ClassVar[bool] = False
+
+    def __init__(self, beneath: RowProduct) -> None:
+        self.beneath = beneath
+
+    @classmethod
+    def considered(cls, program: Expression, rounded_alone: bool) -> bool:
+        """Whether the planner compares it, where it applies.
+
+        Args:
+            rounded_alone: of exact integers no smaller errors are asked than rounding takes away.
+        """
+        return True
+
+    @classmethod
+    def taken(cls, run: RowPieces, product: Expression) -> bool:
+        """Whether a product is one of this kind where a plan chooses it.
+
+        Raises:
+            ParameterError: it can be none, and a plan should not have said so.
+        """
+        return run.run.choice(product).method == cls.method and cls.applies(product, run.run.node)
+
+    def request(
+        self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
+    ) -> Request:
+        return self.beneath.request(run, product, wish, bounds)
+
+    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: Request) -> Value:
+        return self.beneath.compute(run, product, wish, request)
+
+    def counts(self, product: Expression, n: int, limbs: int) -> Counts:
+        return self.beneath.counts(product, n, limbs)
+
+    def orientation(self, product: Expression) -> bool | None:
+        return self.beneath.orientation(product)
+
+    def scale(self, run: RowPieces, product: Expression, known: Sequence[float]) -> float:
+        return self.beneath.scale(run, product, known)
+
+    def sizes(self, search: RingSearch[Size]) -> Sequence[Size]:
+        return self.beneath.sizes(search)
+
+
+def refuse(product: Expression, what: str, expected: str) -> ParameterError:
+    """What is raised where a plan chooses a kind for a product that can be none."""
+    return ParameterError(what, expected=expected, got=product.title)

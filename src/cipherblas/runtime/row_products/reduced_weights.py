@@ -1,0 +1,57 @@
+"""Products of clear integers of two bytes and operands with moduli of their own: GEMMs of residues, which are bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cipherblas.lang.exact import is_exact
+from cipherblas.lang.nodes import Expression
+from cipherblas.rlwe.rings import operand_level
+from cipherblas.runtime.placing import Wish
+from cipherblas.runtime.row_pieces import RowPieces
+from cipherblas.runtime.row_products.byte_factors import has_two_bytes
+from cipherblas.runtime.row_products.kind import Request, RingSearch, Size, Variant, refuse
+
+
+class ReducedWeights(Variant):
+    """The secret factor is an operand that the secret key encrypts, or a multiple of it. It is multiplied modulo its
+    own moduli by the residues of the integers, and the product is switched to Q."""
+
+    name = "moduli"
+    alone = True
+
+    @classmethod
+    def applies(cls, product: Expression, program: Expression) -> bool:
+        clear, other = sorted(product.children, key=lambda part: part.secret)
+        while other.op == "scale":
+            (other,) = other.children
+        own = not clear.secret and other.operand is not None and not other.operand.public_key
+        return own and has_two_bytes(clear)
+
+    @classmethod
+    def considered(cls, program: Expression, rounded_alone: bool) -> bool:
+        return is_exact(program)
+
+    @classmethod
+    def taken(cls, run: RowPieces, product: Expression) -> bool:
+        if run.ev.params.operand_moduli is None:
+            return False
+        if not super().taken(run, product):
+            raise refuse(
+                product,
+                "A product is decided to be one of residues, which only those of an operand and clear integers may be.",
+                "clear integers of two bytes, and an operand that the secret key encrypts",
+            )
+        return True
+
+    def request(
+        self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
+    ) -> Request:
+        found = self.beneath.request(run, product, wish, bounds)
+        if wish.limbs not in (None, run.limbs):
+            return found
+        limbs = operand_level(run.ev.params)
+        return found.times(run.ev.dropped(limbs, run.limbs), limbs)
+
+    def sizes(self, search: RingSearch[Size]) -> Sequence[Size]:
+        return search.of_operands()

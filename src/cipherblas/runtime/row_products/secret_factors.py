@@ -1,0 +1,110 @@
+"""Products of two encrypted matrices: four GEMMs for each limb, and key switches (`methods.matmul.gemm`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from cipherblas.lang.facts import operands_of
+from cipherblas.lang.graph import same
+from cipherblas.lang.nodes import Expression, matrix_shape
+from cipherblas.methods.matmul.gemm import secret_product
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.rings import operand_level
+from cipherblas.runtime.placing import Wish
+from cipherblas.runtime.row_pieces import RowPieces
+from cipherblas.runtime.row_products.kind import Request, RowProduct
+from cipherblas.runtime.row_products.known import keeps, know_sums
+from cipherblas.runtime.values import Value
+
+
+class SecretFactors(RowProduct):
+    """The left factor is wanted by columns and the right one by rows: (M1 M2)ᵀ = M2ᵀ M1ᵀ by rows is M1 M2 by
+    columns."""
+
+    name = "secret"
+
+    @classmethod
+    def applies(cls, product: Expression, program: Expression) -> bool:
+        return all(child.secret for child in product.children)
+
+    def request(
+        self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
+    ) -> Request:
+        """Both at scales that fill the modulus together; where operands have moduli of their own, modulo these."""
+        left, right = product.children
+        scale, limbs = _before_switch(run, wish)
+        if (
+            right.packable and not run.mixed and same(left.T, right)
+        ):  # Xᵀ X: one encryption of X serves for both
+            return Request({1: Wish(False, math.sqrt(scale), limbs)})
+        scales = balanced(scale, bounds)
+        return Request({side: Wish(side == 0, scales[side], limbs) for side in (0, 1)})
+
+    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: Request) -> Value:
+        if len(request.wishes) == 1:
+            x = run.value(product.children[1], request.wishes[1])
+            return pieces_product(run, product, wish, x, x)
+        return pieces_product(run, product, wish, *_factors(run, product, request.wishes, wish))
+
+    def counts(self, product: Expression, n: int, limbs: int) -> Counts:
+        """Of the exact GEMMs of both parts of both factors."""
+        (rows, cols), inner = matrix_shape(product), product.children[0].shape[1]
+        return Counts(modular_macs=(n + rows) * inner * (n + cols) * limbs)
+
+    def scale(self, run: RowPieces, product: Expression, known: Sequence[float]) -> float:
+        return math.prod(known)
+
+
+def balanced(scale: float, bounds: tuple[float, float]) -> tuple[float, float]:
+    """Scales of both factors of a product that is wanted at a scale: messages are as large as one another."""
+    left = math.sqrt(scale) * math.sqrt(bounds[1]) / math.sqrt(bounds[0])
+    return left, scale / left
+
+
+def _before_switch(run: RowPieces, wish: Wish) -> tuple[float, int | None]:
+    """Scale and limbs of the product of both factors, before it is switched from the moduli of operands."""
+    if run.ev.params.operand_moduli is None:
+        return wish.scale, wish.limbs
+    limbs = operand_level(run.ev.params)
+    return wish.scale * run.ev.dropped(limbs, run.limbs), limbs
+
+
+def _factors(
+    run: RowPieces, product: Expression, wishes: Mapping[int, Wish], wish: Wish
+) -> tuple[Value, Value]:
+    """Both factors of a product; what was in slots comes first: operands have its limbs."""
+    found: dict[int, Value] = {}
+    for side in sorted(wishes, key=lambda side: run.mixed and run.order(product.children[side])):
+        own = wishes[side]
+        if run.mixed and found:
+            first = next(iter(found.values())).first()
+            own = own._replace(limbs=first.limbs)
+            if wish.matched:
+                scale, _ = _before_switch(run, wish)
+                own = own._replace(scale=scale / first.scale, matched=True)
+        found[side] = run.value(product.children[side], own)
+    return run.at_equal_limbs(found[0], found[1])
+
+
+def pieces_product(run: RowPieces, product: Expression, wish: Wish, x: Value, y: Value) -> Value:
+    """The products of the pieces of both factors."""
+    ev, (left, right) = run.ev, product.children
+    most = math.inf
+    if x is not y and not any(value.rows.columns_by_bytes for value in (x, y)):
+        know_sums(x, left, left.row_sum)
+        know_sums(y, right, right.column_sum)
+        if keeps(x, left) and keeps(y, right):
+            most = product.bound / abs(x.unit * y.unit)
+    first, second = (y, x) if wish.by_columns else (x, y)
+    apart = not operands_of(left) & operands_of(right)
+    ev.spend(ev.product_steps * len(first.handles) * len(second.handles), "products of pieces")
+    pieces = [
+        ev.rows_of(
+            ev.stack([secret_product(ev, row_piece, col_piece, apart, most) for row_piece in first.handles]),
+            *(0, first.rows.shape[1]),
+        )
+        for col_piece in second.handles
+    ]
+    cut = first.rows.columns_by_bytes, second.rows.columns_by_bytes
+    return run.result(product.shape, wish.by_columns, pieces, x.unit * y.unit, cut)
