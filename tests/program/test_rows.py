@@ -57,7 +57,7 @@ def test_fixed_weights(shape: tuple[int, int, int], tmp_path: Path) -> None:
     weights = np.random.default_rng(1).integers(-128, 128, (m, k)).astype(np.int8)
     expression = trace(lambda x: weights @ x, {"x": cb.secret(k, n)})
     options = PlanOptions(algorithm="gemm")
-    plan, run = plan_by_rows(expression, replace(options, key_policy="direct"), 4096, fixed=True)
+    plan, run = plan_by_rows(expression, replace(options, key_policy="direct"), 4096, {"fixed": True})
     program = cb.Program(expression, {"x": cb.secret(k, n)}, plan, run)
     assert len(plan.keys.weights) == m and plan.keys.weights == program.plan.keys.weights
     run_by_files(program, {"x": np.random.default_rng(2).uniform(-1, 1, (k, n))}, tmp_path).check()
@@ -69,7 +69,7 @@ def test_combined_secrets_of_fixed_weights_are_overwritten(monkeypatch: pytest.M
     operands = {"x": cb.secret(5, 7), "y": cb.secret(5, 7)}
     expression = trace(lambda x, y: left @ x + 2 * right @ y, operands)
     options = PlanOptions(algorithm="gemm")
-    found = plan_by_rows(expression, replace(options, key_policy="direct"), 4096, fixed=True)
+    found = plan_by_rows(expression, replace(options, key_policy="direct"), 4096, {"fixed": True})
     client = cb.Program(expression, operands, *found).client()
     made: list[np.ndarray] = []
     combine = client_module.combined_secrets

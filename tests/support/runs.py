@@ -66,14 +66,28 @@ def toy_rows(
     Transposing a matrix in a secure ring takes seconds: N² log N of work, and rows of the ring's length.
     """
     operands = {name: value for name, value in rest.items() if isinstance(value, Operand)}
-    wanted = {name: value for name, value in rest.items() if name not in operands}
+    options = {name: value for name, value in rest.items() if name not in operands}
+    wanted = {"fixed": fixed, "bytes": by_bytes}
+    return program_by_rows(function, operands, wanted, n, key_policy, operand_moduli, **options)
+
+
+def program_by_rows(
+    function: Callable[..., Any],
+    operands: Mapping[str, Operand],
+    wanted: Mapping[str, bool | None],
+    n: int = 256,
+    key_policy: KeyPolicy = "direct",
+    operand_moduli: bool | None = False,
+    **given: Any,
+) -> cb.Program:
+    """The same, whose products take these kinds, or not, or (None) as is faster."""
     expression = deduplicated(trace(function, operands))
-    options = PlanOptions(algorithm="gemm", security=0, insecure=True, **wanted)
-    options = exact_options(expression, options, wanted.get("precision")).relative_to(expression)
+    options = PlanOptions(algorithm="gemm", security=0, insecure=True, **given)
+    options = exact_options(expression, options, given.get("precision")).relative_to(expression)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         options = replace(options, key_policy=key_policy)
-        plan, run = plan_by_rows(expression, options, n, fixed, by_bytes, operand_moduli)
+        plan, run = plan_by_rows(expression, options, n, wanted, operand_moduli)
         return cb.Program(expression, operands, plan, run)
 
 
@@ -106,15 +120,13 @@ def plan_by_rows(
     expression: Expression,
     options: PlanOptions,
     n: int,
-    fixed: bool,
-    by_bytes: bool | None = None,
+    wanted: Mapping[str, bool | None],
     operand_moduli: bool | None = False,
 ) -> tuple[Plan, DryRun]:
     """The plan of a program by GEMM in a ring of degree n."""
     budgets = budgets_of(options, secret_entries(expression))
     strategy = OneRing(expression, options, budgets)
-    strategy.n, strategy.wanted = n, {"fixed": fixed, "bytes": by_bytes}
-    strategy.operand_moduli = operand_moduli
+    strategy.n, strategy.wanted, strategy.operand_moduli = n, wanted, operand_moduli
     return Search([strategy], options, budgets).run()
 
 
