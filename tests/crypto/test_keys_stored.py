@@ -332,7 +332,7 @@ def test_keys_larger_than_memory(
 ) -> None:
     made.save(tmp_path / "keys")
     monkeypatch.setattr(KeyRequest, "nbytes", lambda self, params: 1 << 60)
-    with pytest.raises(MemoryBudgetError, match="expanding"):
+    with pytest.raises(MemoryBudgetError, match="Expanding"):
         EvaluationKeys.load(tmp_path / "keys", insecure=True)
 
 

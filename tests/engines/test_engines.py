@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 import cipherblas._core as _core
 from cipherblas.common.errors import RangeError
 from cipherblas.common.memory import aligned
+from cipherblas.crypto.fields import OPERAND_MODULI
 from cipherblas.crypto.keys.switching import key_shape, pack
-from cipherblas.crypto.params import OPERAND_MODULI, Parameters, make_parameters
+from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.engines.cpu import CpuEngine
 from cipherblas.engines.operations import OPERATIONS
 from cipherblas.engines.protocol import Engine

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import math
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.common import errors
 from cipherblas.lang.analysis import trace
 from cipherblas.lang.batches import Batch
 from cipherblas.lang.operands import Operand
@@ -22,10 +19,9 @@ from cipherblas.lang.results import flattened
 from cipherblas.lang.samples import Samples
 from tests.support.advice import is_ready
 from tests.support.advised import DECLARED, WRITTEN
+from tests.support.error_sites import sites
 
-LANG = Path(cb.__file__).parent / "lang"
 LONGEST = 400  # characters of a line
-ERRORS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and name.endswith("Error")}
 OF_FILES, BEFORE = "a field of a file", "checked before, of what a user writes"
 # Errors without advice, by file and function, and why: no program comes there, or nothing can be written instead.
 WITHOUT = {
@@ -102,27 +98,8 @@ def test_advice_is_taken(run: Any, formula: str, followed: dict[str, str]) -> No
         run(changed)
 
 
-def _sites() -> Iterator[tuple[str, str, bool]]:
-    """File and line of every error that is made in this room; its file and function; whether it has advice."""
-    for path in sorted(LANG.glob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-        for node in ast.walk(tree):
-            if not (
-                isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS
-            ):
-                continue
-            around = [one for one in functions if one.lineno <= node.lineno <= (one.end_lineno or 0)]
-            name = max(around, key=lambda one: one.lineno).name
-            yield (
-                f"{path.stem}:{node.lineno}",
-                f"{path.stem}.{name}",
-                any(keyword.arg == "advice" for keyword in node.keywords),
-            )
-
-
 def test_errors_without_advice_are_known() -> None:
-    assert {function for _, function, advised in _sites() if not advised} == set(WITHOUT)
+    assert {site.function for site in sites(["lang"]) if not site.advised} == set(WITHOUT)
 
 
 def test_all_advice_is_provoked() -> None:
@@ -134,5 +111,7 @@ def test_all_advice_is_provoked() -> None:
         except cb.CipherblasError as error:
             for frame in traceback.extract_tb(error.__traceback__)[-2:]:
                 provoked.add(f"{Path(frame.filename).stem}:{frame.lineno}")
-    missing = {function: place for place, function, advised in _sites() if advised and place not in provoked}
+    missing = {
+        site.function: site.line for site in sites(["lang"]) if site.advised and site.line not in provoked
+    }
     assert set(missing) == set(ELSEWHERE), sorted(set(missing).symmetric_difference(ELSEWHERE))

@@ -86,8 +86,12 @@ def test_the_usual_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert program.id == cb.compile(lambda a, b: a @ b, {"a": S(8, 8), "b": S(8, 8)}, machine=other).id
     assert compiled(machine=MACHINE).plan.machine == MACHINE
     monkeypatch.setenv(machines.VARIABLE, str(tmp_path / "missing"))
-    with pytest.raises(cb.ParameterError, match="CIPHERBLAS_MACHINE names no file"):
+    with pytest.raises(cb.ParameterError, match="CIPHERBLAS_MACHINE names no file") as caught:
         cb.compile(lambda a, b: a @ b, {"a": S(8, 8), "b": S(8, 8)})
+    assert [one.write for one in caught.value.advice] == [  # both are done above and below
+        "CIPHERBLAS_MACHINE=FILE, with the file that cipherblas machine -o FILE wrote",
+        "unset CIPHERBLAS_MACHINE, to plan for this machine",
+    ]
     (tmp_path / "other.json").write_text("{}")
     monkeypatch.setenv(machines.VARIABLE, str(tmp_path / "other.json"))
     with pytest.raises(cb.FormatError):
@@ -176,30 +180,54 @@ def test_foreign_files(file: Path, change: Callable[[dict[str, Any]], object]) -
 
 def test_files_that_are_no_machines(file: Path, tmp_path: Path) -> None:
     values = json.loads(file.read_text())
-    file.write_text(json.dumps({**values, MARK: VERSION + 1}))
-    with pytest.raises(cb.VersionError):
-        Machine.load(file)
+    made = "the file that cipherblas machine -o FILE, or Machine.save(FILE), wrote"
+    for version, write in (
+        (VERSION + 1, "pip install --upgrade cipherblas"),
+        (1, f"{made} with this version"),
+    ):
+        file.write_text(json.dumps({**values, MARK: version}))
+        with pytest.raises(cb.VersionError) as old:
+            Machine.load(file)
+        assert old.value.advice[0].write == write
     compiled().save(tmp_path / "program")
-    with pytest.raises(cb.FormatError):
+    with pytest.raises(cb.FormatError) as damaged:
         compiled(machine=tmp_path / "program")
-    with pytest.raises(cb.StorageError):
-        compiled(machine=tmp_path / "none")
-    with pytest.raises(cb.StorageError):
-        compiled(machine=tmp_path)
+    assert [one.write for one in damaged.value.advice] == [
+        f"a new copy of {made}",
+        "cb.Machine.measure(), or cipherblas machine -o FILE, on that machine",
+    ]
+    for path in (tmp_path / "none", tmp_path):
+        with pytest.raises(cb.StorageError) as missing:
+            compiled(machine=path)
+        assert missing.value.advice[-1].write == made
+    MACHINE.save(file)
+    assert compiled(machine=file).plan.machine == MACHINE
 
 
 def test_wrong_machines(tmp_path: Path) -> None:
-    with pytest.raises(cb.DTypeError, match=r"must be a Machine, or the path of its file .got dict"):
+    with pytest.raises(
+        cb.DTypeError, match=r"must be a Machine, or the path of its file .got dict"
+    ) as caught:
         compiled(machine=MACHINE.to_dict())
+    assert [one.write for one in caught.value.advice] == [
+        "cb.Machine.from_dict(values)",
+        "the same without machine=",
+    ]
+    assert compiled(machine=Machine.from_dict(MACHINE.to_dict())).plan.machine == MACHINE
+    with pytest.raises(cb.DTypeError) as caught:
+        compiled(machine=3)
+    assert caught.value.advice[0].write == "cb.Machine.load(path)"
     for wrong in (
         replace(MACHINE, threads=0),
         replace(MACHINE, name="two\nlines"),
         replace(MACHINE, rates=replace(MACHINE.rates, ntt=math.nan)),
     ):
-        with pytest.raises(cb.ParameterError):
+        with pytest.raises(cb.ParameterError) as refused:
             compiled(machine=wrong)
+        assert refused.value.advice[1].write == "cb.Machine.measure(), this machine as it is"
         with pytest.raises(cb.ParameterError):
             wrong.save(tmp_path / "wrong")
+    assert refused.value.advice[0].write == "a number from 1e-15 to 1 in that field"
     assert not list(tmp_path.iterdir())
     with pytest.raises(cb.ParameterError, match="name of a machine"):
         Machine.measure("")

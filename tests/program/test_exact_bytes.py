@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import cipherblas as cb
 from cipherblas.common.progress import Steps
-from cipherblas.crypto.params import MAX_PRIME_BITS
+from cipherblas.crypto.fields import MAX_PRIME_BITS
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.in_process import run_ranks
 from cipherblas.forms import byte_rows

@@ -12,8 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 import cipherblas as cb
+from cipherblas.crypto.fields import OPERAND_MODULI
 from cipherblas.crypto.keys import generate_secret
-from cipherblas.crypto.params import OPERAND_MODULI, make_parameters
+from cipherblas.crypto.params import make_parameters
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.in_process import run_ranks
 from cipherblas.planner.plan.explain import shown_nodes

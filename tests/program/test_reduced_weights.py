@@ -12,7 +12,7 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.common.progress import Steps
-from cipherblas.crypto.params import OPERAND_MODULI
+from cipherblas.crypto.fields import OPERAND_MODULI
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.in_process import run_ranks
 from cipherblas.planner.predict.dry_run import dry_run

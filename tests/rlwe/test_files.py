@@ -166,7 +166,7 @@ def test_hostile_tensors(tmp_path: Path) -> None:
 
 def test_a_part_beyond_the_memory() -> None:
     params = samples.toy(1 << 12)
-    with pytest.raises(MemoryBudgetError, match="expanding"):
+    with pytest.raises(MemoryBudgetError, match="Expanding"):
         expand(params, bytes(32), 1, 1 << 30)  # 32 TiB, of 8 GiB of b
 
 

@@ -272,8 +272,9 @@ def test_what_holds_a_secret_refuses(client: cb.Client, protocol: int) -> None:
     for holder in (client, client._secret):
         for value in (holder, {"deep": [holder]}, [*encrypted(client).values(), holder], holder.__repr__):
             stream = io.BytesIO()
-            with pytest.raises(cb.SecretCopyError, match="can be neither pickled nor copied"):
+            with pytest.raises(cb.SecretCopyError, match="can be neither pickled nor copied") as caught:
                 pickle.Pickler(stream, protocol).dump(value)
+            assert ".save(path), a file of its owner" in caught.value.advice[0].write
             assert not [needle for needle in needles(client) if needle in stream.getvalue()]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import cipherblas._core as _core
-from cipherblas.crypto.params import OPERAND_MODULI
+from cipherblas.crypto.fields import OPERAND_MODULI
 from tests.support.ring_oracle import Ring
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from cipherblas.crypto.params import OPERAND_MODULI
+from cipherblas.crypto.fields import OPERAND_MODULI
 from cipherblas_bench.harness import MeasurementError, Row, Timing, in_turns, local, peak_memory, row
 
 YARDSTICK = "float64"

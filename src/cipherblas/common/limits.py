@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import cipherblas._core as _core
 from cipherblas.common.errors import MemoryBudgetError
+from cipherblas.common.memory import more_memory
 
 MASK_BYTES = 384 << 20  # of masks and constants that a program keeps
 MOST_MASK_BYTES = 4 << 30  # of one that refreshes
@@ -55,6 +56,7 @@ def check_available(needed: int, purpose: str, release: Callable[[], object] = l
             f"There is not enough memory for {purpose}.",
             expected=f"{needed / 2**20:.0f} MiB",
             got=f"{available / 2**20:.0f} MiB available",
+            advice=more_memory(needed),
         )
 
 

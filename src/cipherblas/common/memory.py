@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 import cipherblas._core as _core
-from cipherblas.common.errors import MemoryBudgetError, StorageError
+from cipherblas.common.errors import MemoryBudgetError, StorageError, capitalized
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 
@@ -42,13 +42,19 @@ def aligned_empty(shape: Sequence[int], dtype: Any = np.uint64) -> Array:
     nbytes = math.prod(shape) * dtype.itemsize
     if not 0 <= nbytes < MOST_BYTES:
         raise MemoryBudgetError(
-            "The machine is out of memory.", expected=f"below {MOST_BYTES} bytes", got=nbytes
+            "No machine has so much memory.",
+            expected=f"below {MOST_BYTES} bytes",
+            got=nbytes,
+            advice="smaller shapes",
         )
     try:
         block: Array = _core.empty(nbytes)
     except MemoryError as error:
         raise MemoryBudgetError(
-            "The machine is out of memory.", expected=f"{nbytes} bytes free", got=str(error)
+            "The machine is out of memory.",
+            expected=f"{nbytes} bytes free",
+            got=str(error),
+            advice=more_memory(nbytes),
         ) from error
     aligned: Array = block.view(dtype).reshape(tuple(shape))
     return aligned
@@ -87,12 +93,15 @@ def reserve(descriptor: int, start: int, length: int) -> None:
         os.ftruncate(descriptor, start + length)
 
 
-def mapped_file(nbytes: int, what: str, folder: str | Path | None = None) -> mmap.mmap:
+def mapped_file(
+    nbytes: int, what: str, folder: str | Path | None = None, argument: str = "folder"
+) -> mmap.mmap:
     """Room in a temporary file that goes with it: what was not used for long leaves memory.
 
     Args:
         what: goes there, in the plural.
         folder: of the file; by default the system's folder for temporary files.
+        argument: what the user calls the folder.
 
     Raises:
         StorageError: the file cannot be made, or the disk is full.
@@ -107,6 +116,14 @@ def mapped_file(nbytes: int, what: str, folder: str | Path | None = None) -> mma
             expected=f"{nbytes} bytes of disk",
             got=str(error),
             errno=error.errno,
+            advice=[
+                f"{argument}=… that there is, on a disk with {mebibytes(nbytes)} free",
+                *(
+                    []
+                    if folder
+                    else [f"TMPDIR=… with such a folder in the environment, where {argument}= is not given"]
+                ),
+            ],
         ) from error
 
 
@@ -146,6 +163,16 @@ class ResidentParts:
 def pages(nbytes: int) -> int:
     """Rounded up to pages."""
     return -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+
+
+def mebibytes(nbytes: int) -> str:
+    """Bytes for people, rounded up."""
+    return f"{-(-nbytes // 2**20)} MiB"
+
+
+def more_memory(nbytes: int) -> str:
+    """Advice where so many bytes were not there."""
+    return f"the same where {mebibytes(nbytes)} are free: on this machine, or on another one"
 
 
 def bytes_of(array: Array) -> memoryview:
@@ -202,5 +229,8 @@ def check_memory(nbytes: int, purpose: str) -> None:
     total = _core.total_memory()
     if total is not None and nbytes > total:
         raise MemoryBudgetError(
-            f"{purpose} needs more memory than there is.", expected=f"at most {total} bytes", got=nbytes
+            f"{capitalized(purpose)} needs more memory than there is.",
+            expected=f"at most {total} bytes",
+            got=nbytes,
+            advice=more_memory(nbytes),
         )

@@ -40,7 +40,10 @@ def rebuilt(kind: type[Made], *values: Any) -> Made:
     given: Any = kind  # of a pickle, which may hold anything
     if not (isinstance(given, type) and issubclass(given, Rebuilt)):
         raise FormatError(
-            "A pickle of cipherblas holds another object.", expected="a Rebuilt", got=repr(kind)
+            "A pickle of cipherblas holds another object.",
+            expected="a Rebuilt",
+            got=repr(kind),
+            advice="a new pickle, pickle.dumps(value), of what cipherblas made",
         )
     made = kind(*map(_in_place, values))
     made._check_arrived()
@@ -54,14 +57,15 @@ def _in_place(value: Any) -> Any:
 
 
 class NeverCopied:
-    """What holds a secret key: `copy` and `pickle` refuse it with `refusal`, in every protocol."""
+    """What holds a secret key: `copy` and `pickle` refuse it with `refusal` and `instead`, in every protocol."""
 
     __slots__ = ()
 
     refusal: ClassVar[str]
+    instead: ClassVar[str]
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise SecretCopyError(self.refusal)
+        raise SecretCopyError(self.refusal, advice=self.instead)
 
     def __reduce__(self) -> NoReturn:
         self.__reduce_ex__(0)

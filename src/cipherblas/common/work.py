@@ -25,6 +25,10 @@ MOST_NODES = 1 << 12
 ENTRIES_PER_STEP = 1 << 9
 MACS_PER_STEP = 1 << 17
 
+MORE_WORK = (
+    f"Program.load(path, work_budget={MOST_COMPILED_STEPS}), of a file from somebody who may take minutes"
+)
+PARTS = "several programs, one on the decrypted results of the other; or smaller operands"
 
 _budget: ContextVar[int] = ContextVar("budget", default=MOST_COMPILED_STEPS)
 
@@ -51,12 +55,15 @@ class Work:
         if self.steps > self.budget:
             raise WorkBudgetError(
                 f"The plan takes too much work to be counted: {what}.",
-                expected=f"at most {self.budget} steps (work_budget=)",
+                expected=f"at most {self.budget} steps",
                 got=f"{self.steps} or more",
+                advice=[*([MORE_WORK] if self.budget < MOST_COMPILED_STEPS else []), PARTS],
             )
 
 
 def check_nodes(count: int) -> None:
     """Raise WorkBudgetError for a graph of more than `MOST_NODES` nodes."""
     if count > MOST_NODES:
-        raise WorkBudgetError("The program has too many nodes.", expected=f"at most {MOST_NODES}", got=count)
+        raise WorkBudgetError(
+            "The program has too many nodes.", expected=f"at most {MOST_NODES}", got=count, advice=PARTS
+        )

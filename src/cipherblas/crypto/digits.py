@@ -49,6 +49,7 @@ def checked_digits(digit_limbs: Any, limbs: int) -> tuple[int, ...]:
             "The limbs of the digits are not those that there are.",
             expected=f"1 or more for each digit, {limbs} together",
             got=digit_limbs,
+            advice=[f"digit_limbs={(1,) * limbs}", "digit_limbs=None, and alpha=…: as many in each"],
         )
     return tuple(digit_limbs)
 

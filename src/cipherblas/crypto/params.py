@@ -7,27 +7,22 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import InitVar, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cipherblas.common.errors import Advice, ParameterError, SecurityError
 from cipherblas.crypto import security as security_table
 from cipherblas.crypto.digits import checked_digits, digit_ranges, largest_digit
+from cipherblas.crypto.fields import MAX_LIMBS, ROW_LIMBS, Fields, check_alpha, check_degree
+
+# What plans of rows take from here.
+from cipherblas.crypto.fields import MAX_PRIME_BITS as MAX_PRIME_BITS
+from cipherblas.crypto.fields import MOST_OPERAND_MESSAGE as MOST_OPERAND_MESSAGE
+from cipherblas.crypto.fields import OPERAND_LIMBS as OPERAND_LIMBS
+from cipherblas.crypto.fields import OPERAND_MODULI as OPERAND_MODULI
 
 if TYPE_CHECKING:
     import cipherblas._core as _core
-
-MAX_PRIME_BITS = 50  # limb primes are below 2^50 (52-bit words with lazy values below 4q)
-MIN_LOG_N, MAX_LOG_N = 3, 17
-MAX_LIMBS = 512  # far above the table's 3523 bits; bounds the work that a hostile file can ask for
-# Of operands of products of two encrypted matrices: coprime odd numbers of a byte, the largest first; how many are in a
-# word; by how many bits a prime that holds their masks exceeds N; and how many limbs there can be beside them.
-OPERAND_MODULI = (255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193, 191)
-MODULI_OF_WORD, OPERAND_PRIME_BITS, OPERAND_LIMBS = 8, 10, 2
-MOST_OPERAND_MESSAGE = (1 << 61) - 1  # with its error it is one word
-LEAST_SCALE_BITS, MOST_SCALE_BITS = 1, 200
-WIDE_LEVEL = 2  # limbs of a level, where it has more than one: plaintexts of two are 64-bit integers yet
-MAX_ALPHA, MAX_SPECIAL_LIMBS = 64, 63  # of the kernels, which add up so many terms before they reduce
 
 # Bits by which P should exceed the largest digit: the key term of a key switch, about
 # 1.2·sqrt(digits)·σ·(digit / P) times the rounding term of ModDown, then falls below that rounding term. Less than 3:
@@ -53,31 +48,6 @@ def _log2(primes: Sequence[int]) -> float:
     return math.fsum(math.log2(prime) for prime in primes)
 
 
-@functools.lru_cache(maxsize=4096)
-def _is_prime(candidate: int) -> bool:
-    """Miller-Rabin with bases that are a proof below 3.3·10^24."""
-    if candidate < 2:
-        return False
-    bases = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
-    for base in bases:
-        if candidate % base == 0:
-            return candidate == base
-    odd = candidate - 1
-    twos = (odd & -odd).bit_length() - 1
-    odd >>= twos
-    for base in bases:
-        power = pow(base, odd, candidate)
-        if power in (1, candidate - 1):
-            continue
-        for _ in range(twos - 1):
-            power = power * power % candidate
-            if power == candidate - 1:
-                break
-        else:
-            return False
-    return True
-
-
 @functools.lru_cache(maxsize=4)
 def _context(
     n: int, q: tuple[int, ...], p: tuple[int, ...], alpha: int, digit_limbs: tuple[int, ...] | None
@@ -88,7 +58,7 @@ def _context(
 
 
 @dataclass(frozen=True, repr=False)
-class Parameters:
+class Parameters(Fields):
     """A CKKS instance. Immutable and checked: an object that exists is valid and as secure as it says.
 
     Attributes:
@@ -116,174 +86,21 @@ class Parameters:
         SecurityError: `security` is claimed but not reached, or 0 without `insecure`.
     """
 
-    n: int
-    q: tuple[int, ...]
-    p: tuple[int, ...]
-    alpha: int
-    scale_bits: float
-    security: int
-    insecure: InitVar[bool] = False
-    key_limbs: int | None = None
-    row_degree: int | None = None
-    digit_limbs: tuple[int, ...] | None = None
-    operand_moduli: tuple[int, ...] | None = None
-    level_limbs: int | None = None
-
     def __post_init__(self, insecure: bool) -> None:
-        object.__setattr__(self, "q", tuple(self.q))
-        object.__setattr__(self, "p", tuple(self.p))
-        self._check_numbers()
-        self._check_primes()
-        self._check_row_degree()
-        self._check_digit_limbs()
-        self._check_operand_moduli()
-        self._check_level_limbs()
+        super().__post_init__(insecure)
         security_table.check_wanted(self.security, insecure)
         if self.security and self.log_qp > security_table.max_log_qp(self.n, self.security):
             raise SecurityError(
                 f"The parameters claim {self.security}-bit security at N = {self.n}, which they do not have.",
                 expected=f"log2(QP) <= {security_table.max_log_qp(self.n, self.security):g}",
                 got=f"{self.log_qp:.2f}",
+                advice=security_table.lower(self.n, self.log_qp),
             )
 
     def __repr__(self) -> str:
         modulus = f"{self.limbs} + {self.special_limbs} limbs, log2(QP) = {self.log_qp:.1f}"
         security = f"{self.security} bits of security" if self.security else "insecure"
         return f"Parameters(N = {self.n}, {modulus}, {security}, {self.fingerprint()[:8]})"
-
-    def _check_numbers(self) -> None:
-        value: Any  # of any type: the fields may come from a file
-        for name, value in (("n", self.n), ("alpha", self.alpha), ("security", self.security)):
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise ParameterError(f"The field {name} must be an integer.", got=type(value).__name__)
-        if not (1 << MIN_LOG_N) <= self.n <= (1 << MAX_LOG_N) or self.n & (self.n - 1):
-            raise ParameterError(
-                f"The ring degree must be a power of two from 2^{MIN_LOG_N} to 2^{MAX_LOG_N}.",
-                expected=f"a power of two from 2^{MIN_LOG_N} to 2^{MAX_LOG_N}",
-                got=self.n,
-            )
-        if not 1 <= len(self.q) <= MAX_LIMBS or len(self.p) > MAX_SPECIAL_LIMBS:
-            raise ParameterError(
-                "The parameters have too few or too many limbs.",
-                expected=f"1 to {MAX_LIMBS} and at most {MAX_SPECIAL_LIMBS} special",
-                got=f"{len(self.q)} and {len(self.p)} special",
-            )
-        if not 1 <= self.alpha <= min(len(self.q), MAX_ALPHA):
-            raise ParameterError(
-                "The number of limbs per digit is out of its range.",
-                expected=f"1 to {min(len(self.q), MAX_ALPHA)}",
-                got=self.alpha,
-            )
-        self._check_key_limbs()
-        value = self.scale_bits
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise ParameterError("The field scale_bits must be a number.", got=type(value).__name__)
-        if not LEAST_SCALE_BITS <= value <= MOST_SCALE_BITS:
-            raise ParameterError(
-                "The field scale_bits is out of its range.",
-                expected=f"{LEAST_SCALE_BITS} to {MOST_SCALE_BITS}",
-                got=value,
-            )
-        object.__setattr__(self, "scale_bits", float(value))
-
-    def _check_key_limbs(self) -> None:
-        value: Any = self.key_limbs
-        if value is None:
-            return
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < len(self.q):
-            raise ParameterError(
-                "The limbs that keys are made for are out of their range.",
-                expected=f"1 to {len(self.q) - 1}, or none for all limbs",
-                got=value,
-            )
-
-    def _check_row_degree(self) -> None:
-        value: Any = self.row_degree
-        if value is None:
-            return
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if not whole or not (1 << MIN_LOG_N) <= value < self.n or value & (value - 1):
-            raise ParameterError(
-                "The degree of the ring of rows is out of its range.",
-                expected=f"a power of two from 2^{MIN_LOG_N} on, below N = {self.n}, or none",
-                got=value,
-            )
-        if len(self.q) < ROW_LIMBS:
-            raise ParameterError(
-                "The ring of rows takes more limbs than there are.", expected=ROW_LIMBS, got=len(self.q)
-            )
-
-    def _check_digit_limbs(self) -> None:
-        if self.digit_limbs is None:
-            return
-        sizes = checked_digits(self.digit_limbs, len(self.q))
-        if max(sizes) != self.alpha:
-            raise ParameterError(
-                "The field alpha must be the limbs of the largest digit.", expected=max(sizes), got=self.alpha
-            )
-        object.__setattr__(self, "digit_limbs", sizes)
-
-    def _check_operand_moduli(self) -> None:
-        if self.operand_moduli is None:
-            return
-        given: Any = self.operand_moduli
-        moduli: tuple[Any, ...] = tuple(given) if isinstance(given, (list, tuple)) else ()
-        good = 1 <= len(moduli) <= len(OPERAND_MODULI) and all(type(one) is int for one in moduli)
-        good = good and all(128 < one < 256 and one % 2 for one in moduli)
-        good = good and math.lcm(*moduli) == math.prod(moduli)
-        if not good:
-            raise ParameterError(
-                "The moduli of operands are none that there can be.",
-                expected=f"1 to {len(OPERAND_MODULI)} coprime odd numbers from 129 to 255",
-                got=given,
-            )
-        if len(self.q) > OPERAND_LIMBS or self.row_degree is not None:
-            raise ParameterError(
-                "Operands have moduli of their own beside few limbs alone.",
-                expected=f"at most {OPERAND_LIMBS} limbs",
-                got=len(self.q),
-            )
-        largest, least = max(self.q + self.p), 1 << (OPERAND_PRIME_BITS + self.n.bit_length() - 1)
-        if largest < least:
-            raise ParameterError(
-                "No prime is large enough for masks of operands with moduli of their own.",
-                expected=f"one from {least} on",
-                got=largest,
-            )
-        object.__setattr__(self, "operand_moduli", moduli)
-
-    def _check_level_limbs(self) -> None:
-        value: Any = self.level_limbs
-        if value is None:
-            return
-        if type(value) is not int or value != WIDE_LEVEL:
-            raise ParameterError(
-                "The limbs of a level are out of their range.",
-                expected=f"{WIDE_LEVEL}, or none for one",
-                got=value,
-            )
-        if self.row_degree is not None:
-            raise ParameterError(
-                "Levels of several limbs have no ring of rows beside them.",
-                expected="one of them",
-                got="both",
-            )
-
-    def _check_primes(self) -> None:
-        primes: tuple[Any, ...] = self.q + self.p
-        for prime in primes:
-            if isinstance(prime, bool) or not isinstance(prime, int):
-                raise ParameterError("A modulus must be an integer.", got=type(prime).__name__)
-            if not 2 < prime < 1 << MAX_PRIME_BITS or prime % (2 * self.n) != 1 or not _is_prime(prime):
-                raise ParameterError(
-                    "A modulus is no prime that the ring has.",
-                    expected=f"a prime = 1 mod {2 * self.n} below 2^{MAX_PRIME_BITS}",
-                    got=prime,
-                )
-        if len(set(primes)) != len(primes):
-            raise ParameterError(
-                "The moduli must be distinct primes.", expected="distinct primes", got=sorted(primes)
-            )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles are made, and so checked, by the constructor; what arrives insecure warns, as a file does."""
@@ -360,7 +177,10 @@ class Parameters:
         """Raise ParameterError unless 1 <= limbs <= L + 1."""
         if not 1 <= limbs <= len(self.q):
             raise ParameterError(
-                "The parameters do not have so many limbs.", expected=f"1 to {len(self.q)}", got=limbs
+                "The parameters do not have so many limbs.",
+                expected=f"1 to {len(self.q)}",
+                got=limbs,
+                advice=f"limbs={1 if limbs < 1 else len(self.q)}",
             )
 
     def check_key_limbs(self, limbs: int) -> None:
@@ -368,7 +188,10 @@ class Parameters:
         most = len(self.q) if self.key_limbs is None else self.key_limbs
         if not 1 <= limbs <= most:
             raise ParameterError(
-                "The parameters have no keys for so many limbs.", expected=f"1 to {most}", got=limbs
+                "The parameters have no keys for so many limbs.",
+                expected=f"1 to {most}",
+                got=limbs,
+                advice=f"limbs={1 if limbs < 1 else most}",
             )
 
     @functools.cached_property
@@ -423,11 +246,18 @@ class Parameters:
         """As `from_dict`, but nothing is demanded of the security: that is left to `check_security`."""
         if not isinstance(values, Mapping) or set(values) - set(_OPTIONAL) != set(_FIELDS):
             got = sorted(map(str, values)) if isinstance(values, Mapping) else type(values).__name__
-            raise ParameterError("The parameters have the wrong fields.", expected=sorted(_FIELDS), got=got)
+            raise ParameterError(
+                "The parameters have the wrong fields.",
+                expected=sorted(_FIELDS),
+                got=got,
+                advice="the dictionary that to_dict() makes of parameters",
+            )
         for name in ("q", "p"):
             if not isinstance(values[name], (list, tuple)):
                 raise ParameterError(
-                    f"The field {name} must be a list of primes.", got=type(values[name]).__name__
+                    f"The field {name} must be a list of primes.",
+                    got=type(values[name]).__name__,
+                    advice="the dictionary that to_dict() makes of parameters",
                 )
         optional: Any = {name: values.get(name) for name in _OPTIONAL}
         return cls(**{name: values[name] for name in _FIELDS}, insecure=True, **optional)
@@ -493,23 +323,18 @@ def make_parameters(
         ParameterError: no such primes, or P would be smaller than the largest digit.
         SecurityError: the table is exceeded and `insecure` is not set.
     """
-    if not (1 << MIN_LOG_N) <= n <= (1 << MAX_LOG_N) or n & (n - 1):
-        raise ParameterError(
-            f"The ring degree must be a power of two from 2^{MIN_LOG_N} to 2^{MAX_LOG_N}.",
-            expected=f"a power of two from 2^{MIN_LOG_N} to 2^{MAX_LOG_N}",
-            got=n,
-        )
+    check_degree(n)
     if not 1 <= len(q_bits) <= MAX_LIMBS:
         raise ParameterError(
-            "The parameters have too few or too many limbs.", expected=f"1 to {MAX_LIMBS}", got=len(q_bits)
+            "The parameters have too few or too many limbs.",
+            expected=f"1 to {MAX_LIMBS}",
+            got=len(q_bits),
+            advice=f"q_bits of {1 if not q_bits else MAX_LIMBS} sizes",
         )
     unlike = None if digit_limbs is None else checked_digits(digit_limbs, len(q_bits))
     if unlike is not None:
         alpha = max(unlike)
-    if not 1 <= alpha <= len(q_bits):
-        raise ParameterError(
-            "The number of limbs per digit is out of its range.", expected=f"1 to {len(q_bits)}", got=alpha
-        )
+    check_alpha(alpha, len(q_bits))
     q = _nearest_primes(n, q_bits, exclude=())
     switched = q[:key_limbs]
     log_q = _log2(switched)
@@ -528,6 +353,7 @@ def make_parameters(
             "The special primes are smaller than the largest digit.",
             expected=f"log2(P) >= {largest:.2f}",
             got=f"{_log2(p):.2f}",
+            advice="the same without special_bits= and special_limbs=: as many and as large as are needed",
         )
     most = max(_log2(q), log_q + _log2(p), _log2(operand_moduli or ()))
     reached = security_table.check(n, most, security, insecure)
@@ -540,7 +366,10 @@ def _special_sizes(largest_digit: float, bits: float | None, limbs: int | None, 
     """log2 of each special prime: `limbs` of them, together at least the largest digit."""
     if limbs is not None and limbs < 0:
         raise ParameterError(
-            "The number of special primes must not be negative.", expected="0 or more", got=limbs
+            "The number of special primes must not be negative.",
+            expected="0 or more",
+            got=limbs,
+            advice="special_limbs=0, where nothing is switched; or without it: as many as are needed",
         )
     needed = largest_digit - SPECIAL_SLACK_BITS
     if limbs is None:
@@ -583,14 +412,10 @@ def encapsulating(params: Parameters) -> Parameters:
             f"A sparse secret does not reach {params.security}-bit security at N = {params.n}.",
             expected=f"log2(QP) <= {security_table.max_log_qp_sparse(params.n, params.security):g}",
             got=f"{log_qp:.2f}",
+            advice="a ring in which a sparse secret is secure: n=32768, and q_0 of 50 bits at most",
         )
     scale_bits, security = params.scale_bits, params.security
     return Parameters(params.n, (first,), special, 1, scale_bits, security, insecure=security == 0)
-
-
-# Limbs of rows that have a ring of their own: one for what a refresh takes from their coefficients, others for
-# products.
-ROW_LIMBS = 3
 
 
 def row_parameters(params: Parameters) -> Parameters:
@@ -636,7 +461,12 @@ def _nearest_primes(n: int, bits: Sequence[float], exclude: Sequence[int]) -> tu
     for size in bits:
         if not math.isfinite(size) or not 2 <= size <= MAX_PRIME_BITS:
             raise ParameterError(
-                "There are no primes of this size.", expected=f"2 to {MAX_PRIME_BITS}", got=size
+                "There are no primes of this size.",
+                expected=f"2 to {MAX_PRIME_BITS}",
+                got=size,
+                advice=f"sizes of {MAX_PRIME_BITS} bits at most, and more of them"
+                if size > 2
+                else "larger sizes",
             )
         try:
             (prime,) = _core.primes_near(n, 2.0**size, 1, [*exclude, *chosen])
@@ -647,6 +477,7 @@ def _nearest_primes(n: int, bits: Sequence[float], exclude: Sequence[int]) -> tu
                 f"There are too few primes = 1 mod {2 * n} near 2^{size:g}.",
                 expected=f"{len(bits)} within {PRIME_TOLERANCE_BITS} bits",
                 got=len(chosen),
+                advice=["larger sizes, of which there are more primes", "a smaller n"],
             )
         chosen.append(prime)
     return tuple(chosen)

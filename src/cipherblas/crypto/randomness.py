@@ -129,7 +129,11 @@ def sparse_ternary(n: int, seed: bytes | Array, weight: int, index: int = 0) -> 
             left -= 1
     words.fill(0)
     if left:  # with 8 draws for each, less than once in 2^100 times
-        raise ParameterError("The seed gives no sparse secret; make another key.", got=f"{left} places short")
+        raise ParameterError(
+            "The seed gives no sparse secret.",
+            got=f"{left} places short",
+            advice="program.client() for another key",
+        )
     return coefficients
 
 

@@ -137,11 +137,25 @@ def check(n: int, log_qp: float, security: int, insecure: bool = False) -> int:
             f"The parameters do not reach {security}-bit security at N = {n}.",
             expected=f"log2(QP) <= {max_log_qp(n, security):g}",
             got=f"{log_qp:.2f}",
+            advice=[*_larger(n, log_qp, security), *lower(n, log_qp)],
         )
     reached = attained(n, log_qp)
     if reached == 0:
         warn_insecure(n, log_qp)
     return reached
+
+
+def _larger(n: int, log_qp: float, security: int) -> list[str]:
+    """Advice to take the smallest larger ring in which such a modulus is secure, if there is one."""
+    degrees = (degree for degree in sorted(_MAX_LOG_QP[security]) if degree > n)
+    enough = (degree for degree in degrees if log_qp <= max_log_qp(degree, security))
+    return [f"n={degree}" for degree in enough][:1]
+
+
+def lower(n: int, log_qp: float) -> list[str]:
+    """Advice to claim no more security than there is."""
+    reached = attained(n, log_qp)
+    return [f"security={reached}"] if reached else ["security=0, insecure=True, for tests alone"]
 
 
 def warn_insecure(n: int, log_qp: float) -> None:

@@ -14,7 +14,8 @@ from cipherblas.common.arrays import strips
 from cipherblas.common.errors import RangeError
 from cipherblas.common.gemm_paths import BYTE_MODULI, BYTE_ROWS, GRAM_COLUMNS, is_byte, is_narrow
 from cipherblas.common.memory import aligned_empty, in_threads
-from cipherblas.crypto.params import MODULI_OF_WORD, Parameters
+from cipherblas.crypto.fields import MODULI_OF_WORD
+from cipherblas.crypto.params import Parameters
 from cipherblas.engines.handles import Signed, Term, Words
 from cipherblas.engines.protocol import Engine
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import mmap
 import os
-import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
@@ -21,9 +20,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import StorageError
 from cipherblas.common.limits import MASK_BYTES, default_weight_budget
-from cipherblas.common.memory import ResidentParts, reserve
+from cipherblas.common.memory import ResidentParts, mapped_file
 
 SEGMENT_BYTES = 256 << 20  # of the file of a store of weights
 PAGE_BYTES = 4096
@@ -158,16 +156,16 @@ _Room = tuple[NDArray[np.uint64], "_Place | None"]
 
 
 class WeightStore:
-    """Encoded weights of a program: in memory up to a budget, the rest in a file that is mapped into memory.
+    """Encoded weights of a program: in memory up to a budget, the rest in files that are mapped into memory.
 
-    Both grow by segments; those in memory ask for huge pages. The file has no name, so that it cannot be changed and
-    goes with the process; what is read from it again and again streams through the page cache, and leaves the memory of
+    Both grow by segments; those in memory ask for huge pages. A file has no name, so that it cannot be changed and
+    goes with its segment; what is read from it again and again streams through the page cache, and leaves the memory of
     the process behind it. Equal keys must stand for equal arrays. Safe in threads, of which one encodes what several
     ask for.
 
     Args:
         budget: bytes in memory; by default half of what is available when the first weights come.
-        folder: where the file goes; by default the system's folder for temporary files.
+        folder: where the files go; by default the system's folder for temporary files.
     """
 
     def __init__(self, budget: int | None = None, folder: str | Path | None = None) -> None:
@@ -180,7 +178,6 @@ class WeightStore:
         # Room of arrays that were not filled, by shape.
         self._spare: dict[tuple[int, ...], list[_Room]] = {}
         self._lock = threading.Lock()
-        self._file: Any = None
         self._segments: dict[bool, mmap.mmap] = {}  # the last one in memory (True) and in the file
         self._used = {True: 0, False: 0}
         self._places: dict[Hashable, _Place] = {}  # of arrays in the file, by key
@@ -266,19 +263,7 @@ class WeightStore:
             if hasattr(mmap, "MADV_HUGEPAGE"):
                 segment.madvise(mmap.MADV_HUGEPAGE)
             return segment
-        try:
-            if self._file is None:
-                self._file = tempfile.TemporaryFile(dir=self.folder, prefix="cipherblas-weights-")  # noqa: SIM115
-            start = self._file.seek(0, 2)
-            reserve(self._file.fileno(), start, length)
-            return mmap.mmap(self._file.fileno(), length, offset=start)
-        except OSError as error:
-            raise StorageError(
-                "Encoded weights beyond the memory budget cannot go into a temporary file.",
-                expected=f"{length} bytes of disk",
-                got=str(error),
-                errno=error.errno,
-            ) from error
+        return mapped_file(length, "Encoded weights", self.folder, "weight_folder")
 
     def clear(self) -> None:
         """Forget everything."""
@@ -290,9 +275,6 @@ class WeightStore:
             self._segments.clear()
             self._used = {True: 0, False: 0}
             self.memory_bytes = self.file_bytes = 0
-            if self._file is not None:
-                self._file.close()
-                self._file = None
 
 
 @dataclass(frozen=True)

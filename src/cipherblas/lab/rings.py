@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cipherblas.common.errors import LevelError, SecurityError
-from cipherblas.crypto.params import MAX_LOG_N, Parameters, make_parameters
+from cipherblas.crypto.fields import MAX_LOG_N
+from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.crypto.security import LEVELS, check_wanted, max_log_qp
 from cipherblas.rlwe.rings import RingShape
 

@@ -14,6 +14,7 @@ from cipherblas.common.arrays import is_scalar
 from cipherblas.common.encoding import encoded
 from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError
 from cipherblas.common.progress import Tell
+from cipherblas.crypto.fields import MAX_LOG_N, MIN_LOG_N
 from cipherblas.crypto.keys import (
     KeyRequest,
     decrypt_coefficients,
@@ -21,7 +22,7 @@ from cipherblas.crypto.keys import (
     generate_secret,
     make_evaluation_keys,
 )
-from cipherblas.crypto.params import MAX_LOG_N, MIN_LOG_N, Parameters
+from cipherblas.crypto.params import Parameters
 from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.native import Native

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from cipherblas.crypto.fields import MODULI_OF_WORD, ROW_LIMBS
 from cipherblas.crypto.params import (
     ENCAPSULATION_MARGIN_BITS,
-    MODULI_OF_WORD,
-    ROW_LIMBS,
     Parameters,
     descending,
     row_parameters,

@@ -65,10 +65,8 @@ class Client(NeverCopied):
     can be neither pickled nor copied. The program, public and evaluation keys, operands and results can.
     """
 
-    refusal = (
-        "a client holds the secret key and can be neither pickled nor copied; where its owner needs it, "
-        "Client.save and Client.load pass it on in a file"
-    )
+    refusal = "A client holds the secret key and can be neither pickled nor copied."
+    instead = "client.save(path), a file of its owner, and cb.Client.load(path, program)"
 
     def __init__(self, program: PlannedProgram, secret: SecretKey | None = None) -> None:
         self.program = program

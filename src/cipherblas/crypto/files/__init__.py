@@ -11,7 +11,7 @@ Tensors are read with pread, not mapped: a mapped file that shrinks kills the pr
 read is an error like any other; and the bytes land in aligned memory, which is what the arithmetic wants.
 """
 
-from cipherblas.crypto.files.foreign import advised
+from cipherblas.crypto.files.foreign import advised, wanted
 from cipherblas.crypto.files.format import FORMAT_VERSION, KINDS, PathLike, Source, Target, storage_error
 from cipherblas.crypto.files.reading import Reader, TensorInfo, opened, parse_json, read
 from cipherblas.crypto.files.streams import check_path, is_read, is_written, name_of
@@ -40,5 +40,6 @@ __all__ = [
     "replacing",
     "save_bytes",
     "storage_error",
+    "wanted",
     "write",
 ]

@@ -22,6 +22,10 @@ WANTED: dict[str, tuple[str, str]] = {
     ),
     "ciphertext": ("a ciphertext", "the file that cipherblas encrypt, or cipherblas run, wrote"),
     "encrypted-matrix": ("an encrypted matrix", "the file that cipherblas encrypt, or cipherblas run, wrote"),
+    "machine": (
+        "a file of a machine",
+        "the file that cipherblas machine -o FILE, or Machine.save(FILE), wrote",
+    ),
 }
 RECORD = "key-record"  # of what was shared under a key
 # What else helps where there is no whole copy.
@@ -31,6 +35,7 @@ AGAIN = {
     ),
     "evaluation-keys": ("client.evaluation_keys().save(PATH), or another cipherblas keygen",),
     "public-key": ("client.public_key().save(PATH)",),
+    "machine": ("cb.Machine.measure(), or cipherblas machine -o FILE, on that machine",),
 }
 ARRAY = "cipherblas encrypt KEYS {path} -o {ours}, and {ours} in place of {path}"
 

@@ -22,6 +22,7 @@ from cipherblas.common.errors import (
     SecurityError,
     StorageError,
     VersionError,
+    brief,
 )
 from cipherblas.common.memory import Array, aligned_empty, bytes_of, check_memory, in_threads
 from cipherblas.common.progress import Progress, Steps
@@ -534,7 +535,7 @@ def _checked_parameters(
     try:
         parameters = Parameters.parsed(values)
     except CipherblasError as error:
-        raise FormatError(f"{path} holds invalid parameters: {error}") from error
+        raise FormatError(f"{path} holds invalid parameters: {brief(error)}") from error
     stamped = (parameters.fingerprint(), str(parameters.security))
     if stamped != (metadata["fingerprint"], metadata["security"]):
         raise FormatError(

@@ -210,7 +210,7 @@ def make_evaluation_keys(
         SecurityError: the secret key is closed.
     """
     request.check(secret.params)
-    check_memory(request.nbytes(secret.params), "the evaluation keys")
+    check_memory(request.nbytes(secret.params), "making the evaluation keys")
     keys = []
     for key, limbs in request.in_order().items():
         keys.append(make_switching_key(secret, key, limbs, weights))

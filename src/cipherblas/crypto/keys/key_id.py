@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, TypeVar
 
 from cipherblas.common.errors import ParameterError
-from cipherblas.crypto.params import ROW_LIMBS, Parameters, descending, encapsulating, row_parameters
+from cipherblas.crypto.fields import ROW_LIMBS
+from cipherblas.crypto.params import Parameters, descending, encapsulating, row_parameters
 
 MOST_SECRETS = 127  # of ciphertexts that share their a part
 

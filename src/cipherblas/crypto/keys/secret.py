@@ -47,9 +47,8 @@ class SecretKey(NeverCopied):
         recorded: whether its file has a record beside it, of what was shared under the key.
     """
 
-    refusal = (
-        "a secret key can be neither pickled nor copied; SecretKey.save writes it to a file of its owner"
-    )
+    refusal = "A secret key can be neither pickled nor copied."
+    instead = "SecretKey.save(path), a file of its owner, and SecretKey.load(path)"
 
     __slots__ = (
         "_closed",

@@ -15,9 +15,9 @@ import cipherblas._core as _core
 from cipherblas.common.errors import LevelError
 from cipherblas.common.words import WORD_BYTES
 from cipherblas.common.work import Work
+from cipherblas.crypto.fields import MOST_OPERAND_MESSAGE
 from cipherblas.crypto.keys.key_id import FixedWeights, KeyId
 from cipherblas.crypto.keys.request import KeyRequest
-from cipherblas.crypto.params import MOST_OPERAND_MESSAGE
 from cipherblas.evaluators.rows.values import UNKNOWN, Batch, ClearFactor, Encryption, Part, Rows, Spread
 from cipherblas.evaluators.slots.values import Ledger
 from cipherblas.rlwe.costs import Costs

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from cipherblas.common.errors import LevelError
 from cipherblas.common.limits import MASK_BYTES, RUN_BYTES
 from cipherblas.common.work import Work
+from cipherblas.crypto.fields import ROW_LIMBS
 from cipherblas.crypto.keys.key_id import (
     RELINEARISATION,
     FromRows,
@@ -26,7 +27,6 @@ from cipherblas.crypto.keys.key_id import (
     ToSparse,
 )
 from cipherblas.crypto.keys.request import KeyRequest
-from cipherblas.crypto.params import ROW_LIMBS
 from cipherblas.evaluators.slots.values import Ct, Ledger, MaskGroup, Plain
 from cipherblas.rlwe.costs import Costs
 from cipherblas.rlwe.counts import Counts

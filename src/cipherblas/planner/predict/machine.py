@@ -13,7 +13,7 @@ from typing import Any
 
 import cipherblas._core as _core
 from cipherblas.common import schema
-from cipherblas.common.errors import DTypeError, FormatError, ParameterError, VersionError
+from cipherblas.common.errors import DTypeError, FormatError, ParameterError, VersionError, without
 from cipherblas.common.limits import available_memory
 from cipherblas.common.pickles import Rebuilt
 from cipherblas.common.progress import Progress
@@ -23,6 +23,7 @@ from cipherblas.planner.predict.caches import Cache, caches_here
 from cipherblas.planner.predict.cost import GemmRates, Rates, SwitchRates, ThreadRates
 
 VARIABLE = "CIPHERBLAS_MACHINE"  # of the environment: the file of the machine to plan for
+KIND = "machine"  # of a file, for people
 MARK = "cipherblas-machine"  # the field of a file that says what it is, and in which version
 VERSION = 2  # 1: one number for the threads of each ring degree
 MOST_BYTES = 1 << 16  # of a file
@@ -162,6 +163,10 @@ class Machine(Rebuilt):
                 f"The environment variable {VARIABLE} names no file.",
                 expected="the path of a file that `cipherblas machine -o FILE` wrote, or nothing",
                 got=path,
+                advice=[
+                    f"{VARIABLE}=FILE, with the file that cipherblas machine -o FILE wrote",
+                    f"unset {VARIABLE}, to plan for this machine",
+                ],
             )
         return cls.load(path)
 
@@ -179,6 +184,12 @@ class Machine(Rebuilt):
                 "The machine must be a Machine, or the path of its file.",
                 expected="a Machine, or the path of its file",
                 got=type(machine).__name__,
+                advice=[
+                    "cb.Machine.from_dict(values)"
+                    if isinstance(machine, Mapping)
+                    else "cb.Machine.load(path)",
+                    without("machine"),
+                ],
             )
         return machine.checked()
 
@@ -230,6 +241,7 @@ class Machine(Rebuilt):
         files.save_bytes(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
 
     @classmethod
+    @files.advised(KIND)
     def load(cls, path: files.Source) -> Machine:
         """Read a file that `save` or `cipherblas machine -o` wrote, whoever did it.
 
@@ -239,7 +251,7 @@ class Machine(Rebuilt):
             StorageError: the system refuses, or it is not a regular file.
         """
         name = files.name_of(path)
-        with files.opened(path, "a file of a machine") as stream:
+        with files.opened(path, files.wanted(KIND)) as stream:
             raw = stream.read(MOST_BYTES + 1)
         if len(raw) > MOST_BYTES:
             raise FormatError(f"{name} is no file of a machine.", expected=f"at most {MOST_BYTES} bytes")
@@ -249,11 +261,14 @@ class Machine(Rebuilt):
             raise FormatError(f"{name} is no file of a machine.", expected=f"the field {MARK!r}", got=version)
         if version > VERSION:
             raise VersionError(
-                f"{name} was written by a newer cipherblas.", expected=f"version {VERSION}", got=version
+                f"{name} was written by a newer cipherblas.",
+                expected=f"version {VERSION}",
+                got=version,
+                advice="pip install --upgrade cipherblas",
             )
         if version < VERSION:
             raise VersionError(
-                f"{name} was written by an older cipherblas: measure that machine again.",
+                f"{name} was written by an older cipherblas.",
                 expected=f"version {VERSION}",
                 got=version,
             )
@@ -277,7 +292,12 @@ def _check(check: schema.Check, value: Any, place: str) -> None:
     try:
         check(value, place)
     except FormatError as error:
-        raise ParameterError(error.message, expected=error.expected, got=error.got) from None
+        raise ParameterError(
+            error.message,
+            expected=error.expected,
+            got=error.got,
+            advice=[f"{error.expected} in that field", "cb.Machine.measure(), this machine as it is"],
+        ) from None
 
 
 @functools.lru_cache(maxsize=1)

@@ -19,11 +19,12 @@ from cipherblas.common import openblas
 from cipherblas.common.memory import aligned_empty
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.common.words import WORD_BYTES
+from cipherblas.crypto.fields import OPERAND_MODULI
 from cipherblas.crypto.files.format import hasher
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
 from cipherblas.crypto.keys.key_id import Galois
 from cipherblas.crypto.keys.switching import SwitchingKey, key_shape
-from cipherblas.crypto.params import OPERAND_MODULI, make_parameters
+from cipherblas.crypto.params import make_parameters
 from cipherblas.crypto.randomness import SEED_BYTES, Purpose, streams, ternary
 from cipherblas.crypto.randomness import uniform as random_residues
 from cipherblas.evaluators.slots.interface import Evaluator

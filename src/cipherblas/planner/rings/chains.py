@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 
 from cipherblas.common.errors import LevelError
 from cipherblas.crypto.digits import equal_digits
-from cipherblas.crypto.params import MAX_LIMBS, MIN_LOG_N, ROW_LIMBS, row_special_bits
+from cipherblas.crypto.fields import MAX_LIMBS, MIN_LOG_N, ROW_LIMBS
+from cipherblas.crypto.params import row_special_bits
 from cipherblas.crypto.security import max_log_qp
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of

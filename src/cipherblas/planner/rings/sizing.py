@@ -10,17 +10,8 @@ from typing import Any, TypeVar
 
 from cipherblas.common.errors import LevelError, MismatchError, ParameterError, PrecisionError
 from cipherblas.crypto.digits import digit_ranges, largest_digit
-from cipherblas.crypto.params import (
-    MAX_ALPHA,
-    MAX_LIMBS,
-    MAX_PRIME_BITS,
-    MAX_SPECIAL_LIMBS,
-    SPECIAL_MARGIN_BITS,
-    WIDE_LEVEL,
-    Parameters,
-    TooFewPrimesError,
-    make_parameters,
-)
+from cipherblas.crypto.fields import MAX_ALPHA, MAX_LIMBS, MAX_PRIME_BITS, MAX_SPECIAL_LIMBS, WIDE_LEVEL
+from cipherblas.crypto.params import SPECIAL_MARGIN_BITS, Parameters, TooFewPrimesError, make_parameters
 from cipherblas.crypto.security import max_log_qp
 from cipherblas.planner.predict.dry_run import DryRun
 from cipherblas.rlwe.rings import Ring, RingShape

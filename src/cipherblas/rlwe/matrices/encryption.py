@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from cipherblas.common.errors import DTypeError, MismatchError, RangeError, ShapeError
 from cipherblas.common.memory import Array, aligned_empty
 from cipherblas.crypto import randomness
+from cipherblas.crypto.fields import MOST_OPERAND_MESSAGE
 from cipherblas.crypto.keys import PublicKey, SecretKey
-from cipherblas.crypto.params import MOST_OPERAND_MESSAGE
 from cipherblas.rlwe import noise
 from cipherblas.rlwe.matrices.matrix import (
     CoefficientMatrix,
