@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import FormatError, ShapeError
+from cipherblas.lang.bounds import is_known, moved, of_entries
 from cipherblas.lang.facts import operands_of
 from cipherblas.lang.nodes import Expression, column_shape, operation
 from cipherblas.lang.operands import Operand
@@ -122,6 +123,8 @@ class Arrange(Expression):
         for step in self.steps:
             shape = step.out_shape(shape)
         super().__init__(shape, x.secret, x.bound, x)
+        if is_known(x):
+            self._bounds = moved(of_entries(x), self.steps, x.bound)
 
     @classmethod
     def of(cls, *parts: Any) -> Expression:

@@ -21,6 +21,7 @@ from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import DTypeError, ParameterError, ShapeError
 from cipherblas.lang.arguments import axis_of, node_of
 from cipherblas.lang.arrangements import Arrange
+from cipherblas.lang.bounds import is_known, moved, of_entries, of_joined
 from cipherblas.lang.nodes import Expression, matrix_shape, operation
 from cipherblas.lang.steps import Step
 
@@ -78,6 +79,7 @@ class Joined(_Moved):
         shape = list(shapes[0])
         shape[axis] = sum(one[axis] for one in shapes)
         super().__init__((shape[0], shape[1]), True, max(child.bound for child in children), *children)
+        self._bounds = of_joined(children, axis)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -124,6 +126,10 @@ class Part(_Moved):
             )
         shape[axis] = stop - start
         super().__init__((shape[0], shape[1]), True, x.bound, x)
+        whole = [(0, length, 1) for length in x.shape]
+        whole[axis] = (start, stop, 1)
+        if is_known(x):
+            self._bounds = moved(of_entries(x), [Step("slice", tuple(whole))], x.bound)
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -155,17 +155,17 @@ class Flatten(Expression):
         return parts[0]
 
 
-def _at_most(bounds: NDArray[np.float64] | None, bound: float) -> NDArray[np.float64] | None:
-    return None if bounds is None else np.minimum(bounds, bound)
+def _within(bounds: NDArray[np.float64] | None, more: float, bound: float) -> NDArray[np.float64] | None:
+    return None if bounds is None else np.minimum(bounds + more, bound)
 
 
 class Same(Expression):
-    """The values of its child."""
+    """The values of its child, or off them by what its bound is larger."""
 
     def __init__(self, shape: tuple[int, ...], secret: bool, bound: float, x: Expression) -> None:
         super().__init__(shape, secret, bound, x)
-        if bound <= x.bound:
-            self._bounds = _at_most(x.column_bounds, bound), _at_most(x.row_bounds, bound)
+        more = max(0.0, bound - x.bound)
+        self._bounds = _within(x.column_bounds, more, bound), _within(x.row_bounds, more, bound)
 
     @functools.cached_property
     def row_sum(self) -> float:

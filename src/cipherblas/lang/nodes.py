@@ -29,6 +29,7 @@ from cipherblas.lang.steps import Step
 from cipherblas.lang.windows import Window
 
 Numeric = Callable[[Any], Any]  # a function of a number, or of every entry of an array
+Bounds = tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]  # of columns, and of rows
 MAX_DEPTH = 256  # of nested operations: graphs are walked recursively
 
 
@@ -282,27 +283,33 @@ class Expression(Shaped, metaclass=_Watched):
 
         What a product on its left multiplies bounds by, and errors that are the same in all entries.
         """
-        return self.shape[1] * self.bound
+        return self._sum_of(self.column_bounds, self.shape[1])
 
     @property
     def column_sum(self) -> float:
         """Largest sum of absolute values in a column of a matrix, or of all in a vector; see `row_sum`."""
-        return self.shape[0] * self.bound
+        return self._sum_of(self.row_bounds, self.shape[0])
+
+    def _sum_of(self, bounds: NDArray[np.float64] | None, length: int) -> float:
+        most = length * self.bound
+        return most if bounds is None else min(most, math.fsum(bounds))
 
     @property
     def row_norm(self) -> float:
         """Largest root of a sum of squares in a row, as `row_sum`."""
-        return self.bound * math.sqrt(math.prod(self.shape[1:]))
+        most = self.bound * math.sqrt(math.prod(self.shape[1:]))
+        return most if self.column_bounds is None else min(most, math.hypot(*self.column_bounds))
 
     @property
     def norm(self) -> float:
         """Largest singular value of a matrix, or length of a vector, as far as it is known."""
         if len(self.shape) == 1:
-            return self.bound * math.sqrt(self.shape[0])
+            most = self.bound * math.sqrt(self.shape[0])
+            return most if self.row_bounds is None else min(most, math.hypot(*self.row_bounds))
         return math.sqrt(self.row_sum) * math.sqrt(self.column_sum)
 
     # Of columns and of rows: found when a node is made, since graphs are deep, and have many paths.
-    _bounds: tuple[NDArray[np.float64] | None, NDArray[np.float64] | None] = (None, None)
+    _bounds: Bounds = (None, None)
 
     @property
     def column_bounds(self) -> NDArray[np.float64] | None:
@@ -311,7 +318,7 @@ class Expression(Shaped, metaclass=_Watched):
 
     @property
     def row_bounds(self) -> NDArray[np.float64] | None:
-        """Bounds of the entries of each row of a matrix; see `column_bounds`."""
+        """Bounds of the entries of each row of a matrix, or of each entry of a vector; see `column_bounds`."""
         return self._bounds[1]
 
     def whole(self, parts: Sequence[bool]) -> bool:

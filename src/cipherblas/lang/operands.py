@@ -32,7 +32,9 @@ class Columns:
 def columns(bounds: Sequence[float]) -> Columns:
     """Bounds of the entries of each column of a matrix, one for each, as the `bound` of `secret` or `public`.
 
-    Of columns with very different ranges, sums over a row are bounded by what these add up to.
+    Of columns with very different ranges, sums over a row are bounded by what these add up to, and products with
+    weights by what each column adds with its own: constant ones, or those of an operand that is declared by columns
+    too (`x @ w.T`).
 
     Raises:
         DTypeError: they are no numbers.

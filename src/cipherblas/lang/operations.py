@@ -18,12 +18,12 @@ from cipherblas.common.arrays import finite_array, is_whole, shape_text
 from cipherblas.common.errors import FormatError, RangeError, ShapeError
 from cipherblas.lang.arranged_products import arranged_product
 from cipherblas.lang.batches import batched_product
+from cipherblas.lang.bounds import SUM_ROUNDING, along, entrywise, least, moved, weighed
 from cipherblas.lang.facts import operands_of
-from cipherblas.lang.nodes import OPERATIONS, Expression, column_shape, operation, ordered
+from cipherblas.lang.nodes import OPERATIONS, Bounds, Expression, column_shape, operation, ordered
 from cipherblas.lang.operands import BOUND_RANGE, Operand
 from cipherblas.lang.steps import Step
 
-NORM_ROUNDING = 2.0**-40  # relative, of a bound by norms
 BY_ENTRIES = ("multiply", "polynomial", "gated", "refresh")  # that no product takes the place of
 ZERO_BOUND = 2.0**-20  # stands for the bound of a matrix of zeros
 
@@ -89,7 +89,7 @@ class Leaf(Expression):
     @property
     def row_norm(self) -> float:
         usual = super().row_norm
-        if len(self.shape) != 2 or self.row_sum == super().row_sum:
+        if len(self.shape) != 2 or self.row_sum == self.shape[1] * self.bound:
             return usual
         return min(usual, self.norm, math.sqrt(self.bound) * math.sqrt(self.row_sum))
 
@@ -98,22 +98,21 @@ class Leaf(Expression):
         return min(super().norm, self._sums[2])
 
     @functools.cached_property
-    def _column_bounds(self) -> NDArray[np.float64] | None:
-        """Of the operand, or of what is cut out of it, before it is transposed."""
-        if self.operand.columns is None or any(step.kind != "slice" for step in self.steps):
-            return None
-        found: NDArray[np.float64] = np.array([self.operand.columns])
-        for step in self.steps:
-            found = Step("slice", ((0, 1, 1), step.arguments[1]))(found)
-        return np.asarray(found[0])
+    def _known(self) -> Bounds:
+        """Bounds of its columns and rows, as the client arranges it."""
+        if self.operand.columns is None:
+            return None, None
+        declared = np.broadcast_to(np.array(self.operand.columns), self.operand.shape)
+        columns, rows = moved(declared, self.steps, self.bound)
+        return (rows, columns) if self.transposed else (columns, rows)
 
     @property
     def column_bounds(self) -> NDArray[np.float64] | None:
-        return None if self.transposed else self._column_bounds
+        return self._known[0]
 
     @property
     def row_bounds(self) -> NDArray[np.float64] | None:
-        return self._column_bounds if self.transposed else None
+        return self._known[1]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Leaf, (self.name, self.operand, self.transposed)
@@ -268,12 +267,17 @@ class MatMul(Expression):
             )
         self.left, self.right = left, right
         bound = min(self._left_sum * right.bound, left.bound * right.column_sum, self._of_norms)
-        bound = min(bound, self._of_columns)
+        inner, columns, rows = self._inner, self._columns, self._rows
+        if inner[0] is not None and inner[1] is not None:
+            bound = min(bound, float(inner[0] @ inner[1]) * (1 + SUM_ROUNDING) or math.inf)
         super().__init__(
-            (*left.shape[:-1], *right.shape[1:]), left.secret or right.secret, bound, left, right
+            (*left.shape[:-1], *right.shape[1:]),
+            left.secret or right.secret,
+            least(bound, columns, rows),
+            left,
+            right,
         )
-        if len(self.shape) == 2:
-            self._bounds = self._columns, self._rows
+        self._bounds = columns if len(right.shape) == 2 else None, rows if len(left.shape) == 2 else None
 
     @property
     def _left_sum(self) -> float:
@@ -284,42 +288,35 @@ class MatMul(Expression):
     def _of_norms(self) -> float:
         """A bound on entries: that of a row of the left factor times that of a column of the right one."""
         left = min(self.left.row_norm, self.left.norm) if len(self.left.shape) == 2 else self.left.norm
-        return (
-            left * self.right.norm * (1 + NORM_ROUNDING) or math.inf
-        )  # where that is too small for a double
+        return left * self.right.norm * (1 + SUM_ROUNDING) or math.inf  # where that is too small for a double
 
     @property
-    def _of_columns(self) -> float:
-        """A bound on entries: sums of products of bounds of each column of the left factor, or row of the right one."""
-        left, right = self.left.column_bounds, self.right.row_bounds
-        found = [np.inf if left is None or right is None else (left @ right) * (1 + NORM_ROUNDING)]
-        found += [one.max() for one in (self._columns, self._rows) if one is not None]
-        return float(min(found)) or math.inf
+    def _inner(self) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+        """Bounds of what each term of its sums has from the left factor, and from the right one."""
+        return along(self.left, len(self.left.shape) - 1), self.right.row_bounds
 
-    @functools.cached_property
+    @property
     def _columns(self) -> NDArray[np.float64] | None:
-        """Bounds of its columns; of a vector of its entry."""
-        found = []
-        if self.left.column_bounds is not None and self.right.tensor is not None:
-            found.append(_weighed(self.left.column_bounds, self.right.tensor))
-        if self.right.column_bounds is not None:
-            found.append(self._left_sum * self.right.column_bounds)
-        return functools.reduce(np.minimum, found) if found else None
+        """Bounds of its columns; of a vector of all entries."""
+        known, _ = self._inner
+        found = None if known is None else weighed(known, self.right, 0)
+        if found is None and self.right.column_bounds is not None:
+            return self._left_sum * self.right.column_bounds
+        return found
 
-    @functools.cached_property
+    @property
     def _rows(self) -> NDArray[np.float64] | None:
-        """Bounds of its rows."""
-        found = []
-        if self.right.row_bounds is not None and self.left.tensor is not None:
-            found.append(_weighed(self.right.row_bounds, self.left.tensor.T))
-        if self.left.row_bounds is not None:
-            found.append(self.left.row_bounds * self.right.column_sum)
-        return functools.reduce(np.minimum, found) if found else None
+        """Bounds of its rows; of a product of two vectors of itself."""
+        _, known = self._inner
+        found = None if known is None else weighed(known, self.left, len(self.left.shape) - 1)
+        if found is None and len(self.left.shape) == 2 and self.left.row_bounds is not None:
+            return self.left.row_bounds * self.right.column_sum
+        return found
 
     @property
     def _norms(self) -> float:
         """A bound on its own norm."""
-        return self.left.norm * self.right.norm * (1 + NORM_ROUNDING) or math.inf
+        return self.left.norm * self.right.norm * (1 + SUM_ROUNDING) or math.inf
 
     @functools.cached_property
     def row_sum(self) -> float:
@@ -381,14 +378,6 @@ class MatMul(Expression):
         return f"W @ x {left}" if len(self.shape) == 1 else f"product {left} · {right}"
 
 
-def _weighed(bounds: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sums of absolute values of weights times bounds, along their rows: each a bound, in spite of rounding."""
-    total = np.zeros(weights.shape[1:])
-    for bound, row in zip(bounds, weights, strict=True):
-        total += bound * np.abs(row)
-    return total * (1 + NORM_ROUNDING)
-
-
 def _is_entrywise(node: Expression) -> bool:
     """Whether encrypted values are multiplied entrywise, functions of them taken, or they are refreshed, to compute a
     node."""
@@ -408,7 +397,9 @@ class _Elementwise(Expression):
         right = left if self.right is self.left else arranged(self.right, step)
         return self.rebuilt((left, right))
 
-    def __init__(self, left: Expression, right: Expression, bound: float) -> None:
+    def __init__(
+        self, left: Expression, right: Expression, bound: float, bounds: Bounds = (None, None)
+    ) -> None:
         if left.shape != right.shape:
             raise ShapeError(
                 "Both sides of elementwise operations need equal shapes.",
@@ -416,7 +407,8 @@ class _Elementwise(Expression):
                 got=shape_text(right.shape),
             )
         self.left, self.right = left, right
-        super().__init__(left.shape, left.secret or right.secret, bound, left, right)
+        super().__init__(left.shape, left.secret or right.secret, least(bound, *bounds), left, right)
+        self._bounds = bounds
 
 
 @operation
@@ -427,11 +419,7 @@ class Add(_Elementwise):
     linear = True
 
     def __init__(self, left: Expression, right: Expression) -> None:
-        super().__init__(left, right, left.bound + right.bound)
-        self._bounds = (
-            self._added(left.column_bounds, right.column_bounds),
-            self._added(left.row_bounds, right.row_bounds),
-        )
+        super().__init__(left, right, left.bound + right.bound, entrywise(np.add, left, right))
 
     @functools.cached_property
     def row_sum(self) -> float:
@@ -444,14 +432,6 @@ class Add(_Elementwise):
     @functools.cached_property
     def norm(self) -> float:
         return self.left.norm + self.right.norm
-
-    def _added(self, *bounds: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
-        if all(one is None for one in bounds):
-            return None
-        left, right = (
-            child.bound if one is None else one for one, child in zip(bounds, self.children, strict=True)
-        )
-        return np.asarray(left + right)
 
     def _transpose(self) -> Expression:
         return Add(self.left.T, self.right.T)
@@ -483,7 +463,7 @@ class Multiply(_Elementwise):
     op = "multiply"
 
     def __init__(self, left: Expression, right: Expression) -> None:
-        super().__init__(left, right, left.bound * right.bound)
+        super().__init__(left, right, left.bound * right.bound, entrywise(np.multiply, left, right))
 
     def _transpose(self) -> Expression:
         return Multiply(self.left.T, self.right.T)
