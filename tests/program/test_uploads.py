@@ -58,6 +58,7 @@ def test_repeated_operands_take_what_they_take_alone(name: str) -> None:
         (lambda a, b, c: W[:9, :5] @ (a @ np.ones((6, 7)) + c), True),
         (lambda a, b, c: a.T @ cb.broadcast_to(c, (5, 7)), True),
         (lambda a, b, c: cb.broadcast_to(c[:, None], (7, 5)) @ a, True),
+        (lambda a, b, c: W[:9, :6] @ (b - c[:6][:, None]), False),  # equal within a row: see the next test
     ],
 )
 @pytest.mark.encrypted
@@ -66,6 +67,40 @@ def test_repeated_rows_are_sent_once(function: Callable[..., Any], row_copies: b
     program = toy_rows(function, a=S(5, 6), b=S(6, 7), c=S(7), error=1e-3)
     assert all(one.form.ciphertexts == 1 for one in program.inputs_of("c")) == row_copies
     run(program, values_of(program)).check()
+
+
+@pytest.mark.parametrize("width", [2, 5, 16])
+def test_entries_that_are_equal_within_a_row_are_no_less_in_one_encryption(width: int) -> None:
+    """Why they are sent as copies. From the encryption (b, a) of a number c at X^0 a product with 1 + X + … + X^(n-1)
+    makes that of a row of n copies, but entry j of it is a sum of n coefficients of b, which are others for each j: all
+    n entries read 2·n - 1 of them (N at most), and each is a word of the upload. A copy is one word. Errors grow n
+    times besides."""
+    n, q, number = 64, 97 * 193, 1234
+    rng = np.random.default_rng(width)
+
+    def times(x: Any, y: Any) -> Any:
+        found = np.convolve(x.astype(object), y.astype(object))
+        return (found[:n] - np.append(found[n:], 0)) % q
+
+    secret, a, error = rng.integers(-1, 2, n), rng.integers(0, q, n), rng.integers(-3, 4, n)
+    b = (error - times(a, secret)) % q
+    b[0] += number
+    ones = np.where(np.arange(n) < width, 1, 0)
+
+    def decrypted(b: Any) -> Any:
+        return (times(b, ones) + times(times(a, ones), secret))[:width] % q
+
+    found = (decrypted(b) - number + q // 2) % q - q // 2
+    assert (np.abs(found) <= 3 * width).all()
+    read = [k for k in range(n) if (decrypted(b + (np.arange(n) == k)) != decrypted(b)).any()]
+    assert len(read) == min(n, 2 * width - 1) >= width
+
+
+def test_entries_that_are_equal_within_a_row_take_what_others_take() -> None:
+    function = lambda b, c: W[:9, :6] @ (b - c[:, None])  # noqa: E731
+    program, beside = toy_rows(function, b=S(6, 7), c=S(6)), toy_rows(lambda b: W[:9, :6] @ b, b=S(6, 7))
+    each = [one.inputs_of(name)[0].form for one, name in ((program, "c"), (program, "b"), (beside, "b"))]
+    assert [one.shape for one in each] == [(6, 7)] * 3
 
 
 def test_errors_of_repeated_rows_add_up() -> None:

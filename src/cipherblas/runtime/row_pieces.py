@@ -91,7 +91,11 @@ class RowPieces(FormRun, ABC):
         return self._sent(node, wish, form)
 
     def copies(self, node: Expression, by_columns: bool) -> int:
-        """How many rows of an operand, or columns, are one and the same, which is sent once."""
+        """How many rows of an operand, or columns, are one and the same, which is sent once.
+
+        Entries that are equal within a row are sent one by one, a word each: in the ring they are sums of n
+        coefficients of an encryption of one of them, and of these 2·n - 1 would have to be sent.
+        """
         axis = 1 if by_columns else 0
         return node.shape[axis] if isinstance(node, Leaf) and node.repeated[axis] else 1
 
