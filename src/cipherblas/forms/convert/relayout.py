@@ -29,18 +29,14 @@ class _Source(NamedTuple):
 
 
 class _Held(NamedTuple):
-    """Where a part holds its entries: entry e in `copies[e]` of the slots, ascending, from `first[e]` on."""
+    """Where a layout holds its entries. The first part that holds entry e is number `part[e]`, -1 where none does; it
+    has it in `copies[e]` slots, which stand in `slots` from `first[e]` on, ascending."""
 
+    parts: Sequence[tuple[_Source, int]]  # real parts first, with the sign of each
+    part: NDArray[np.int64]
     slots: NDArray[np.int64]
     first: NDArray[np.int64]
     copies: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, held: NDArray[np.int64], entries: int) -> _Held:
-        """From the entry of each slot."""
-        used = np.flatnonzero(held >= 0)
-        copies = np.bincount(held[used], minlength=entries)
-        return cls(used[np.argsort(held[used], kind="stable")], np.cumsum(copies) - copies, copies)
 
 
 class _Selection(NamedTuple):
@@ -162,72 +158,83 @@ def plan(source: Layout, target: Layout, number: int) -> tuple[_Piece, ...]:
     wanted = [(index.real, 1.0 + 0j)]
     if index.imag is not None:
         wanted.append((index.imag, 1j * index.sign))
-    missing = [entries >= 0 for entries, _ in wanted]
-    halved = source.imaginary_garbage or source.complex_packing
-    pieces = []
-    for part, held, sign in _held(source):
-        # z + z̄ = 2·Re z; z - z̄ = 2j·Im z.
-        factor = (0.5 if halved else 1.0) * (-1j * sign if part.imaginary else 1.0)
-        selections = []
-        for which, (entries, coefficient) in enumerate(wanted):
-            place = _nearest(held, entries, missing[which])
-            missing[which] &= place < 0
-            selections.append(_selected(place, coefficient * factor))
-        if any(len(selection.target) for selection in selections):
-            key = ("relayout", source.key, target.key, number, part)
-            pieces.append(_Piece(part, selections, source.slots, key))
-    if any(rest.any() for rest in missing) or not pieces:
-        raise ShapeError(
-            "A layout to re-arrange must hold every entry of the block.",
-            expected="every entry of the block",
-            got=source.name,
+    held, halved = _held(source), source.imaginary_garbage or source.complex_packing
+    selections: dict[int, list[_Selection]] = {}
+    for entries, coefficient in wanted:
+        places = np.flatnonzero(entries >= 0)
+        parts = held.part[entries[places]]
+        if parts.min(initial=0) < 0:
+            raise _lacking(source)
+        steps = _nearest(held, entries[places], places, source.slots)
+        for part in np.unique(parts).tolist():
+            (of_part, sign), own = held.parts[part], parts == part
+            # z + z̄ = 2·Re z; z - z̄ = 2j·Im z.
+            factor = (0.5 if halved else 1.0) * (-1j * sign if of_part.imaginary else 1.0)
+            values = np.full(np.count_nonzero(own), coefficient * factor)
+            selection = _Selection(steps[own], places[own], values)
+            selections.setdefault(part, []).append(selection)
+    if not selections:
+        raise _lacking(source)
+    return tuple(
+        _Piece(
+            held.parts[part][0],
+            found,
+            source.slots,
+            ("relayout", source.key, target.key, number, held.parts[part][0]),
         )
-    return tuple(pieces)
+        for part, found in sorted(selections.items())
+    )
+
+
+def _lacking(source: Layout) -> ShapeError:
+    return ShapeError(
+        "A layout to re-arrange must hold every entry of the block.",
+        expected="every entry of the block",
+        got=source.name,
+    )
 
 
 @functools.lru_cache(maxsize=16)
-def _held(layout: Layout) -> list[tuple[_Source, _Held, int]]:
-    """The parts that hold entries, real parts first, with the sign of each."""
-    entries = layout.rows * layout.cols
-    parts = [
-        (_Source(i, False), _Held.of(layout.index(i).real, entries), 1) for i in range(layout.ciphertexts)
+def _held(layout: Layout) -> _Held:
+    indices = [layout.index(number) for number in range(layout.ciphertexts)]
+    parts = [((_Source(number, False), 1), index.real) for number, index in enumerate(indices)]
+    parts += [
+        ((_Source(number, True), index.sign), index.imag)
+        for number, index in enumerate(indices)
+        if index.imag is not None
     ]
-    for i in range(layout.ciphertexts):
-        index = layout.index(i)
-        if index.imag is not None:
-            parts.append((_Source(i, True), _Held.of(index.imag, entries), index.sign))
-    return parts
+    entries = layout.rows * layout.cols
+    owner, first, copies = np.full(entries, -1), np.zeros(entries, np.int64), np.zeros(entries, np.int64)
+    slots: list[NDArray[np.int64]] = []
+    there = 0
+    for part, (_, of_slot) in enumerate(parts):
+        used = np.flatnonzero(of_slot >= 0)
+        used = used[owner[of_slot[used]] < 0]  # what an earlier part does not hold
+        used = used[np.argsort(of_slot[used], kind="stable")]
+        own, starts, counts = np.unique(of_slot[used], return_index=True, return_counts=True)
+        owner[own], first[own], copies[own] = part, there + starts, counts
+        slots.append(used)
+        there += len(used)
+    return _Held([one for one, _ in parts], owner, np.concatenate(slots), first, copies)
 
 
-def _nearest(held: _Held, entries: NDArray[np.int64], wanted: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """For every wanted target slot the nearest slot of the part that holds its entry; -1 where there is none."""
-    slots, order = len(entries), held.slots
-    place = np.full(slots, -1, dtype=np.int64)
-    if not len(order):
-        return place
-    target = np.flatnonzero(wanted)
-    first, count = held.first[entries[target]], held.copies[entries[target]]
-    best = np.full(len(target), slots, dtype=np.int64)
+def _nearest(
+    held: _Held, entries: NDArray[np.int64], target: NDArray[np.int64], slots: int
+) -> NDArray[np.int64]:
+    """The shortest step to each target slot from one that holds its entry, of the part that does."""
+    first, count = held.first[entries], held.copies[entries]
+    best = np.full(len(target), slots)
     for copy in range(int(count.max(initial=0))):
-        there = copy < count
-        candidate = order[np.minimum(first + copy, len(order) - 1)]
-        distance = np.abs(_centred(candidate - target, slots))
-        better = there & (distance < best)
-        place[target[better]] = candidate[better]
-        best[better] = distance[better]
-    return place
+        candidate = held.slots[np.minimum(first + copy, len(held.slots) - 1)]
+        step = _centred(candidate - target, slots)
+        better = (copy < count) & (np.abs(step) < np.abs(best))
+        best[better] = step[better]
+    return best
 
 
 def _centred(steps: Any, slots: int) -> Any:
     """Representatives in (-S/2, S/2]."""
     return (steps + slots // 2 - 1) % slots - (slots // 2 - 1)
-
-
-def _selected(place: NDArray[np.int64], coefficient: complex) -> _Selection:
-    """One selection of source slots as entries of diagonals."""
-    target = np.flatnonzero(place >= 0)
-    steps = _centred(place[target] - target, len(place))
-    return _Selection(steps, target, np.full(len(target), coefficient))
 
 
 def _transform(selections: Sequence[_Selection], slots: int, key: Hashable) -> Transform:
