@@ -19,8 +19,8 @@ from cipherblas.planner.predict.dry_run import dry_run
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.placing import Wish
 from cipherblas.runtime.row_pieces import RowPieces
-from cipherblas.runtime.row_products.kind import Request, RingSearch, Size, Variant
-from cipherblas.runtime.row_products.table import KINDS, plain, variants
+from cipherblas.runtime.row_products.kind import Request, RingSearch, RowProduct, Size, Variant
+from cipherblas.runtime.row_products.table import PLAIN, VARIANTS, plain
 from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.values import Choice, Decisions, Value
 from tests.support.runs import program_by_rows, run, run_by_files, values_of
@@ -59,7 +59,7 @@ class InHalves(Variant):
 @pytest.fixture
 def in_halves(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
     """The options with which a program is planned of such products."""
-    monkeypatch.setitem(KINDS, InHalves.name, InHalves)
+    monkeypatch.setitem(VARIANTS, InHalves.name, InHalves)
     return {"fixed": False, "halves": True}
 
 
@@ -101,7 +101,7 @@ def test_the_planner_compares_it_with_others(in_halves: dict[str, bool]) -> None
 def test_its_programs_are_read_where_it_is_known(tmp_path: Path) -> None:
     function, operands = PROGRAMS["by rows"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(KINDS, InHalves.name, InHalves)
+        patch.setitem(VARIANTS, InHalves.name, InHalves)
         program_by_rows(function, operands, {"fixed": False, "halves": True}).save(tmp_path / "program")
         cb.Program.load(tmp_path / "program", insecure=True)
     with pytest.raises(cb.FormatError, match="halves"):
@@ -110,6 +110,7 @@ def test_its_programs_are_read_where_it_is_known(tmp_path: Path) -> None:
 
 # --- those of the house ---
 
+KINDS: tuple[type[RowProduct], ...] = (*PLAIN.values(), *VARIANTS.values())
 INT16 = {"dtype": "int16", "exact": True}
 # The products of some programs, and the kinds that apply to each; that of a constant comes first.
 APPLIES: dict[str, tuple[Callable[..., Any], dict[str, Any], list[set[str]]]] = {
@@ -154,7 +155,7 @@ def test_which_products_are_of_which_kinds(name: str) -> None:
     function, operands, wanted = APPLIES[name]
     node = trace(function, operands)
     found = [
-        {kind.name for kind in KINDS.values() if kind.method == GEMM and kind.applies(product, node)}
+        {kind.name for kind in KINDS if kind.method == GEMM and kind.applies(product, node)}
         for product in products(node)
     ]
     assert found == wanted
@@ -176,9 +177,9 @@ def test_counts_are_multiply_adds_of_the_run(side: str) -> None:
 
 
 def test_every_kind_is_in_the_table_once() -> None:
-    assert [kind.name for kind in KINDS.values()] == list(KINDS)
-    assert {kind.method for kind in KINDS.values()} == {GEMM, RING}
-    assert all(issubclass(kind, Variant) for kind in variants())
+    assert [kind.name for kind in KINDS] == [*PLAIN, *VARIANTS]
+    assert len({kind.name for kind in KINDS}) == len(KINDS)
+    assert {kind.method for kind in KINDS} == {GEMM, RING}
 
 
 def test_no_kind_is_of_an_unknown_method() -> None:

@@ -29,7 +29,7 @@ from cipherblas.runtime.executor import FORMS, Executor, computes
 from cipherblas.runtime.placing import LAID, Wish, lies_by_columns
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.kind import RowProduct
-from cipherblas.runtime.row_products.table import KINDS, chosen, decided, plain
+from cipherblas.runtime.row_products.table import chosen, decided, plain
 from cipherblas.runtime.values import Value
 
 ROWS = RowForm.name
@@ -107,9 +107,8 @@ class RowRun(RowPieces):
             return None if copies[0] == copies[1] else copies[1] > copies[0]
         if node.product:
             choice = self.run.choices.get(self.run.number[id(node)])
-            methods = {kind.method for kind in KINDS.values()}
-            method = GEMM if choice is None or choice.method not in methods else choice.method
-            return plain(node, self.run.node, method).orientation(node)
+            here = choice is not None and self.run.form_of(node) == self.name
+            return plain(node, self.run.node, choice.method if here else GEMM).orientation(node)
         secret = [child for child in node.children if child.secret]
         found = map(self.orientation, sorted(secret, key=lambda child: child.packable))
         return next((one for one in found if one is not None), None)

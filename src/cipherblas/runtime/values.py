@@ -7,6 +7,7 @@ unit alone.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ class Choice:
     method: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
+    @functools.cached_property
     def flags(self) -> frozenset[str]:
         """The names of the options that are set."""
         return frozenset(name for name, value in self.options.items() if value)

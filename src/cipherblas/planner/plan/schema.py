@@ -39,7 +39,7 @@ from cipherblas.planner.predict.stages import Minimise
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.runtime.blocks import BLOCKS, IN_PLACE
 from cipherblas.runtime.crossings import MOST_RESCALES
-from cipherblas.runtime.row_products.table import variants
+from cipherblas.runtime.row_products.table import VARIANTS
 from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.tensors import PACKING
 
@@ -71,7 +71,7 @@ def _product_options(algorithm: type[Algorithm]) -> Check:
 
 def _gemm_options() -> Check:
     """The options of a product by rows: the variants that there are now."""
-    return record(_WEIGHT_BITS, {kind.name: flag for kind in variants() if kind.method == GEMM})
+    return record(_WEIGHT_BITS, {kind.name: flag for kind in VARIANTS.values() if kind.method == GEMM})
 
 
 def _options_of(method: str) -> Check:

@@ -30,7 +30,7 @@ from cipherblas.rlwe.rings import Ring, RingShape
 from cipherblas.runtime.executor import missing
 from cipherblas.runtime.row_products.kind import Variant
 from cipherblas.runtime.row_products.known import known_norm
-from cipherblas.runtime.row_products.table import changed, chosen, plain, variants
+from cipherblas.runtime.row_products.table import VARIANTS, changed, chosen, plain
 from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.values import Choice, Decisions
 
@@ -156,7 +156,7 @@ class RowStrategy(Strategy):
         """The variants of GEMMs that are worth a look, with the products, by their ids, that they apply to."""
         rounded_alone = is_rounded_alone(self.expression, self.targets)
         found = {}
-        for variant in variants():
+        for variant in VARIANTS.values():
             if variant.method == GEMM and variant.considered(self.expression, rounded_alone):
                 applies = {id(node) for node in nodes if variant.applies(node, self.expression)}
                 found.update({variant: applies} if applies else {})

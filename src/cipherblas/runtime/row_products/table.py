@@ -18,19 +18,13 @@ from cipherblas.runtime.row_products.rounded_weights import RoundedWeights
 from cipherblas.runtime.row_products.secret_factors import SecretFactors
 from cipherblas.runtime.row_products.secrets_in_ring import SecretsInRing
 
-# By name. A variant changes those above it.
-KINDS: dict[str, type[RowProduct]] = {
-    kind.name: kind
-    for kind in (
-        *(ClearFactors, SecretFactors, ClearInRing, SecretsInRing),
-        *(FixedWeights, RoundedWeights, ByteFactors, ReducedWeights),
-    )
+# By name. The first one of a method that applies to a product is its kind, which variants change in their order.
+PLAIN: dict[str, type[RowProduct]] = {
+    kind.name: kind for kind in (ClearFactors, SecretFactors, ClearInRing, SecretsInRing)
 }
-
-
-def variants() -> list[type[Variant]]:
-    """Those that plans choose by an option, in the order in which they change one another."""
-    return [kind for kind in KINDS.values() if issubclass(kind, Variant)]
+VARIANTS: dict[str, type[Variant]] = {
+    kind.name: kind for kind in (FixedWeights, RoundedWeights, ByteFactors, ReducedWeights)
+}
 
 
 def plain(product: Expression, program: Expression, method: str = GEMM) -> RowProduct:
@@ -39,20 +33,19 @@ def plain(product: Expression, program: Expression, method: str = GEMM) -> RowPr
     Raises:
         ParameterError: the method computes no products by rows.
     """
-    kinds = [kind for kind in KINDS.values() if not issubclass(kind, Variant)]
-    for kind in kinds:
+    for kind in PLAIN.values():
         if kind.method == method and kind.applies(product, program):
             return kind()
     raise ParameterError(
         "No such method computes products by rows.",
-        expected=" | ".join(dict.fromkeys(kind.method for kind in kinds)),
+        expected=" | ".join(dict.fromkeys(kind.method for kind in PLAIN.values())),
         got=method,
     )
 
 
 def chosen(options: Iterable[str]) -> list[type[Variant]]:
     """The variants that options choose, by their names."""
-    return [variant for variant in variants() if variant.name in options]
+    return [VARIANTS[name] for name in VARIANTS if name in options]
 
 
 def changed(kind: RowProduct, by: Iterable[type[Variant]]) -> RowProduct:
