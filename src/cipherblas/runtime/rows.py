@@ -5,7 +5,7 @@ and its right one by rows and gives either. Operands are encrypted as they are w
 the other way is transposed under encryption.
 
 Scales come from the top: the result's scale is as large as the modulus allows, and each node passes on what its
-children need. What a product asks of its factors, and how it is computed, says its kind (`runtime.row_products`).
+children need. The kind of a product (`runtime.row_products`) says what it asks of its factors and how it is computed.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def _with_clear(run: RowRun, x: Value, clear: Expression) -> Value:
 
 @computes(ROWS, "matmul")
 def matmul(run: RowRun, node: Expression, wish: Wish) -> Value:
-    """By its kind, the way in which that comes."""
+    """As its kind computes it, the way it comes by itself; turned where it is wanted the other way."""
     natural = run.orientation(node)
     turned = natural is not None and natural != wish.by_columns
     own = wish._replace(by_columns=wish.by_columns != turned)
