@@ -106,9 +106,9 @@ class RowRun(RowPieces):
             copies = [self.copies(node, by_columns) for by_columns in (False, True)]
             return None if copies[0] == copies[1] else copies[1] > copies[0]
         if node.product:
-            choice = self.run.choices.get(self.run.number[id(node)])
-            here = choice is not None and self.run.form_of(node) == self.name
-            return plain(node, self.run.node, choice.method if here else GEMM).orientation(node)
+            here = self.run.form_of(node) == self.name
+            choice = self.run.choices.get(self.run.number[id(node)]) if here else None
+            return plain(node, self.run.node, GEMM if choice is None else choice.method).orientation(node)
         secret = [child for child in node.children if child.secret]
         found = map(self.orientation, sorted(secret, key=lambda child: child.packable))
         return next((one for one in found if one is not None), None)
