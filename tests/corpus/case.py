@@ -82,15 +82,25 @@ class Case:
         """The operands in words."""
         return ", ".join(f"{name} {operand}" for name, operand in self.operands.items())
 
-    def compiled(self, machine: Machine = MACHINE) -> cb.Program:
-        """The program, planned anew; errors as `cb.compile`."""
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The formula as a function of the operands."""
         names = {"cb": cb, "np": np, "W": W}
-        function = eval(f"lambda {', '.join(self.operands)}: {self.formula}", names)
+        found: Callable[..., Any] = eval(f"lambda {', '.join(self.operands)}: {self.formula}", names)
+        return found
+
+    def compiled(self, machine: Machine = MACHINE, **instead: Any) -> cb.Program:
+        """The program, planned anew; errors as `cb.compile`.
+
+        Args:
+            instead: options, instead of its own.
+        """
         operands = {name: operand.made() for name, operand in self.operands.items()}
         options = {
-            name: value.make() if isinstance(value, Chosen) else value for name, value in self.options.items()
+            name: value.make() if isinstance(value, Chosen) else value
+            for name, value in {**self.options, **instead}.items()
         }
-        return cb.compile(function, operands, machine=machine, **options)
+        return cb.compile(self.function, operands, machine=machine, **options)
 
 
 CASES: dict[str, Case] = {}

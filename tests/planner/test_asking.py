@@ -9,17 +9,18 @@ import pytest
 import cipherblas as cb
 from cipherblas.common.errors import MemoryBudgetError
 from cipherblas.planner import asking
+from cipherblas.planner.plan.passes import Request
 from cipherblas.planner.plan.plan import PlanOptions
+from cipherblas.planner.predict.feasible import Infeasible
 
 
 def _advised(monkeypatch: pytest.MonkeyPatch, fits: Any, **options: Any) -> list[tuple[str, dict[str, Any]]]:
     """What is advised where programs are planned with the options that fit, and no others."""
 
-    def planned(expression: Any, options: PlanOptions, progress: Any) -> None:
-        if not fits(options):
-            raise MemoryBudgetError("It does not fit.")
+    def planned(request: Request) -> Infeasible | None:
+        return None if fits(request.options) else Infeasible(MemoryBudgetError("It does not fit."))
 
-    monkeypatch.setattr(asking, "_planned", planned)
+    monkeypatch.setattr(asking, "planned", planned)
     with pytest.raises(MemoryBudgetError) as caught:
         cb.compile(lambda a: a * a, {"a": cb.secret(4)}, **options)
     return [(one.write, dict(one.options)) for one in caught.value.advice]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import cipherblas as cb
+from cipherblas.common.errors import FitError, LevelError
 from cipherblas.lang.analysis import trace
 from cipherblas.lang.chains import Chain, chains_of
 from cipherblas.lang.graph import deduplicated, formula
@@ -19,10 +20,9 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.methods.products import build
 from cipherblas.planner.plan.assembly import Predictions
 from cipherblas.planner.plan.plan import PlanOptions
-from cipherblas.planner.rewrite.association import associated, chain_tilings, fastest_way
+from cipherblas.planner.rewrite.association import chain_tilings, fastest_way, reassociation
 from cipherblas.planner.rewrite.chain_ways import ChainWays, Way
 from cipherblas.planner.search.block_methods import choices_of
-from cipherblas.planner.search.refusals import INFEASIBLE
 from cipherblas.planner.search.steps import Steps
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.values import Choice
@@ -91,7 +91,7 @@ def every_way(chain: Chain, top: int, i: int, j: int) -> Iterator[Way]:
                     y = laid(right, algorithm.right_layout, secret[1], top)
                     limbs, ready = min(x[1], y[1]), j - i < len(chain.factors)
                     own, limbs = STEPS.product(algorithm, ((1, 1), (1, 1)), secret, limbs, ready)
-                except INFEASIBLE:
+                except (LevelError, FitError):
                     continue
                 yield Way(x[0] + y[0] + own, limbs, tree, algorithm.out_layout)
 
@@ -124,7 +124,7 @@ def drawn(seed: int, most: int) -> Chain:
 def best_or_none(ways: ChainWays) -> Way | None:
     try:
         return ways.best()
-    except INFEASIBLE:
+    except FitError:
         return None
 
 
@@ -173,24 +173,24 @@ def test_few_limbs_carry_balanced_associations_alone() -> None:
 
 
 def test_a_vector_is_multiplied_first() -> None:
-    other = associated(expression_of((64, 64, 64, 1)), OPTIONS)
+    other = reassociation(expression_of((64, 64, 64, 1)), OPTIONS)
     assert formula(other) == "a @ (b @ c)"
 
 
 def test_four_matrices_are_multiplied_in_pairs() -> None:
     """Two levels in the place of four: a ring of half the size."""
-    assert formula(associated(expression_of((24,) * 5), OPTIONS)) == "(a @ b) @ (c @ d)"
+    assert formula(reassociation(expression_of((24,) * 5), OPTIONS)) == "(a @ b) @ (c @ d)"
 
 
 @pytest.mark.parametrize("lengths", [(8, 8, 8), (24, 24, 24, 24)])
 def test_what_is_fastest_as_written_stays(lengths: tuple[int, ...]) -> None:
     expression = expression_of(lengths)
-    assert associated(expression, OPTIONS) is expression
+    assert reassociation(expression, OPTIONS) is expression
 
 
 def test_one_secret_factor_is_left_to_the_user() -> None:
     expression = expression_of((8, 8, 8, 8), (True, True, False))
-    assert associated(expression, OPTIONS) is expression
+    assert reassociation(expression, OPTIONS) is expression
 
 
 def test_no_way_within_a_limit_or_a_ring() -> None:

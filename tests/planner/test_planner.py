@@ -21,6 +21,7 @@ from cipherblas.planner.plan.explain import explain, progressions
 from cipherblas.planner.plan.plan import PlanOptions, Rejected
 from cipherblas.planner.predict.bound import least_counts
 from cipherblas.planner.predict.dry_run import TooSlowError, dry_run
+from cipherblas.planner.predict.feasible import feasible
 from cipherblas.planner.search.blocks import BlockStrategy
 from cipherblas.planner.search.budgets import budgets_of
 from cipherblas.planner.search.search import Search
@@ -318,7 +319,7 @@ def test_the_search_is_open_to_inspection() -> None:
     expression, options = traced(product, {"a": S(8, 8), "b": S(8, 8)}), PlanOptions()
     budgets = budgets_of(options, 128)
     strategy = BlockStrategy(expression, options, budgets)
-    plan, run = Search([strategy], options, budgets).run()
+    _, plan, run = feasible(Search([strategy], options, budgets).run())
     assert plan.counts == run.counts
     assert strategy.fine
 

@@ -21,6 +21,7 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.methods.products import ALGORITHMS
 from cipherblas.planner.plan.plan import Plan, PlanOptions
 from cipherblas.planner.predict.dry_run import TooSlowError, dry_run
+from cipherblas.planner.predict.feasible import feasible
 from cipherblas.planner.rings import sizing
 from cipherblas.planner.search import search
 from cipherblas.planner.search.blocks import BlockStrategy
@@ -94,7 +95,7 @@ def planned(kind: type[Search], function: Callable[..., Any], arguments: Any, op
     wanted = PlanOptions(threads=1, machine=MACHINE, **options)  # what is left out depends on the rates
     budgets = budgets_of(wanted, secret_entries(expression))
     strategy = AnyUpload if kind is Unpruned else BlockStrategy
-    return kind([strategy(expression, wanted, budgets)], wanted, budgets).run()[0]
+    return feasible(kind([strategy(expression, wanted, budgets)], wanted, budgets).run()).plan
 
 
 @functools.cache

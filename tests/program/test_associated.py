@@ -12,9 +12,12 @@ import cipherblas as cb
 from cipherblas.common.errors import ParameterError, PrecisionError
 from cipherblas.lang.analysis import trace
 from cipherblas.lang.graph import deduplicated, formula
+from cipherblas.lang.nodes import Expression
+from cipherblas.planner import pipeline
+from cipherblas.planner.plan.passes import Planned, Request
 from cipherblas.planner.plan.plan import Plan, PlanOptions
+from cipherblas.planner.predict.feasible import feasible
 from cipherblas.planner.rewrite import association
-from cipherblas.planner.rewrite.placement import planned
 from tests.corpus.machine import MACHINE
 from tests.support.runs import run
 
@@ -29,9 +32,15 @@ def squares(d: int, names: str = "abcd", **more: Any) -> dict[str, Any]:
     return {name: S(d, d, **more) for name in names}
 
 
+def since(first: pipeline.Pass, expression: Expression, options: PlanOptions) -> Planned:
+    """The plan by this pass and those after it."""
+    passes = pipeline.PASSES[pipeline.PASSES.index(first) :]
+    return feasible(pipeline.planned(Request(expression, options), passes))
+
+
 def as_written(function: Any, operands: dict[str, Any], **options: Any) -> Plan:
     wanted = PlanOptions.given({"machine": MACHINE} | options)
-    return planned(deduplicated(trace(function, operands)), wanted)[1]
+    return since(pipeline.with_larger_uploads, deduplicated(trace(function, operands)), wanted).plan
 
 
 @pytest.mark.parametrize(
@@ -100,7 +109,7 @@ def test_results_keep_their_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
             lambda a, b, x: cb.assume(a @ (b @ (np.eye(40) @ x)), 1.0),
         )
     )
-    assert association.planned_associated(other, PlanOptions(machine=MACHINE))[0].bound < written.bound
-    monkeypatch.setattr(association, "associated", lambda *_: other)
+    assert since(pipeline.associated, other, PlanOptions(machine=MACHINE)).expression.bound < written.bound
+    monkeypatch.setattr(association, "reassociation", lambda *_: other)
     program = cb.compile(lambda a, b, x: a @ b @ np.eye(40) @ x, operands, machine=MACHINE)
     assert formula(program.expression) == formula(written)

@@ -22,6 +22,7 @@ from cipherblas.lang.operands import Operand
 from cipherblas.planner.plan.exact import exact_options
 from cipherblas.planner.plan.plan import Plan, PlanOptions
 from cipherblas.planner.predict.dry_run import DryRun
+from cipherblas.planner.predict.feasible import feasible
 from cipherblas.planner.rings.row_sizes import RowSize
 from cipherblas.planner.search.budgets import budgets_of, secret_entries
 from cipherblas.planner.search.rows import RowStrategy
@@ -127,7 +128,8 @@ def plan_by_rows(
     budgets = budgets_of(options, secret_entries(expression))
     strategy = OneRing(expression, options, budgets)
     strategy.n, strategy.wanted, strategy.operand_moduli = n, wanted, operand_moduli
-    return Search([strategy], options, budgets).run()
+    planned = feasible(Search([strategy], options, budgets).run())
+    return planned.plan, planned.run
 
 
 def lasting(program: cb.Program) -> list[str]:

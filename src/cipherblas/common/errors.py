@@ -170,6 +170,10 @@ class ShapeError(CipherblasError, ValueError):
     """An array or matrix has the wrong shape."""
 
 
+class FitError(ShapeError):
+    """A block, a layer or a row is larger than a method, a ciphertext or a ring holds: others may hold it."""
+
+
 class RangeError(CipherblasError, ValueError):
     """A value is NaN, infinite, or beyond the range that was planned for."""
 
@@ -194,6 +198,10 @@ class ParameterError(CipherblasError):
     """A parameter is invalid, or no parameters meet the request."""
 
 
+class UnsuitedError(ParameterError):
+    """A method does not take the options, or the kind of ring, that it was given: another one may."""
+
+
 class PrecisionError(CipherblasError):
     """The error target cannot be met."""
 
@@ -208,6 +216,10 @@ class MissingKeyError(CipherblasError, KeyError):
 
 class MismatchError(CipherblasError):
     """Two things do not belong together: foreign program, parameters or keys."""
+
+
+class UnmatchedError(MismatchError):
+    """Scales cannot be made equal with the limbs of a ring: those of another one may do."""
 
 
 class MemoryBudgetError(CipherblasError, MemoryError):

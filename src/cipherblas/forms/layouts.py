@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import ShapeError
+from cipherblas.common.errors import FitError, ShapeError
 from cipherblas.evaluators.slots.values import OpenParts
 
 EMPTY = -1
@@ -277,7 +277,7 @@ def _renamed(layout: Layout, what: str, rows: int, cols: int, entry: Entry) -> L
 
 def _check_fit(name: str, rows: int, cols: int, needed: int, slots: int) -> None:
     if rows < 1 or cols < 1 or needed > slots:
-        raise ShapeError(
+        raise FitError(
             f"A {rows}×{cols} block in {name} order does not fit the slots.",
             expected=f"at most {slots} slots",
             got=needed,

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.arrays import shape_text
-from cipherblas.common.errors import ShapeError
+from cipherblas.common.errors import FitError, ShapeError
 from cipherblas.forms.layouts import Layout, SlotIndex, empty_index
 
 
@@ -66,7 +66,7 @@ class TensorLayout:
                 got=self.copies,
             )
         if self.extent > self.slots // self.copies:
-            raise ShapeError(
+            raise FitError(
                 f"A tensor {shape_text(self.shape)}, {self.channels} channels per ciphertext, has too many slots.",
                 expected=f"at most {self.slots // self.copies} slots",
                 got=self.extent,
@@ -217,7 +217,7 @@ def contiguous(
     if size > slots:
         segment = slots // width // rows * rows
         if segment < 1:
-            raise ShapeError(
+            raise FitError(
                 f"There is no room for {rows} rows of an image in one ciphertext.",
                 expected=f"at most {slots} slots",
                 got=rows * width,

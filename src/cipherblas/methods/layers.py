@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from cipherblas.common.errors import ParameterError
+from cipherblas.common.errors import UnsuitedError
 from cipherblas.forms.tensors import TensorLayout
 from cipherblas.lang.windows import Window
 from cipherblas.methods.matvec_conv.base import LayerMethod, OneVectorMethod
@@ -70,7 +70,7 @@ def matvec_baseline(name: str) -> MatVecBaseline:
         ParameterError: there is none of that name.
     """
     if name not in MATVEC_BASELINES:
-        raise ParameterError(
+        raise UnsuitedError(
             "There is no such method for a product W·x.", expected=_names(MATVEC_BASELINES), got=name
         )
     return MATVEC_BASELINES[name]
@@ -79,7 +79,7 @@ def matvec_baseline(name: str) -> MatVecBaseline:
 def conv_baseline(name: str) -> ConvBaseline:
     """The class of a baseline for convolutions; errors as `matvec_baseline`."""
     if name not in CONV_BASELINES:
-        raise ParameterError(
+        raise UnsuitedError(
             "There is no such method for a convolution.", expected=_names(CONV_BASELINES), got=name
         )
     return CONV_BASELINES[name]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cipherblas.common.errors import ParameterError
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.registry import GEMM, RING, Methods, check_options, unknown
 
@@ -27,11 +26,14 @@ def find(name: str) -> type[Algorithm]:
 
 
 def build(name: str, m: int, k: int, n: int, slots: int, options: Mapping[str, Any]) -> Algorithm:
-    """An algorithm from its name and options, as stored in a program."""
+    """An algorithm from its name and options, as stored in a program.
+
+    Raises:
+        ParameterError: there is none of that name.
+        UnsuitedError: it has no such option, or not this value of one.
+        FitError: a block of this size does not fit the slots.
+    """
     cls: Any = find(name)
     check_options(cls, options)
-    try:
-        built: Algorithm = cls(m, k, n, slots, **options)
-    except TypeError as error:
-        raise ParameterError(f"The algorithm {name} does not take these options.", got=str(error)) from error
+    built: Algorithm = cls(m, k, n, slots, **options)
     return built

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from cipherblas.common.errors import DTypeError, ParameterError, nearest_choice
+from cipherblas.common.errors import DTypeError, ParameterError, UnsuitedError, nearest_choice
 from cipherblas.lang.operands import MAX_LENGTH
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.matmul.baselines.e2dm import E2dm
@@ -286,18 +286,24 @@ def options_of(method: type[Algorithm]) -> dict[str, str]:
 
 
 def check_options(method: type[Algorithm], options: Mapping[str, Any]) -> None:
-    """Raise ParameterError where an option has a value that files do not hold; unknown ones are left to the class."""
+    """Raise UnsuitedError where a method has no such option, or an option a value that files do not hold."""
     kinds = _known_options(method)
     for name, value in options.items():
         kind = kinds.get(name)
-        if kind is None or (kind == "int | None" and value is None):
+        if kind is None:
+            raise UnsuitedError(
+                f"The algorithm {method.name} does not take these options.",
+                expected=", ".join(kinds) or "none",
+                got=name,
+            )
+        if kind == "int | None" and value is None:
             continue
         if kind == "bool":
             expected, right = "True or False", isinstance(value, bool)
         else:
             expected, right = f"from 1 to {MAX_LENGTH}", type(value) is int and 1 <= value <= MAX_LENGTH
         if not right:
-            raise ParameterError(
+            raise UnsuitedError(
                 f"The option {name} of {method.name} has the wrong value.", expected=expected, got=repr(value)
             )
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from cipherblas.common.errors import (
@@ -21,19 +19,14 @@ from cipherblas.common.progress import Tell
 from cipherblas.crypto.security import LEVELS
 from cipherblas.lang.deferred import Deferred, functions_of
 from cipherblas.lang.exact import is_exact
-from cipherblas.lang.graph import deduplicated
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import arranged, results_of
-from cipherblas.planner.plan.by_samples import BySamples, agreeing
+from cipherblas.planner.pipeline import planned
 from cipherblas.planner.plan.leaving_out import left_out
+from cipherblas.planner.plan.passes import Planned, Request
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.planner.plan.targets import asked_errors
-from cipherblas.planner.predict.truncation import truncated
-from cipherblas.planner.rewrite.association import Planned
-from cipherblas.planner.rewrite.precisions import settled
-from cipherblas.planner.rewrite.spellings import planned_spelling
-from cipherblas.planner.search.planner import check_precision
-from cipherblas.planner.search.refusals import INFEASIBLE
+from cipherblas.planner.predict.feasible import Infeasible, attempted
 
 # Options that force a part of the plan, in the order in which it is tried whether it does without.
 FORCED = ("block", "options", "algorithm", "form", "parameters", "ring_degree", "key_policy")
@@ -56,41 +49,43 @@ def planned_as_asked(
     Raises:
         CipherblasError: no parameters reach what is asked for; its advice is a precision that they reach.
     """
-    try:
-        return _planned(expression, options, progress)
-    except INFEASIBLE as error:
-        if isinstance(error, PrecisionError) and not (
-            options.parameters is not None or options.agreement is not None or is_exact(expression)
-        ):
-            functions = functions_of(expression)
-            if functions and not given and options.error is None:
-                found = _less_precise(expression, functions, options, progress)
-                if found is not None:
-                    return found
-            if not _does(error.advice, expression, options, progress):
-                advice = _reachable(expression, options, progress)
-                others = (one for one in error.advice if not one.options.keys() & {"precision", "error"})
-                error.advice = (*(() if advice is None else (advice,)), *others)
-        if not any(one.options or one.call for one in error.advice):
-            _advise_options(error, expression, options, progress)
-        raise
+    request = Request(expression, options) if progress is None else Request(expression, options, progress)
+    found = planned(request)
+    if not isinstance(found, Infeasible):
+        return found
+    error = found.error
+    if isinstance(error, PrecisionError) and not (
+        options.parameters is not None or options.agreement is not None or is_exact(expression)
+    ):
+        functions = functions_of(expression)
+        if functions and not given and options.error is None:
+            coarser = _less_precise(request, functions)
+            if coarser is not None:
+                return coarser
+        if not _does(error.advice, request):
+            advice = _reachable(request)
+            others = (one for one in error.advice if not one.options.keys() & {"precision", "error"})
+            error.advice = (*(() if advice is None else (advice,)), *others)
+    if not any(one.options or one.call for one in error.advice):
+        _advise_options(error, request)
+    raise error
 
 
-def _advise_options(
-    error: CipherblasError, expression: Expression, options: PlanOptions, progress: Tell | None
-) -> None:
+def _advise_options(error: CipherblasError, request: Request) -> None:
     """Advise what to leave out of the options, or say that no option helps.
 
     Less security is advised where nothing else is enough: the next level, which the advice names.
     """
+    options = request.options
     forced = tuple(name for name in FORCED if getattr(options, name) is not None)
-    found = left_out(forced, lambda names: _attempt(without(*names), expression, options, progress))
+    found = left_out(forced, lambda names: _attempt(without(*names), request))
     for bits in reversed([level for level in LEVELS if level < options.security]):
         less = Advice(f"security={bits}: at {bits} bits of security it fits", {"security": bits})
         for names in ((), forced) if forced else ((),):
             if found is None:
                 advice = less if not names else without(*names).also(less)
-                found = _tried(advice, expression, options, progress)
+                more = _attempt(advice, request)
+                found = None if isinstance(more, Infeasible) else advice.also(more)
     if found is not None:
         error.advice = (found,)
     elif isinstance(error, PrecisionError):
@@ -99,76 +94,35 @@ def _advise_options(
         )
 
 
-def _attempt(
-    advice: Advice, expression: Expression, options: PlanOptions, progress: Tell | None
-) -> Advice | None:
-    """What else is to be written beside the advice; raises CipherblasError where it does not help."""
-    if progress is not None:
-        progress(f"whether {advice.write} does")
-    try:
-        _planned(expression, replace(options, **advice.options), progress)
-    except MemoryBudgetError as lacking:
-        if lacking.advice:  # a larger budget
-            return lacking.advice[0]
-        raise
-    return None
-
-
-def _tried(
-    advice: Advice, expression: Expression, options: PlanOptions, progress: Tell | None
-) -> Advice | None:
-    """The advice, with what else is to be written; None where it does not help."""
-    try:
-        more = _attempt(advice, expression, options, progress)
-    except CipherblasError:
+def _attempt(advice: Advice, request: Request) -> Advice | Infeasible | None:
+    """What else is to be written beside the advice."""
+    request.tell(f"whether {advice.write} does")
+    found = planned(request.asking(**advice.options))
+    if not isinstance(found, Infeasible):
         return None
-    return advice.also(more)
+    if isinstance(found.error, MemoryBudgetError) and found.error.advice:  # a larger budget
+        return found.error.advice[0]
+    return found
 
 
-def _does(
-    advice: Sequence[Advice], expression: Expression, options: PlanOptions, progress: Tell | None
-) -> bool:
+def _does(advice: Sequence[Advice], request: Request) -> bool:
     """Whether the first advice is options that the program can be planned with."""
     if not advice or not advice[0].options:
         return False
-    if progress is not None:
-        progress(f"whether {advice[0].write} is enough")
-    try:
-        _planned(expression, replace(options, **advice[0].options), progress)
-    except INFEASIBLE:
-        return False
-    return True
+    request.tell(f"whether {advice[0].write} is enough")
+    return not isinstance(planned(request.asking(**advice[0].options)), Infeasible)
 
 
-def _planned(expression: Expression, options: PlanOptions, progress: Tell | None) -> Planned:
-    return planned_spelling(expression, functools.partial(_prepared, options), progress)
-
-
-def _prepared(options: PlanOptions, expression: Expression) -> tuple[Expression, PlanOptions]:
-    """A graph and its options as they are planned."""
-    expression = deduplicated(expression)
-    if isinstance(options.promised, BySamples) and options.promised.agreement is not None:
-        expression = settled(expression, options)
-        options = agreeing(expression, options)
-    expression = deduplicated(settled(expression, options))
-    options = options.relative_to(expression)
-    check_precision(options.precision)
-    expression = truncated(expression, float(options.precision))
-    return expression, options.relative_to(expression)  # the bound of a sum which was cut may be another
-
-
-def _less_precise(
-    expression: Expression, functions: Sequence[Deferred], options: PlanOptions, progress: Tell | None
-) -> Planned | None:
+def _less_precise(request: Request, functions: Sequence[Deferred]) -> Planned | None:
     """The plan at the finest of a few precisions that are coarser than the default; None where none does."""
     for precision in COARSER:
-        try:
-            found = _planned(expression, replace(options, precision=precision), progress)
-        except PrecisionError:
+        found = planned(request.asking(precision=precision))
+        if isinstance(found, Infeasible):
             continue
         named = ", ".join(dict.fromkeys(str(one.place or one.function) for one in functions))
+        asked = float(request.options.precision)
         warnings.warn(
-            f"The result is planned with the precision {precision:g}: the default one, {float(options.precision):g}, "
+            f"The result is planned with the precision {precision:g}: the default one, {asked:g}, "
             f"is not reached by {named}. To ask for it, write precision={precision:g}.",
             PrecisionWarning,
             stacklevel=5,
@@ -177,9 +131,9 @@ def _less_precise(
     return None
 
 
-def _reachable(expression: Expression, options: PlanOptions, progress: Tell | None) -> Advice | None:
+def _reachable(request: Request) -> Advice | None:
     """A precision, or an error, that the program can be planned with, and that is near what was asked for."""
-    asked = _finest(expression, options)
+    asked = _finest(request)
     if asked is None:
         return None
     coarser = [
@@ -191,30 +145,27 @@ def _reachable(expression: Expression, options: PlanOptions, progress: Tell | No
     for _ in range(TRIES):
         if not low <= middle <= high:
             break
-        if progress is not None:
-            progress(f"whether a precision of {coarser[middle]:g} is reached")
-        advice = _asking(expression, options, coarser[middle] / asked)
-        try:
-            _planned(expression, replace(options, **advice.options), progress)
+        request.tell(f"whether a precision of {coarser[middle]:g} is reached")
+        advice = _asking(request, coarser[middle] / asked)
+        if not isinstance(planned(request.asking(**advice.options)), Infeasible):
             best, high = advice, middle - 1
-        except PrecisionError:
-            if best is None:
-                return None
+        elif best is None:
+            return None
+        else:
             low = middle + 1
         middle = (low + high) // 2
     return best
 
 
-def _finest(expression: Expression, options: PlanOptions) -> float | None:
+def _finest(request: Request) -> float | None:
     """The precision that is asked for; None where the results have no bound for the errors."""
-    try:
-        return float(options.relative_to(expression).precision)
-    except PrecisionError:
-        return None
+    found = attempted(lambda: request.options.relative_to(request.expression), only=PrecisionError)
+    return None if isinstance(found, Infeasible) else float(found.precision)
 
 
-def _asking(expression: Expression, options: PlanOptions, factor: float) -> Advice:
+def _asking(request: Request, factor: float) -> Advice:
     """What is asked for, so many times as coarse."""
+    expression, options = request.expression, request.options
     wanted: Any
     if options.error is None:
         wanted = float(f"{float(options.precision) * factor:.6g}")

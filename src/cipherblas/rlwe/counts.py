@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 
@@ -110,6 +111,17 @@ class Counts:
         found.mac_limbs = round(self.mac_limbs * n / of)
         found.switched_limbs = round(self.switched_limbs * n / of)
         return found
+
+    def multiply_since(self, before: Mapping[str, int], times: int) -> None:
+        """What was counted since there were these numbers counts so many times.
+
+        Args:
+            before: of each field, as `vars` has them.
+        """
+        own = vars(self)
+        for name, number in before.items():
+            if own[name] != number:
+                own[name] = number + (own[name] - number) * times
 
     def copy(self) -> Counts:
         """An independent copy, for differences over a stretch of a program."""

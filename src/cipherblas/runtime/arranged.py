@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import ShapeError
+from cipherblas.common.errors import FitError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.forms.convert.relayout import relayout
 from cipherblas.forms.layouts import EMPTY, Layout, SlotIndex
@@ -53,7 +53,7 @@ def places_of(
     source, target = of_grid(layout, grid), of_grid(after, grid_after)
     most = max(source.ciphertexts, target.ciphertexts)
     if most > MOST_ARRANGED:
-        raise ShapeError(
+        raise FitError(
             f"The {node.title} takes too many ciphertexts.", expected=f"at most {MOST_ARRANGED}", got=most
         )
     return source, seen_from(source, target, node)

@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
-from cipherblas.common.errors import ParameterError, ShapeError
+from cipherblas.common.errors import FitError, ParameterError, ShapeError
 from cipherblas.forms.blocks import grid_shape
 from cipherblas.forms.convert.coefficients import Packing
 from cipherblas.forms.convert.relayout import relayout
@@ -147,6 +147,12 @@ class BlockRun(SlotRun):
         if not value.secret:
             raise ShapeError(
                 "A clear value is packed once and cannot be re-arranged.", expected=layout.key, got=source.key
+            )
+        if (source.rows, source.cols) != (layout.rows, layout.cols):  # as they may come from rows
+            raise FitError(
+                "A value cannot be re-arranged into blocks of other lengths.",
+                expected=f"{layout.rows}×{layout.cols}",
+                got=f"{source.rows}×{source.cols}",
             )
         value = self.settled(value)
         moved = self.blockwise("re-arrange", value, lambda ev, cts: relayout(ev, cts, source, layout))

@@ -56,7 +56,7 @@ class KeyId:
         order = self.shared, int(self.ring == "rows"), self.numbers.start, *self._own()
         # Computed once: names are looked up for every operation, and requests have thousands of them.
         object.__setattr__(self, "_order", order)
-        object.__setattr__(self, "size", (self.ring, self.modulus, self.components))
+        object.__setattr__(self, "size", (self.ring, self.modulus, self.b_parts // 2 + 1))
 
     # ---- what a kind says ----
 
@@ -139,7 +139,7 @@ class KeyId:
     @property
     def components(self) -> int:
         """Pairs of components, of one as many as an ordinary key has: ⌈(r + 1)/2⌉ for r b parts."""
-        return self.b_parts // 2 + 1
+        return self.size[2]
 
     def parameters(self, params: Parameters) -> Parameters:
         """Those that it is made with, of a program's.

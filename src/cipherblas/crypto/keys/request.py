@@ -109,7 +109,7 @@ class KeyRequest:
         # Alike ones stand together: thousands of automorphisms are one group.
         sized = zip(map(attrgetter("size"), self.limbs), self.limbs.values(), strict=True)
         for ((ring, modulus, components), limbs), alike in itertools.groupby(sized):
-            found[ring, modulus, limbs] += components * sum(1 for _ in alike)
+            found[ring, modulus, limbs] += components * len(list(alike))
         return found
 
     def __len__(self) -> int:

@@ -10,7 +10,7 @@ import functools
 import itertools
 import math
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from cipherblas.common.errors import LevelError
@@ -50,6 +50,12 @@ class Term(NamedTuple):
     source: int
     step: int
     plain: Plain | None
+
+
+@functools.lru_cache(maxsize=1 << 15)
+def _rotation_key(step: int, n: int, shared: int) -> Galois:
+    element = 2 * n - 1 if step == CONJUGATE else pow(5, step, 2 * n)
+    return Galois(element, shared=shared)
 
 
 class Bookkeeper:
@@ -95,7 +101,7 @@ class Bookkeeper:
         self._encoded_bytes = {True: 0, False: 0}  # of constants, of others
         self._encoding_budgets = {True: mask_budget, False: RUN_BYTES}
         self._repeats = 1  # how often what is done now happens, on different blocks
-        self._turns: dict[int, Galois] = {}  # rotation step → key
+        self._asked: dict[int, int] = {}  # rotation step → the most limbs that its key was asked for
         self._needed: dict[KeyId, int] = {}  # key → the most limbs that it was asked for
 
     # ---- threads ----
@@ -104,7 +110,7 @@ class Bookkeeper:
         """Another evaluator of the same run, for another thread: they share ledger, encodings and keys; counts and
         declared keys begin anew, until `join`."""
         other = copy.copy(self)
-        other.counts, other._needed = Counts(), {}
+        other.counts, other._needed, other._asked = Counts(), {}, {}
         other._begin_anew()
         return other
 
@@ -127,11 +133,7 @@ class Bookkeeper:
 
     def rotation_key(self, step: int) -> Galois:
         """The name of the key of a rotation: 5^step mod 2N; 2N - 1 for `CONJUGATE`."""
-        key = self._turns.get(step)
-        if key is None:
-            element = 2 * self.n - 1 if step == CONJUGATE else pow(5, step, 2 * self.n)
-            key = self._turns[step] = Galois(element, shared=self.shared_by)
-        return key
+        return _rotation_key(step, self.n, self.shared_by)
 
     @property
     def request(self) -> KeyRequest:
@@ -142,6 +144,13 @@ class Bookkeeper:
         if self._needed.get(key, 0) < limbs:
             self._check_key(key, limbs)
             self._needed[key] = limbs
+
+    def use_rotations(self, steps: Iterable[int], limbs: int) -> None:
+        """Declare the keys of rotations."""
+        for step in steps:
+            if self._asked.get(step, 0) < limbs:
+                self._use_key(self.rotation_key(step), limbs)
+                self._asked[step] = limbs
 
     def _check_key(self, key: KeyId, limbs: int) -> None:
         """Raise MissingKeyError where the key was not declared, or not for so many limbs."""

@@ -24,6 +24,11 @@ MOST_TOGETHER = 4  # ciphertexts whose baby steps read keys and diagonals at one
 
 def rotate_many(ev: Products, x: Ct, steps: Sequence[Step]) -> list[Ct]:
     """All rotations of x, aligned with `steps`; equal rotations are one object."""
+    if ev.key_policy == "direct":  # each by itself: there are no prefixes to share
+        totals = [total_step(step) % ev.slots for step in steps]
+        different = [total for total in dict.fromkeys(totals) if total]
+        single = dict(zip(different, rotate_atoms(ev, x, different), strict=True)) if different else {}
+        return [single.get(total, x) for total in totals]
     paths = [expand(step, ev.key_policy, ev.slots) for step in steps]
     rotated = rotate_paths(ev, x, paths)
     return [rotated[path] for path in paths]
@@ -49,8 +54,7 @@ def rotate_atoms(ev: Products, x: Ct, steps: list[int]) -> list[Ct]:
     """Single rotations of x, hoisted: one ModUp, one key product and ModDown each."""
     check_switchable(x)
     limbs = x.limbs
-    for step in steps:
-        ev._use_key(ev.rotation_key(step), limbs)
+    ev.use_rotations(steps, limbs)
     ev.counts.rotations += len(steps)
     ev.costs.linear_transform(ev.counts, limbs, decomposed=1, switched=len(steps), outputs=len(steps))
     ev.ledger.touch(ev.costs.transform_bytes(1, len(steps), limbs))
@@ -149,8 +153,7 @@ def _execute(
     """Count and run one call of the linear-transform executor."""
     counts, costs = ev.counts, ev.costs
     steps = [term.step for term in terms if term.step]
-    for step in set(steps):
-        ev._use_key(ev.rotation_key(step), limbs)
+    ev.use_rotations(set(steps), limbs)
     counts.rotations += len(steps)
     counts.linear_transforms += outputs
     plains = [term.plain for term in terms if term.plain is not None]
@@ -255,8 +258,7 @@ def _double_hoisted(
     scale, extended = ev.mask_scale(limbs), limbs + ev._special
     giants = [group.step % ev.slots for group in groups if group.step % ev.slots]
     rotated = [baby % ev.slots for baby in babies if baby % ev.slots]
-    for step in dict.fromkeys((*rotated, *giants)):
-        ev._use_key(ev.rotation_key(step), limbs)
+    ev.use_rotations(dict.fromkeys((*rotated, *giants)), limbs)
     sums = [(len(group.babies), sum(baby % ev.slots == 0 for baby in group.babies)) for group in groups]
     for _ in xs:
         counts.rotations += len(rotated) + len(giants)

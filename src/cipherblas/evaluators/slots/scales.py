@@ -18,9 +18,10 @@ import numpy as np
 from cipherblas.common.errors import (
     LevelError,
     MismatchError,
-    ParameterError,
     RangeError,
     ShapeError,
+    UnmatchedError,
+    UnsuitedError,
     capitalized,
 )
 from cipherblas.evaluators.slots.bookkeeping import Bookkeeper
@@ -209,7 +210,7 @@ class Levels(Bookkeeper, ABC):
         last = self.level_size(above)
         factor = round(ratio * last)
         if factor < MIN_MATCH_FACTOR:
-            raise MismatchError(
+            raise UnmatchedError(
                 "The scales are too far apart to match.", expected=f"ratio above {1 / last:.3g}", got=ratio
             )
         return self.rescale(self._times_integer(ct, factor, 1.0, scale * last))
@@ -221,7 +222,7 @@ class Levels(Bookkeeper, ABC):
             return
         bound = max(plain.bound for plain in plains)
         if scale * bound > LARGEST_ENCODED:
-            raise MismatchError(
+            raise UnmatchedError(
                 "Clear vectors are too large for the scale of a level of several limbs.",
                 expected=f"2^{math.log2(LARGEST_ENCODED):.1f} at most",
                 got=f"2^{math.log2(scale * bound):.1f}",
@@ -238,7 +239,7 @@ class Levels(Bookkeeper, ABC):
             what: takes it for that.
         """
         if self.level_limbs > 1:
-            raise ParameterError(
+            raise UnsuitedError(
                 f"{capitalized(what)} needs levels of one limb each.",
                 expected="one limb",
                 got=self.level_limbs,

@@ -14,6 +14,7 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Plain, Polynomials, Transform, WeightGroup, handles_in
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import Step
+from cipherblas.rlwe.noise import SlotErrors
 
 
 @dataclass(frozen=True)
@@ -52,15 +53,14 @@ class Symbolic(Evaluator):
 
     def repeated(self, number: int, work: Callable[[], None]) -> None:
         """Do `work` and count it so often, on different blocks; the ledger's peak is that of this one time."""
-        counts, whole, repeats = self.counts.copy(), self._whole, self._repeats
+        before, whole, repeats = vars(self.counts).copy(), self._whole, self._repeats
         self.ledger.peak = self.ledger.live
         self._repeats *= number
         work()
         self._repeats = repeats
-        more = self.counts - counts
-        more.mask_encodings -= self._whole[0] - whole[0]
-        more.operand_encodings -= self._whole[1] - whole[1]
-        self.counts += more * (number - 1)
+        self.counts.multiply_since(before, number)
+        self.counts.mask_encodings -= (self._whole[0] - whole[0]) * (number - 1)
+        self.counts.operand_encodings -= (self._whole[1] - whole[1]) * (number - 1)
 
     def alike(
         self,
@@ -159,9 +159,18 @@ class Symbolic(Evaluator):
 
     # ---- hooks ----
 
-    def make(self, *args: Any, **options: Any) -> Ct:
+    def make(
+        self,
+        limbs: int,
+        scale: float,
+        bound: float,
+        errors: SlotErrors,
+        components: int,
+        data: Any,
+        booked: bool = True,
+    ) -> Ct:
         self.work.spend(1)
-        return super().make(*args, **options)
+        return super().make(limbs, scale, bound, errors, components, data, booked)
 
     def make_all(self, data: Sequence[Any], properties: Properties) -> list[Ct]:
         """As `Evaluator.make_all`; what one handle was checked for holds for all."""

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.arrays import bit_reversed
-from cipherblas.common.errors import ParameterError, ShapeError
+from cipherblas.common.errors import FitError, ParameterError, ShapeError
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.values import Rows
 from cipherblas.evaluators.slots.interface import Evaluator
@@ -74,7 +74,7 @@ class Packing:
     def __post_init__(self) -> None:
         most = self.row_degree or self.n
         if not 2 <= self.degree <= most or self.degree & (self.degree - 1):
-            raise ShapeError(
+            raise FitError(
                 "Rows in slots must have a power of two of entries.",
                 expected=f"a power of two from 2 to N = {most}",
                 got=self.degree,

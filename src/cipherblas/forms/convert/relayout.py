@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import ShapeError
+from cipherblas.common.errors import FitError, ShapeError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Masks, Plain, Transform
 from cipherblas.forms.layouts import Layout
@@ -186,8 +186,8 @@ def plan(source: Layout, target: Layout, number: int) -> tuple[_Piece, ...]:
     )
 
 
-def _lacking(source: Layout) -> ShapeError:
-    return ShapeError(
+def _lacking(source: Layout) -> FitError:
+    return FitError(
         "A layout to re-arrange must hold every entry of the block.",
         expected="every entry of the block",
         got=source.name,

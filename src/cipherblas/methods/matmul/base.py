@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from cipherblas.common.errors import ShapeError
+from cipherblas.common.errors import FitError, ShapeError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Plain
 from cipherblas.forms.layouts import Layout
@@ -106,12 +106,12 @@ class Algorithm(ABC):
         """Whether a block of this size fits the slots."""
         try:
             cls(m, k, n, slots, **options)
-        except ShapeError:
+        except FitError:
             return False
         return True
 
-    def _refuse(self, needed: Any, what: str = "slots") -> ShapeError:
-        return ShapeError(
+    def _refuse(self, needed: Any, what: str = "slots") -> FitError:
+        return FitError(
             f"A block product {self.m}×{self.k} · {self.k}×{self.n} by {self.name} does not fit.",
             expected=f"at most {self.slots} {what}",
             got=needed,

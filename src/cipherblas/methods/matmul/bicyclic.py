@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cipherblas.common.errors import ParameterError
+from cipherblas.common.errors import UnsuitedError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.forms.layouts import EMPTY, Layout, SlotIndex, entry_index
@@ -50,7 +50,7 @@ class Bicyclic(Algorithm):
     ) -> None:
         super().__init__(m, k, n, slots)
         if key_baby_steps is not None and key_baby_steps < 1:
-            raise ParameterError(
+            raise UnsuitedError(
                 "The number of baby steps must be at least 1.", expected="at least 1", got=key_baby_steps
             )
         self.complex_packing = complex_packing

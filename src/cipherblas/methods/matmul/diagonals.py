@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import ParameterError
+from cipherblas.common.errors import UnsuitedError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.forms.layouts import EMPTY, Layout, SlotIndex, entry_index
@@ -54,7 +54,7 @@ class Diagonals(Algorithm):
     ) -> None:
         super().__init__(m, k, n, slots)
         if giant_steps < 1:
-            raise ParameterError(
+            raise UnsuitedError(
                 "The number of giant steps must be at least 1.", expected="at least 1", got=giant_steps
             )
         self.complex_packing, self.giant_steps = complex_packing, giant_steps

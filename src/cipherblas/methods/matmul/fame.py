@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from cipherblas.common.errors import ParameterError
+from cipherblas.common.errors import UnsuitedError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Transform
 from cipherblas.forms.index_maps import SlotMap, masked_map, pure_rotation
@@ -81,19 +81,19 @@ class Fame(Algorithm):
         super().__init__(m, k, n, slots)
         given = [number for number in (baby_steps, radix, key_baby_steps, widened) if number is not None]
         if given and min(given) < 1:
-            raise ParameterError(
+            raise UnsuitedError(
                 "The numbers of baby steps and of shifts in a group, and the radix, must be at least 1.",
                 expected="at least 1",
                 got=min(given),
             )
         if baby_steps is not None and radix is not None:
-            raise ParameterError(
+            raise UnsuitedError(
                 "The transforms σ and τ take baby steps or a radix, not both.",
                 expected="baby steps or a radix",
                 got="both",
             )
         if widened is not None and not aligned:
-            raise ParameterError(
+            raise UnsuitedError(
                 "Widened operands have columns with a common stride.",
                 expected="aligned=True",
                 got="aligned=False",

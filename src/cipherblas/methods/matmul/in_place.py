@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cipherblas.common.errors import ShapeError
+from cipherblas.common.errors import FitError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.rotations import split_steps
 from cipherblas.evaluators.slots.values import Ct
@@ -54,7 +54,7 @@ class InPlace(Algorithm):
         k = lies.rows if clear_left else lies.cols
         super().__init__(lies.rows, k, lies.cols, lies.slots)
         if lies.ciphertexts != 1 or lies.complex_packing or lies.imaginary_garbage:
-            raise ShapeError(
+            raise FitError(
                 "A product in place needs a block of real slots in one ciphertext.",
                 expected="one ciphertext, real slots",
                 got=lies.name,
@@ -83,7 +83,7 @@ class InPlace(Algorithm):
         used = np.flatnonzero(self._entries >= 0)
         places[self._entries[used]] = used
         if len(used) != self.m * self.n or (places == EMPTY).any():
-            raise ShapeError(
+            raise FitError(
                 "A product in place needs a layout that has each entry once.",
                 expected=f"{self.m * self.n} entries",
                 got=f"{len(used)} slots",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cipherblas.common.errors import ParameterError
+from cipherblas.common.errors import UnsuitedError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.forms.layouts import EMPTY, Layout, SlotIndex, column_major, entry_index
@@ -38,7 +38,7 @@ class OuterProduct(Algorithm):
     ) -> None:
         super().__init__(m, k, n, slots)
         if copies < 1 or copies & (copies - 1):
-            raise ParameterError(
+            raise UnsuitedError(
                 "The number of copies must be a power of two.", expected="a power of two", got=copies
             )
         if m * n * copies > slots:

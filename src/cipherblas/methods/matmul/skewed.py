@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cipherblas.common.errors import ParameterError
+from cipherblas.common.errors import UnsuitedError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.forms.layouts import Layout, SlotIndex, column_major, entry_index, with_imaginary_garbage
@@ -75,7 +75,7 @@ class Skewed(Algorithm):
         )
         self.baby_steps = self.terms if baby_steps is None else min(baby_steps, self.terms)
         if self.baby_steps < 1 or (key_baby_steps is not None and key_baby_steps < 1):
-            raise ParameterError(
+            raise UnsuitedError(
                 "The numbers of baby steps must be at least 1.",
                 expected="at least 1",
                 got=(baby_steps, key_baby_steps),

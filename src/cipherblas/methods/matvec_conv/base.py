@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import ShapeError
+from cipherblas.common.errors import FitError, ShapeError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Plain, WeightGroup
 from cipherblas.forms.tensors import TensorLayout, grid
@@ -140,7 +140,7 @@ def check_vector(x: TensorLayout, title: str) -> int:
     """
     length = math.prod(x.shape)
     if x.ciphertexts > 1 or not np.array_equal(x.entries(0)[1], np.arange(length)):
-        raise ShapeError(
+        raise FitError(
             f"The vector of {title} must lie in the first slots of one ciphertext.",
             expected="the first slots of one ciphertext",
             got=x.key,
@@ -162,7 +162,7 @@ def vector_layout(shape: tuple[int, int, int], slots: int) -> TensorLayout:
 def check_unit(window: Window, title: str) -> None:
     """Raise ShapeError unless a convolution has stride 1 and one group."""
     if window.stride != (1, 1) or window.groups != 1:
-        raise ShapeError(
+        raise FitError(
             f"The convolution cannot be computed by {title}.",
             expected="stride 1, one group",
             got=f"stride {window.stride}, {window.groups} groups",
@@ -179,7 +179,7 @@ class OneVectorMethod(LayerMethod):
     def __init__(self, x: TensorLayout, rows: int) -> None:
         columns = check_vector(x, self.title)
         if rows > x.slots:
-            raise ShapeError(
+            raise FitError(
                 f"The matrix of {self.title} has too many rows.", expected=f"at most {x.slots} rows", got=rows
             )
         self.x, self.rows, self.columns = x, rows, columns

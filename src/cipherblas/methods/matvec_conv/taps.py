@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import ShapeError
+from cipherblas.common.errors import FitError
 from cipherblas.forms.tensors import TensorLayout
 from cipherblas.lang.windows import Window
 
@@ -61,7 +61,7 @@ def conv_output(x: TensorLayout, window: Window, each: int, *, clean: bool) -> T
     row, col = x.row * step_h, x.col * step_w
     if x.segments > 1:
         if x.segment % step_h or -(-height * step_h // x.segment) > x.segments:
-            raise ShapeError(
+            raise FitError(
                 f"The rows of a segment must be a multiple of the stride {step_h}.",
                 expected=f"a multiple of the stride {step_h}",
                 got=x.segment,
@@ -71,7 +71,7 @@ def conv_output(x: TensorLayout, window: Window, each: int, *, clean: bool) -> T
         segment = rows = height
     across = (width - 1) * col + 1
     if (rows > 1 and across > row) or (rows - 1) * row + across > x.pitch:
-        raise ShapeError(
+        raise FitError(
             "The result of a convolution needs a wider image.",
             expected=f"{height}x{width} outputs in {x.pitch} slots a channel",
             got=f"rows {x.row} slots apart",

@@ -16,6 +16,7 @@ from cipherblas.lang.results import arranged, results_of
 from cipherblas.lang.samples import Samples
 from cipherblas.planner.plan.plan import Plan, PlanOptions
 from cipherblas.planner.predict.dry_run import dry_run
+from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.predict.promises import (
     STEPS,
     Measured,
@@ -114,11 +115,11 @@ class BySamples(Promise):
         profile = tuple((number, round(math.log2(sizes[number] / top))) for number in sorted(kept))
         key = id(expression), profile, round(math.log2(top) / LINEAR_BITS)
         if key not in self._quick:
-            try:
-                found = self.simulation.quick_errors(expression, kept)
-                self._quick[key] = tuple(one.noise / top for one in found)
-            except PrecisionError:  # so large that nothing is known; smaller ones may do
+            found = attempted(lambda: self.simulation.quick_errors(expression, kept), only=PrecisionError)
+            if isinstance(found, Infeasible):  # errors so large that nothing is known; smaller ones may do
                 self._quick[key] = (math.inf,) * self.simulation.results
+            else:
+                self._quick[key] = tuple(one.noise / top for one in found)
         return tuple(ratio * top for ratio in self._quick[key])
 
 

@@ -32,6 +32,7 @@ from cipherblas.methods.layers import LAYER_METHODS
 from cipherblas.methods.products import GEMM, RING, find
 from cipherblas.planner.plan.leaving_out import left_out
 from cipherblas.planner.plan.targets import ResultFigures, asked_errors, each_error, targets
+from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.predict.machine import Machine
 from cipherblas.planner.predict.promises import BOUNDS, STEPS, Promise, PromiseName
 from cipherblas.planner.predict.stages import DEFAULT_LINK, Minimise, Stages, predicted
@@ -287,8 +288,10 @@ class PlanOptions:
         except CipherblasError as error:
             if not error.advice:
 
-                def attempt(dropped: Sequence[str]) -> None:
-                    cls(**{name: value for name, value in options.items() if name not in dropped})
+                def attempt(dropped: Sequence[str]) -> Infeasible | None:
+                    others = {name: value for name, value in options.items() if name not in dropped}
+                    found = attempted(lambda: cls(**others), only=CipherblasError)
+                    return found if isinstance(found, Infeasible) else None
 
                 found = left_out(list(options), attempt)
                 error.advice = () if found is None else (found,)

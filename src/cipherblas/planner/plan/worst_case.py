@@ -14,6 +14,7 @@ from cipherblas.evaluators.slots.worst_case import WorstCase
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import results_of
 from cipherblas.planner.plan.plan import Plan
+from cipherblas.planner.predict.feasible import Infeasible, attempted, feasible
 from cipherblas.planner.predict.promises import BOUNDS
 from cipherblas.rlwe.rings import row_ring
 from cipherblas.runtime.executor import Executor
@@ -44,14 +45,11 @@ def worst_errors(expression: Expression, plan: Plan, progress: Progress | None =
     )
     decided = replace(plan.decided, stepwise=False)
     executor = Executor(evaluators, expression, decided, SymbolicInputs(), progress)
-    try:
-        results = executor.results()
-    except LevelError:
-        if not executor.refreshed and plan.promise == BOUNDS:
-            raise
+    results = attempted(executor.results, only=LevelError)
+    if isinstance(results, Infeasible) and (executor.refreshed or plan.promise != BOUNDS):
         return [math.inf] * len(results_of(expression))
     found = []
-    for node, value in zip(results_of(expression), results, strict=True):
+    for node, value in zip(results_of(expression), feasible(results), strict=True):
         evaluator: WorstCase | RowsWorstCase = rows if value.form.name == ROWS else slots
         worst = max(evaluator.decrypted_error(handle) for handle in value.handles)
         found.append(value.form.error(float(worst * abs(value.unit))) + node.missed)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cipherblas.common.errors import CipherblasError
 from cipherblas.common.limits import KEPT_BYTES, MASK_BYTES, lent_together
 from cipherblas.common.progress import Progress
 from cipherblas.common.words import WORD_BYTES
@@ -22,6 +21,7 @@ from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.form import Form, RowForm
 from cipherblas.lang.nodes import Expression
+from cipherblas.planner.predict.feasible import TooSlowError
 from cipherblas.planner.predict.promises import BOUNDS, Promise, Promised
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy
@@ -157,10 +157,6 @@ def _resident(one: Input, ring: Ring) -> tuple[int, int]:
     return one.form.resident_bytes(words_at(ring, one.limbs), degree_of(one.form, ring), one.public_key)
 
 
-class TooSlowError(CipherblasError):
-    """A candidate is not worth counting to its end."""
-
-
 class _LimitedSymbolic(Symbolic):
     """Stops where the transforms alone, those of all blocks of the loops that are being counted, exceed a limit."""
 
@@ -242,7 +238,7 @@ def dry_run(
     Raises:
         TooSlowError: it transforms more than `max_ntt_limbs` limbs.
         LevelError: the program spends more limbs than the ring has, or the modulus does not hold it.
-        ShapeError: a block or a layer does not fit its method.
+        Others of `feasible.INFEASIBLE`: a block or a layer does not fit its method, and so on.
     """
     policy = decisions.key_policy
 

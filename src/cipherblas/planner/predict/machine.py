@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import platform
+import weakref
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -199,7 +200,9 @@ class Machine(Rebuilt):
         Raises:
             ParameterError: something has the wrong type, or is out of range.
         """
-        _check(_MACHINE, self.to_dict(), "machine")
+        if _SOUND.get(id(self)) is not self:  # options are made for every way that is planned
+            _check(_MACHINE, self.to_dict(), "machine")
+            _SOUND[id(self)] = self
         return self
 
     def to_dict(self) -> dict[str, Any]:
@@ -280,6 +283,11 @@ class Machine(Rebuilt):
                 expected=error.expected,
                 got=error.got,
             ) from None
+
+
+_SOUND: weakref.WeakValueDictionary[int, Machine] = (
+    weakref.WeakValueDictionary()
+)  # that were checked, by identity
 
 
 def check_machine(values: Any, place: str) -> None:

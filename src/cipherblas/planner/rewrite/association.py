@@ -12,7 +12,7 @@ import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 
-from cipherblas.common.errors import CipherblasError, ShapeError
+from cipherblas.common.errors import FitError
 from cipherblas.common.progress import Tell
 from cipherblas.lang.chains import Chain, chains_of, reassociated
 from cipherblas.lang.exact import is_exact
@@ -21,10 +21,10 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import results_of
 from cipherblas.methods.products import ALGORITHMS, build, find
 from cipherblas.planner.plan.assembly import Predictions
-from cipherblas.planner.plan.plan import RING_DEGREES, Plan, PlanOptions
-from cipherblas.planner.predict.dry_run import DryRun
+from cipherblas.planner.plan.passes import Following, Outcome, Request
+from cipherblas.planner.plan.plan import RING_DEGREES, PlanOptions
+from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.rewrite.chain_ways import ChainWays, Splits, Way
-from cipherblas.planner.rewrite.placement import planned
 from cipherblas.planner.rings.sizing import (
     BASE_LIMB_BITS,
     DRAFT_SCALE_BITS,
@@ -33,8 +33,7 @@ from cipherblas.planner.rings.sizing import (
     budget_bits,
 )
 from cipherblas.planner.search.block_methods import Block, algorithm_names, choices_of, considered
-from cipherblas.planner.search.refusals import INFEASIBLE
-from cipherblas.planner.search.search import ABOUT
+from cipherblas.planner.search.losers import ABOUT
 from cipherblas.planner.search.steps import Steps
 from cipherblas.planner.search.tilings import uniform_tilings
 from cipherblas.rlwe.rings import Ring
@@ -50,55 +49,46 @@ MOST_MOVED = 4  # ciphertexts into which a block of a computed value may be re-a
 MOST_FACTORS = 16  # of a chain that is associated
 SLACK = 1.5  # times the seconds of what is written: nominal rings are not those of plans
 NOISE_BITS = 16.0  # of the scale, beside those of the precision
-Planned = tuple[Expression, Plan, DryRun]
 
 
-def planned_associated(expression: Expression, options: PlanOptions, progress: Tell | None = None) -> Planned:
-    """The fastest plan of a program, as it is written or with its chains of products associated in another way.
+def associated(request: Request, following: Following) -> Outcome:
+    """The program as it is written, or with its chains of products associated in another way.
 
-    Both are planned, and what is written is taken where nothing else is clearly faster. Programs of exact integers are
-    planned as they are written: bounds of what lies between may be larger in another association.
-
-    Raises:
-        CipherblasError: as `make_plan`, for the program as it is written.
+    What is written is taken where nothing else is clearly faster. Programs of exact integers are planned as they are
+    written: bounds of what lies between may be larger in another association.
     """
-    written: Planned | None = None
-    failure: CipherblasError | None = None
-    try:
-        written = planned(expression, options, progress)
-    except INFEASIBLE as error:
-        failure = error
-    limit = math.inf if written is None or written[1].form != BLOCKS else SLACK * written[1].minimised
-    other = _planned_otherwise(expression, options, limit, progress)
-    if other is not None and (written is None or ABOUT * other[1].minimised < written[1].minimised):
-        return other
-    if written is None:
-        assert failure is not None
-        raise failure
+    written = following(request)
+    if is_exact(request.expression):
+        return written
+    limit = math.inf
+    if not isinstance(written, Infeasible) and written.plan.form == BLOCKS:
+        limit = SLACK * written.plan.minimised
+    other = attempted(lambda: _otherwise(request, limit))
+    if other is None or isinstance(other, Infeasible):
+        return written
+    found = following(other)
+    if isinstance(found, Infeasible):
+        return written
+    if isinstance(written, Infeasible) or ABOUT * found.plan.minimised < written.plan.minimised:
+        return found
     return written
 
 
-def _planned_otherwise(
-    expression: Expression, options: PlanOptions, limit: float, progress: Tell | None
-) -> Planned | None:
-    """The plan of a program with its chains associated in another way; None where none is proposed, or none can be.
+def _otherwise(request: Request, limit: float) -> Request | None:
+    """The program with its chains associated in another way; None where none is proposed.
 
     Its results must have the same bounds, since errors are relative to them.
     """
-    if is_exact(expression):
+    expression = request.expression
+    other = reassociation(expression, request.options, limit, request.tell)
+    pairs = zip(results_of(expression), results_of(other), strict=True)
+    if other is expression or not all(math.isclose(x.bound, y.bound, rel_tol=1e-9) for x, y in pairs):
         return None
-    try:
-        other = associated(expression, options, limit, progress)
-        pairs = zip(results_of(expression), results_of(other), strict=True)
-        if other is expression or not all(math.isclose(x.bound, y.bound, rel_tol=1e-9) for x, y in pairs):
-            return None
-        check_constants(other)
-        return planned(other, options.relative_to(other), progress)
-    except INFEASIBLE:
-        return None
+    check_constants(other)
+    return request.of(other, request.options.relative_to(other))
 
 
-def associated(
+def reassociation(
     expression: Expression, options: PlanOptions, limit: float = math.inf, progress: Tell | None = None
 ) -> Expression:
     """The program with its chains associated as is predicted to be fastest in slots; itself where it is so written.
@@ -139,11 +129,11 @@ def fastest_way(
         slots = steps.ring.n // 2
         candidates = functools.partial(_candidates, options, slots)
         for blocks in chain_tilings(chain.lengths, slots, options):
-            try:
-                ways = ChainWays(chain, blocks, steps, top, candidates, splits, MOST_MOVED, limit)
-                best = ways.best()
-            except ShapeError:
+            ways = ChainWays(chain, blocks, steps, top, candidates, splits, MOST_MOVED, limit)
+            found = attempted(ways.best, only=FitError)
+            if isinstance(found, Infeasible):
                 continue
+            best = found
             last, limit = min(most, top + MORE_LEVELS), best.seconds
     return best
 

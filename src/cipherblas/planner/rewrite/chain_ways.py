@@ -8,17 +8,18 @@ is that of all associations (as the greedy choice of FHE4DMM, Section VII-B-2, i
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from cipherblas.common.errors import ShapeError
+from cipherblas.common.errors import FitError
 from cipherblas.forms.blocks import grid_shape
 from cipherblas.forms.layouts import Layout
 from cipherblas.lang.analysis import has_public_key
 from cipherblas.lang.chains import Chain, Tree
 from cipherblas.methods.matmul.base import Algorithm
-from cipherblas.planner.search.refusals import INFEASIBLE
+from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.search.steps import Steps
 from cipherblas.runtime.values import Choice
 
@@ -82,12 +83,12 @@ class ChainWays:
         """The cheapest way to the whole chain, until the client has the result.
 
         Raises:
-            ShapeError: the ring carries none that takes less than the limit.
+            FitError: the ring carries none that takes less than the limit.
         """
         end = len(self._chain.factors)
         ways = [way for way in map(self._returned, self.ways(0, end)) if way.seconds < self._limit]
         if not ways:
-            raise ShapeError(
+            raise FitError(
                 "No way of associating a chain fits the ring.", expected="more limbs", got=self._top
             )
         return min(ways, key=lambda way: way.seconds)
@@ -130,10 +131,10 @@ class ChainWays:
                 for right in rights:
                     if left.seconds + right.seconds >= self._limit:
                         continue
-                    try:
-                        yield self._product((i, k, j), choice, algorithm, left, right)
-                    except INFEASIBLE:
-                        continue
+                    product = functools.partial(self._product, (i, k, j), choice, algorithm, left, right)
+                    found = attempted(product)
+                    if not isinstance(found, Infeasible):
+                        yield found
 
     def _product(
         self, at: tuple[int, int, int], choice: Choice, algorithm: Algorithm, left: Way, right: Way
@@ -159,10 +160,10 @@ class ChainWays:
         best: dict[int, Way] = {}
         for way in self.ways(i, j) if layout.ciphertexts <= self._most_moved else ():
             assert way.layout is not None
-            try:
-                own, limbs = self._steps.relaid(way.layout, layout, grid, way.limbs)
-            except INFEASIBLE:
+            step = attempted(functools.partial(self._steps.relaid, way.layout, layout, grid, way.limbs))
+            if isinstance(step, Infeasible):
                 continue
+            own, limbs = step
             if limbs not in best or way.seconds + own < best[limbs].seconds:
                 best[limbs] = replace(way, seconds=way.seconds + own, layout=layout, limbs=limbs)
         return list(best.values())

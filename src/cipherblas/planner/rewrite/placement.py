@@ -8,26 +8,28 @@ the number of ciphertexts that cross it. Then refreshes are left out that the le
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cipherblas.common.errors import CipherblasError, MemoryBudgetError, PrecisionError
-from cipherblas.common.progress import Tell
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.graph import columns
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.refreshing import REFRESH, Refresh, is_refreshed
 from cipherblas.methods.layers import LAYER_METHODS
 from cipherblas.methods.products import GEMM
-from cipherblas.planner.plan.plan import AskedForm, Plan, PlanOptions
-from cipherblas.planner.predict.dry_run import DryRun, TooSlowError, dry_run
+from cipherblas.planner.plan.passes import Following, Outcome, Request
+from cipherblas.planner.plan.plan import AskedForm, PlanOptions
+from cipherblas.planner.predict.dry_run import DryRun, dry_run
+from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.rings import chains
 from cipherblas.planner.rings.sizing import NoRingError, budget_bits
 from cipherblas.planner.search.blocks import BlockStrategy
 from cipherblas.planner.search.budgets import LEAST_REFRESHED_UPLOAD, budgets_of, secret_entries
-from cipherblas.planner.search.planner import has_layers, is_layers, make_plan, may_be_blocks
-from cipherblas.planner.search.refusals import INFEASIBLE, nearest
+from cipherblas.planner.search.forms import has_layers, is_layers, may_be_blocks
+from cipherblas.planner.search.refusals import nearest
 from cipherblas.planner.search.tensors import TensorStrategy, unsupported
 
 # Of the levels between two refreshes, that are tried: units and scales may drift so far in long segments that a plan
@@ -56,27 +58,38 @@ class Step:
     sources: tuple[int, ...]
 
 
-def planned(
-    expression: Expression, options: PlanOptions, progress: Tell | None = None
-) -> tuple[Expression, Plan, DryRun]:
-    """The fastest plan of a program; of one that is too deep for any ring, with refreshes where they cost least.
-
-    Where uploads alone are too large, and nobody said how large they may be, they may be as large as those of programs
-    that refresh: ciphertexts of deep programs are.
-
-    Raises:
-        CipherblasError: as `make_plan`.
-    """
-    try:
-        return expression, *make_plan(expression, options, progress)
-    except (PrecisionError, MemoryBudgetError) as error:
-        found = _with_refreshes(expression, options, progress) if may_refresh(expression, options) else []
-        if isinstance(found, tuple):
+def refreshed(request: Request, following: Following) -> Outcome:
+    """The program as it is; where it is too deep for any ring, with refreshes where they cost least."""
+    found = following(request)
+    if not isinstance(found, Infeasible) or not isinstance(found.error, (PrecisionError, MemoryBudgetError)):
+        return found
+    failures: list[CipherblasError] = [found.error]
+    hopeless: set[int] = set()  # ring degrees
+    for working, n, spent in _attempts(request) if may_refresh(request.expression, request.options) else ():
+        if n in hopeless:
+            continue
+        request.tell(f"refreshes after {working} levels, N = 2^{n.bit_length() - 1}")
+        program = with_placed(request.expression, spent.steps, working)
+        assert program is not None
+        wanted = request.of(program).asking(ring_degree=n, algorithm=spent.algorithm, form=spent.form)
+        found = following(wanted)
+        if not isinstance(found, Infeasible):
             return found
-        failure = nearest([error, *found])
-    if options.upload_budget is not None or not _lacks_upload(failure):
-        raise failure
-    return planned(expression, replace(options, upload_budget=LEAST_REFRESHED_UPLOAD), progress)
+        failures.append(found.error)
+        if HOPELESS_BITS < found.error.shortfall < math.inf:
+            hopeless.add(n)
+    return Infeasible(nearest(failures))
+
+
+def with_larger_uploads(request: Request, following: Following) -> Outcome:
+    """Where uploads alone are too large, and nobody said how large they may be, they may be as large as those of
+    programs that refresh: ciphertexts of deep programs are."""
+    found = following(request)
+    if not isinstance(found, Infeasible) or request.options.upload_budget is not None:
+        return found
+    if not isinstance(found.error, (PrecisionError, MemoryBudgetError)) or not _lacks_upload(found.error):
+        return found
+    return following(request.asking(upload_budget=LEAST_REFRESHED_UPLOAD))
 
 
 def _lacks_upload(failure: CipherblasError) -> bool:
@@ -85,44 +98,19 @@ def _lacks_upload(failure: CipherblasError) -> bool:
     return asked.keys() == {"upload_budget"} and asked["upload_budget"] <= LEAST_REFRESHED_UPLOAD
 
 
-def _with_refreshes(
-    expression: Expression, options: PlanOptions, progress: Tell | None
-) -> tuple[Expression, Plan, DryRun] | list[CipherblasError]:
-    """The plan with refreshes, or why each that was tried is none: nothing where depth is not what rings lack."""
-    failures: list[CipherblasError] = []
-    hopeless: set[int] = set()  # ring degrees
-    for working, n, found in _attempts(expression, options, progress):
-        if n in hopeless:
-            continue
-        if progress is not None:
-            progress(f"refreshes after {working} levels, N = 2^{n.bit_length() - 1}")
-        try:
-            program = with_placed(expression, found.steps, working)
-            assert program is not None
-            wanted = replace(options, ring_degree=n, algorithm=found.algorithm, form=found.form)
-            return program, *make_plan(program, wanted, progress)
-        except INFEASIBLE as error:
-            failures.append(error)
-            if HOPELESS_BITS < error.shortfall < math.inf:
-                hopeless.add(n)
-    return failures
-
-
-def _attempts(
-    expression: Expression, options: PlanOptions, progress: Tell | None
-) -> list[tuple[int, int, Counted]]:
-    """Levels between two refreshes and ring degrees that are tried, those that take least first."""
+def _attempts(request: Request) -> list[tuple[int, int, Counted]]:
+    """Levels between two refreshes and ring degrees that are tried, those that take least first; none where depth is
+    not what rings lack."""
+    expression, options = request.expression, request.options
     attempts: dict[tuple[int, bool, frozenset[int]], tuple[float, int, Counted]] = {}
     forced = options.ring_degree if options.parameters is None else options.parameters.n
     for n in chains.DEGREES if forced is None else (forced,):
         if attempts and n > chains.USUAL_DEGREE:
             break
-        if progress is not None:
-            progress(f"what it spends, N = 2^{n.bit_length() - 1}")
+        request.tell(f"what it spends, N = 2^{n.bit_length() - 1}")
         for layers in _ways(expression, options):
-            try:
-                found = counted(expression, options, n, layers)
-            except INFEASIBLE:
+            found = attempted(functools.partial(counted, expression, options, n, layers))
+            if isinstance(found, Infeasible):
                 continue
             for working in sorted({math.ceil(share * found.most) for share in SHARES}, reverse=True):
                 chosen = placed(found.steps, working)
@@ -179,24 +167,30 @@ def counted(expression: Expression, options: PlanOptions, n: int, layers: bool) 
     everywhere = _refreshed(computed[id(expression)], lambda node: not node.linear)
     root = everywhere[id(computed[id(expression)])]
     budgets = budgets_of(options, secret_entries(expression), refreshed=True)
-    strategy = (TensorStrategy if layers else BlockStrategy)(root, replace(options, ring_degree=n), budgets)
+    kind = TensorStrategy if layers else BlockStrategy
+    unsuited = kind.refusal(root, options)
+    if unsuited is not None:
+        raise NoRingError(unsuited.sentence, n, math.inf, modulus=0.0)
+    strategy = kind(root, replace(options, ring_degree=n), budgets)
     ring = options.parameters or chains.widest(n, budget_bits(n, options.security, options.insecure)).shape()
     most = chains.working(ring)
     best: Counted | None = None
     least = math.inf  # limbs that are transformed, by the algorithm that transforms fewest
-    failure: CipherblasError | None = None
+    failure: Infeasible | None = None
     for family in strategy.families(False, lambda name, reason: None):
         for candidate in next(family, [])[:1]:
-            try:
-                run = dry_run(
+            run = attempted(
+                functools.partial(
+                    dry_run,
                     *(ring, root, candidate.decisions),
                     mask_budget=budgets.masks,
                     max_ntt_limbs=least,
                     observed=True,
                     promise=options.promised,
                 )
-            except (*INFEASIBLE, TooSlowError) as error:
-                failure = error
+            )
+            if isinstance(run, Infeasible):
+                failure = run
                 continue
             least = min(least, float(run.counts.ntt_limbs))
             runs = {key: everywhere[id(node)] for key, node in computed.items()}
@@ -208,7 +202,9 @@ def counted(expression: Expression, options: PlanOptions, n: int, layers: bool) 
             form = options.form if layers == is_layers(expression) else other
             best = Counted(steps, most, n * _transformed(run), name, form)
     if best is None:
-        raise failure or NoRingError(
+        if failure is not None:
+            raise failure.error
+        raise NoRingError(
             f"At N = {n} no size of blocks holds the matrices of the program.", n, math.inf, modulus=0.0
         )
     return best

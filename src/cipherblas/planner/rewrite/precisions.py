@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 
-from cipherblas.common.errors import CipherblasError, PrecisionError
 from cipherblas.lang.deferred import COARSEST, Deferred, functions_of, with_precisions, within
+from cipherblas.lang.graph import deduplicated
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.results import results_of
-from cipherblas.planner.plan.by_samples import BySamples, check_functions
+from cipherblas.planner.plan.by_samples import BySamples, agreeing, check_functions
+from cipherblas.planner.plan.passes import Following, Outcome, Request
 from cipherblas.planner.plan.plan import PlanOptions
-from cipherblas.planner.predict.truncation import sensitivities
+from cipherblas.planner.predict.feasible import Infeasible, attempted
+from cipherblas.planner.predict.truncation import sensitivities, truncated
+from cipherblas.planner.search.forms import check_precision
 
 SHARE = 0.5  # of the errors that are allowed; the rest is left for those of encryption
 LEAST_SHARE = 0.1  # where functions with a precision of their own take more than the rest
@@ -19,6 +23,26 @@ FINEST = 2.0**-44
 UNIT, STEPS = 5e-5, 4  # precisions are this one times powers of two, and so many between two of them
 ROUNDS = 3  # the slope of a function is another one at another precision
 FINER, FINER_ROUNDS = 4.0, 5  # where the errors of functions are measured
+
+
+def prepared(request: Request, following: Following) -> Outcome:
+    """The program with a precision for every function that names none, and without terms of approximations that do not
+    count."""
+    found = attempted(lambda: _prepared(request.expression, request.options))
+    return found if isinstance(found, Infeasible) else following(request.of(*found))
+
+
+def _prepared(expression: Expression, options: PlanOptions) -> tuple[Expression, PlanOptions]:
+    """A graph and its options as they are planned."""
+    expression = deduplicated(expression)
+    if isinstance(options.promised, BySamples) and options.promised.agreement is not None:
+        expression = settled(expression, options)
+        options = agreeing(expression, options)
+    expression = deduplicated(settled(expression, options))
+    options = options.relative_to(expression)
+    check_precision(options.precision)
+    expression = truncated(expression, float(options.precision))
+    return expression, options.relative_to(expression)  # the bound of a sum which was cut may be another
 
 
 def settled(expression: Expression, options: PlanOptions) -> Expression:
@@ -48,15 +72,13 @@ def _measured(
     every input are far larger. It is made finer until the results are as near as is asked for."""
     found = with_precisions(expression, dict.fromkeys(functions, precision))[0]
     for _ in range(FINER_ROUNDS):
-        try:
-            check_functions(found, options)
+        if not isinstance(attempted(functools.partial(check_functions, found, options)), Infeasible):
             break
-        except PrecisionError:
-            precision = _stepped(precision / FINER)
-            try:
-                found = with_precisions(expression, dict.fromkeys(functions, precision))[0]
-            except CipherblasError:  # a function that cannot be approximated so precisely
-                break
+        precision = _stepped(precision / FINER)
+        finer = attempted(functools.partial(with_precisions, expression, dict.fromkeys(functions, precision)))
+        if isinstance(finer, Infeasible):  # a function that cannot be approximated so precisely
+            break
+        found = finer[0]
     return found
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from cipherblas.common.errors import LevelError
 from cipherblas.crypto.digits import equal_digits
@@ -14,6 +15,7 @@ from cipherblas.crypto.security import max_log_qp
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
 from cipherblas.planner.predict.dry_run import DryRun
+from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.rings.first import First
 from cipherblas.planner.rings.sizing import PRIME_SPREAD_BITS, NoRingError, Sizing, budget_bits
 from cipherblas.rlwe.rings import Ring, RingShape
@@ -39,6 +41,7 @@ def method_of(n: int, raised_first: bool = False) -> Bootstrapping:
     return bootstrapping_of(RingShape(n, tuple(2.0**bits for bits in low_bits), (), 1, SCALE_BITS))
 
 
+@functools.lru_cache(maxsize=1 << 10)
 def chain(
     n: int,
     working: int,
@@ -76,10 +79,21 @@ def chains(
     raised_first: bool = False,
 ) -> list[Sizing]:
     """Those with so many working levels that security allows, with many digits and with fewer."""
-    found = [chain(n, working, digits, rows, fine, raised_first) for digits in DIGITS]
-    return [
+    return list(_chains(n, working, allowed, rows, fine, raised_first))
+
+
+def _chains(
+    n: int,
+    working: int,
+    allowed: float,
+    rows: int | None = None,
+    fine: bool = False,
+    raised_first: bool = False,
+) -> Iterator[Sizing]:
+    found = (chain(n, working, digits, rows, fine, raised_first) for digits in DIGITS)
+    return (
         one for one in found if one.log_qp + PRIME_SPREAD_BITS <= allowed and len(one.q_bits) <= MAX_LIMBS
-    ]
+    )
 
 
 def widest(n: int, allowed: float, rows: int | None = None, fine: bool = False) -> Sizing:
@@ -88,12 +102,14 @@ def widest(n: int, allowed: float, rows: int | None = None, fine: bool = False) 
     Raises:
         NoRingError: security allows none.
     """
-    working = 0
-    while working < MOST_WORKING and chains(n, working + 1, allowed, rows, fine):
-        working += 1
+
+    def too_many(working: int) -> bool:
+        return next(_chains(n, working, allowed, rows, fine), None) is None
+
+    working = bisect.bisect_left(range(1, MOST_WORKING + 1), True, key=too_many)
     if not working:
         raise NoRingError(f"At N = {n} there is no chain of primes for bootstrapping.", n, 2.0, modulus=0.0)
-    return chains(n, working, allowed, rows, fine)[0]
+    return next(_chains(n, working, allowed, rows, fine))
 
 
 def most_working(n: int, allowed: float, rows: int | None = None, fine: bool = False) -> int:
@@ -181,12 +197,11 @@ def chain_sizings(
     lacking: list[str] = []
 
     def carries(working: int, raised_first: bool = False) -> bool:
-        try:
-            run(chains(n, working, allowed, rows, fine, raised_first)[0].shape())
-        except LevelError as error:
-            lacking.append(error.sentence.removesuffix("."))
-            return False
-        return True
+        ring = chains(n, working, allowed, rows, fine, raised_first)[0].shape()
+        found = attempted(functools.partial(run, ring), only=LevelError)
+        if isinstance(found, Infeasible):
+            lacking.append(found.error.sentence.removesuffix("."))
+        return not isinstance(found, Infeasible)
 
     spent = first(n, range(1, most + 1), carries)
     if spent is None:

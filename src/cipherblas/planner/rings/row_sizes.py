@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import cipherblas._core as _core
-from cipherblas.common.errors import LevelError, MismatchError, PrecisionError
+from cipherblas.common.errors import LevelError, PrecisionError, UnmatchedError
 from cipherblas.common.gemm_paths import are_bytes
 from cipherblas.crypto.params import (
     MAX_PRIME_BITS,
@@ -24,6 +24,7 @@ from cipherblas.crypto.params import (
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.nodes import Expression
 from cipherblas.planner.predict.dry_run import DryRun
+from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.rings.first import First
 from cipherblas.planner.rings.sizing import PRIME_SPREAD_BITS, ModulusError
 from cipherblas.rlwe.rings import Ring, RingShape
@@ -191,10 +192,9 @@ class RowSizes:
         return self._with_operand_moduli(None, most_moduli=True)
 
     def _reaches(self, size: RowSize, most: float = 1.0) -> bool:
-        try:
-            return self._excess(self._run(size.shape())) <= most
-        except (LevelError, MismatchError):  # what is added to a product has more limbs than keys serve
-            return False
+        found = attempted(functools.partial(self._run, size.shape()), only=(LevelError, UnmatchedError))
+        # Else what is added to a product may have more limbs than keys serve.
+        return not isinstance(found, Infeasible) and self._excess(found) <= most
 
     def _smallest(self, most: int) -> int | None:
         """Bits of the smallest modulus that reaches the precision."""

@@ -8,12 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from cipherblas.common.errors import LevelError, MismatchError, ParameterError, PrecisionError
+from cipherblas.common.errors import (
+    CipherblasError,
+    LevelError,
+    PrecisionError,
+    UnmatchedError,
+    UnsuitedError,
+)
 from cipherblas.crypto.digits import digit_ranges, largest_digit
 from cipherblas.crypto.fields import MAX_ALPHA, MAX_LIMBS, MAX_PRIME_BITS, MAX_SPECIAL_LIMBS, WIDE_LEVEL
-from cipherblas.crypto.params import SPECIAL_MARGIN_BITS, Parameters, TooFewPrimesError, make_parameters
+from cipherblas.crypto.params import SPECIAL_MARGIN_BITS, Parameters, make_parameters
 from cipherblas.crypto.security import max_log_qp
 from cipherblas.planner.predict.dry_run import DryRun
+from cipherblas.planner.predict.feasible import Infeasible, attempted, feasible
 from cipherblas.rlwe.rings import Ring, RingShape
 
 T = TypeVar("T")
@@ -116,7 +123,7 @@ class Sizing:
         )
 
 
-def too_few_primes(error: TooFewPrimesError, n: int, precision: float) -> PrecisionError:
+def too_few_primes(error: CipherblasError, n: int, precision: float) -> PrecisionError:
     """What a search raises where it finds no primes for a precision."""
     return PrecisionError(
         f"No parameters at N = {n} reach the precision {precision:g}: {error.message.removesuffix('.')}.",
@@ -219,19 +226,19 @@ def drafted(
     size = 1
     while True:
         ring = draft(n, scale_bits, size, level_limbs)
-        try:
-            return ring, run(ring)
-        except LevelError as error:
-            limbs = len(ring.q)
-            if limbs > most:
-                if error.got == "inf":
-                    reason = f"At N = {n} errors of encryption grow beyond any modulus"
-                else:
-                    reason = (
-                        f"At N = {n} the program needs more than {limbs} limbs, primes of a modulus; {most:.0f} are "
-                        "allowed"
-                    )
-                raise NoRingError(f"{reason}.", n, limbs / most) from error
+        found = attempted(functools.partial(run, ring), only=LevelError)
+        if not isinstance(found, Infeasible):
+            return ring, found
+        limbs = len(ring.q)
+        if limbs > most:
+            if found.error.got == "inf":
+                reason = f"At N = {n} errors of encryption grow beyond any modulus"
+            else:
+                reason = (
+                    f"At N = {n} the program needs more than {limbs} limbs, primes of a modulus; {most:.0f} are "
+                    "allowed"
+                )
+            raise NoRingError(f"{reason}.", n, limbs / most) from found.error
         size *= 2
 
 
@@ -288,15 +295,13 @@ def sizings(
     found = functools.partial(
         _sizings, run, n, excess, allowed, extra_bits, slope, alphas=alphas, linear=linear
     )
-    try:
-        return found(level_limbs=None)
-    except ScaleError as error:
-        if error.unspent:
-            raise
-        try:
-            return found(level_limbs=WIDE_LEVEL)
-        except ParameterError:  # something in it takes a level for one limb
-            raise error from None
+    narrow = attempted(functools.partial(found, level_limbs=None), only=ScaleError)
+    if not isinstance(narrow, Infeasible) or (isinstance(narrow.error, ScaleError) and narrow.error.unspent):
+        return feasible(narrow)
+    wide = attempted(functools.partial(found, level_limbs=WIDE_LEVEL), only=UnsuitedError)
+    return (
+        feasible(narrow) if isinstance(wide, Infeasible) else wide
+    )  # something in it takes a level for one limb
 
 
 def _sizings(
@@ -314,12 +319,10 @@ def _sizings(
     """`sizings` with so many limbs in a level."""
 
     def draft(bits: float) -> tuple[RingShape, DryRun]:
-        try:
-            return drafted(run, n, bits, allowed, level_limbs)
-        except MismatchError:
-            if bits >= MATCHING_SCALE_BITS:
-                raise
+        found = attempted(lambda: drafted(run, n, bits, allowed, level_limbs), only=UnmatchedError)
+        if isinstance(found, Infeasible) and bits < MATCHING_SCALE_BITS:
             return drafted(run, n, MATCHING_SCALE_BITS, allowed, level_limbs)
+        return feasible(found)
 
     largest = MAX_SCALE_BITS if level_limbs is None else MAX_WIDE_SCALE_BITS
     ring, first, wanted = _drafted_scale(draft, excess, extra_bits, linear, largest)
@@ -338,15 +341,14 @@ def _sizings(
             coarser=2 ** (wanted - most),
             unspent=unspent,
         )
-    sizing = None
-    for bits in sorted({wanted, max(wanted, MATCHING_SCALE_BITS)}):
-        try:
-            sizing = _sized(run, n, (ring, first), bits, slope, min(alphas), allowed, level_limbs)
-            break
-        except MismatchError:  # terms of a sum cannot be matched by a limb of that size
-            if bits >= MATCHING_SCALE_BITS:
-                raise
-    assert sizing is not None
+
+    def at(bits: float) -> Sizing:
+        return _sized(run, n, (ring, first), bits, slope, min(alphas), allowed, level_limbs)
+
+    tried = attempted(functools.partial(at, wanted), only=UnmatchedError)
+    if isinstance(tried, Infeasible) and wanted < MATCHING_SCALE_BITS:
+        tried = at(MATCHING_SCALE_BITS)  # a limb of that size matches any two scales
+    sizing = feasible(tried)
     grouped = by_digits(sizing, alphas)
     found = [one for one in grouped if one.log_qp + PRIME_SPREAD_BITS <= allowed]
     if not found:
@@ -461,9 +463,8 @@ def _squeezed(
             tried = replace(sizing, scale_bits=scale_bits, q_bits=(each,) * base + (limb,) * spent)
             if limb < MIN_SCALE_BITS or tried.log_qp + PRIME_SPREAD_BITS > allowed:
                 break
-            try:
-                found = run(tried.shape())
-            except (LevelError, MismatchError):
+            found = attempted(functools.partial(run, tried.shape()), only=(LevelError, UnmatchedError))
+            if isinstance(found, Infeasible):
                 break
             if found.counts.products and squeeze:
                 return None
@@ -529,9 +530,7 @@ def _sized(
         sizing = Sizing(n, scale_bits, q_bits, min(alpha, len(q_bits)), level_limbs=level_limbs)
         if sizing.log_qp > allowed + SQUEEZED_BITS or len(q_bits) > MAX_LIMBS:
             raise _too_large(n, sizing.log_qp, allowed)
-        try:
-            run(sizing.shape())
-        except LevelError:  # intermediate values that are larger than the result
-            continue
-        return sizing
+        found_there = attempted(functools.partial(run, sizing.shape()), only=LevelError)
+        if not isinstance(found_there, Infeasible):
+            return sizing  # else intermediate values are larger than the result
     raise _too_large(n, sizing.log_qp, allowed)

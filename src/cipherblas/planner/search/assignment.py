@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cipherblas.common.errors import ShapeError
+from cipherblas.common.errors import FitError
 from cipherblas.forms.blocks import grid_shape
 from cipherblas.forms.layouts import Layout, column_major
 from cipherblas.lang.analysis import has_public_key
@@ -23,8 +23,8 @@ from cipherblas.lang.graph import axes_of
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.lang.results import results_of
 from cipherblas.planner.plan.explain import beside
-from cipherblas.planner.search.refusals import INFEASIBLE
-from cipherblas.planner.search.steps import Seconds, Steps
+from cipherblas.planner.predict.feasible import Infeasible, attempted
+from cipherblas.planner.search.steps import Grid, Seconds, Steps
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import Ring
 from cipherblas.runtime.arranged import places_of
@@ -104,7 +104,7 @@ class Assignment:
         """The choices of the cheapest way to the result.
 
         Raises:
-            ShapeError, LevelError: there is none.
+            FitError, LevelError: there is none.
         """
         committed: dict[int, Choice] = {}
         for node in facts_of(self.expression).order:
@@ -150,16 +150,15 @@ class Assignment:
             if key not in best or self._weight(way) < self._weight(best[key]):
                 best[key] = way
         if not best:
-            raise ShapeError("No method computes a node of the program.", expected="one", got=node.title)
+            raise FitError("No method computes a node of the program.", expected="one", got=node.title)
         return list(best.values())
 
     def _products(self, node: Expression) -> Iterator[Way]:
         rows, inner = self._axes.of(node.children[0])
         block = self.blocks[rows], self.blocks[inner], self.blocks[self._axes.of(node)[1]]
         for choice in self._candidates(node):
-            try:
-                way = self._product(node, choice, block)
-            except INFEASIBLE:
+            way = attempted(functools.partial(self._product, node, choice, block))
+            if isinstance(way, Infeasible):
                 continue
             methods = self._methods.setdefault(self._numbers[id(node)], {})
             methods[choice.method] = min(methods.get(choice.method, math.inf), way.seconds)
@@ -191,12 +190,14 @@ class Assignment:
             return
         for way in [self._in_layout(child, before)] if child.packable else self._ways[id(child)]:
             grids = self._grid(child, way.layout), self._grid(node, layout)
-            try:
-                source, target = places_of(way.layout, grids[0], layout, grids[1], node)
-                own, limbs = self._steps.relaid(source, target, (1, 1), way.limbs)
-            except INFEASIBLE:
-                continue
-            yield self._way(node, layout, limbs, own, [way], None)
+            found = attempted(functools.partial(self._moved, node, way, layout, grids))
+            if not isinstance(found, Infeasible):
+                yield found
+
+    def _moved(self, node: Arrange, way: Way, layout: Layout, grids: tuple[Grid, Grid]) -> Way:
+        source, target = places_of(way.layout, grids[0], layout, grids[1], node)
+        own, limbs = self._steps.relaid(source, target, (1, 1), way.limbs)
+        return self._way(node, layout, limbs, own, [way], None)
 
     def _dense(self, node: Expression) -> Layout | None:
         """Of a block of a node, where slots hold one."""
@@ -207,26 +208,27 @@ class Assignment:
     def _elementwise(self, node: Expression) -> Iterator[Way]:
         dense = self._dense(node)
         if dense is not None:
-            yield from self._multiplied(node, dense, None)
+            yield from self._feasibly_multiplied(node, dense, None)
         computed = [child for child in node.children if child.secret and not child.packable]
         if not computed or METHODS.get((BLOCKS, node.op)) not in (multiply, gated):
             return  # methods of others know nothing of it
         for way in self._ways[id(computed[0])]:
             layout = in_place(way.layout)
             if layout is not None:
-                yield from self._multiplied(node, layout, Choice(IN_PLACE))
+                yield from self._feasibly_multiplied(node, layout, Choice(IN_PLACE))
 
-    def _multiplied(self, node: Expression, layout: Layout, choice: Choice | None) -> Iterator[Way]:
+    def _feasibly_multiplied(self, node: Expression, layout: Layout, choice: Choice | None) -> Iterator[Way]:
+        found = attempted(functools.partial(self._multiplied, node, layout, choice))
+        if not isinstance(found, Infeasible):
+            yield found
+
+    def _multiplied(self, node: Expression, layout: Layout, choice: Choice | None) -> Way:
         different = {id(child): child for child in node.children}.values()
-        try:
-            sides = [self._in_layout(child, layout) for child in different]
-            limbs = min(side.limbs for side in sides)
-            grid = self._grid(node, layout)
-            secret = tuple(child.secret for child in node.children)
-            own, left = self._steps.multiplied(layout, grid, secret, limbs)
-        except INFEASIBLE:
-            return
-        yield self._way(node, layout, left, own, sides, choice)
+        sides = [self._in_layout(child, layout) for child in different]
+        limbs = min(side.limbs for side in sides)
+        secret = tuple(child.secret for child in node.children)
+        own, left = self._steps.multiplied(layout, self._grid(node, layout), secret, limbs)
+        return self._way(node, layout, left, own, sides, choice)
 
     def _way(
         self,
@@ -254,13 +256,12 @@ class Assignment:
             return Way(self._steps.sent(layout, grid, has_public_key(node), top), layout, top, {})
         found = []
         for way in self._ways[id(node)]:
-            try:
-                own, limbs = self._steps.relaid(way.layout, layout, grid, way.limbs)
-            except INFEASIBLE:
-                continue
-            found.append(replace(way, seconds=way.seconds + own, layout=layout, limbs=limbs))
+            step = attempted(functools.partial(self._steps.relaid, way.layout, layout, grid, way.limbs))
+            if not isinstance(step, Infeasible):
+                own, limbs = step
+                found.append(replace(way, seconds=way.seconds + own, layout=layout, limbs=limbs))
         if not found:
-            raise ShapeError(
+            raise FitError(
                 "No layout of a node can be re-arranged into the one that is needed.",
                 expected="one that can be re-arranged",
                 got=node.title,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from cipherblas.common.errors import ShapeError
+from cipherblas.common.errors import FitError
 from cipherblas.forms.tensors import TensorLayout, tensor_shape
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.methods.layers import conv_baseline, matvec_baseline
 from cipherblas.methods.matvec_conv.base import LayerMethod
+from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.runtime.tensors import PACKING, window_of
 from cipherblas.runtime.values import Choice
 
@@ -38,9 +39,8 @@ class BaselineChooser:
 
     def _layer(self, node: Expression, x: TensorLayout) -> Choice:
         options: dict[str, Any] = {}
-        try:
-            method = self._method(node, x)
-        except ShapeError:
+        method = attempted(lambda: self._method(node, x), only=FitError)
+        if isinstance(method, Infeasible):
             wanted = self._wanted(node, x.shape)
             options["layout"] = wanted.grid_options
             method = self._method(node, wanted)

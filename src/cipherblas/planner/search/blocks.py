@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from cipherblas.common.errors import ShapeError
+from cipherblas.common.errors import FitError
 from cipherblas.common.words import WORD_BYTES
 from cipherblas.forms.blocks import grid_shape
 from cipherblas.forms.form import SlotForm
@@ -25,10 +25,10 @@ from cipherblas.planner.plan.assembly import Predictions, key_bytes_of
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.planner.predict.bound import least_seconds
 from cipherblas.planner.predict.cost import Rates
+from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.search.assignment import Assignment
 from cipherblas.planner.search.block_methods import algorithm_names, choices_of, considered, option_sets
 from cipherblas.planner.search.budgets import Budgets
-from cipherblas.planner.search.refusals import INFEASIBLE
 from cipherblas.planner.search.steps import (
     Priced,
     Seconds,
@@ -202,16 +202,14 @@ class BlockStrategy(Strategy):
         self, entry: Scored, ring: Ring, seconds: Seconds, level: float, known: dict[Any, Any]
     ) -> tuple[Mapping[int, Choice] | None, Mapping[int, str]]:
         decisions = entry.candidate.decisions
-        try:
-            assignment = Assignment(
-                *(self.expression, ring, decisions.blocks, decisions.key_policy),
-                *(seconds, functools.partial(self._methods, decisions.blocks, ring.n // 2)),
-                *(level, entry.seconds),
-                known=known,
-            )
-            return assignment.best(), assignment.runners_up()
-        except INFEASIBLE:
-            return None, {}
+        assignment = Assignment(
+            *(self.expression, ring, decisions.blocks, decisions.key_policy),
+            *(seconds, functools.partial(self._methods, decisions.blocks, ring.n // 2)),
+            *(level, entry.seconds),
+            known=known,
+        )
+        best = attempted(assignment.best)
+        return (None, {}) if isinstance(best, Infeasible) else (best, assignment.runners_up())
 
     def _methods(self, blocks: Mapping[str, int], slots: int, node: Expression) -> Iterator[Choice]:
         """The methods of a product that are compared."""
@@ -232,7 +230,7 @@ class BlockStrategy(Strategy):
         sets = option_sets(self.options, algorithm, block, slots)
         found = next(sets, None)
         if found is None:
-            raise ShapeError(f"No option of {algorithm.name} fits the block.", got=block)
+            raise FitError(f"No option of {algorithm.name} fits the block.", got=block)
         if _moved(node, algorithm, block, slots, found) > FEW_MOVED:
             found = min([found, *sets], key=functools.partial(_moved, node, algorithm, block, slots))
         return Choice(algorithm.name, found)

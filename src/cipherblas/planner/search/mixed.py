@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -25,10 +26,10 @@ from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.planner.plan.schema import MOST_WEIGHT_BITS
 from cipherblas.planner.predict.cost import Rates
 from cipherblas.planner.predict.dry_run import counted_evaluators
+from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.rings import chains
 from cipherblas.planner.rings.sizing import draft
 from cipherblas.planner.search.budgets import Budgets
-from cipherblas.planner.search.refusals import INFEASIBLE
 from cipherblas.planner.search.rows import weight_bits_for
 from cipherblas.planner.search.steps import counted_plains
 from cipherblas.planner.search.strategy import Candidate, RefuseUpload, Strategy
@@ -189,16 +190,19 @@ class Placement:
             return 0.0
         key = self._numbers[id(node)], form
         if key not in self._own:
-            try:
-                if form == ROWS:
-                    kind = plain(node, self._expression)
-                    counts = kind.counts(node, row_ring(self._ring).n, self._low)
-                else:
-                    counts = _diagonals(node, self._ring, self._high)
-                self._own[key] = self._rates.seconds(counts, self._n, self._threads)
-            except INFEASIBLE:
-                self._own[key] = math.inf
+            counts = attempted(functools.partial(self._counts, node, form))
+            self._own[key] = (
+                math.inf
+                if isinstance(counts, Infeasible)
+                else self._rates.seconds(counts, self._n, self._threads)
+            )
         return self._own[key]
+
+    def _counts(self, node: Expression, form: str) -> Counts:
+        """What a product takes in a form."""
+        if form == ROWS:
+            return plain(node, self._expression).counts(node, row_ring(self._ring).n, self._low)
+        return _diagonals(node, self._ring, self._high)
 
     def _price(self, node: Expression, target: str, stages: int = STAGES[0]) -> float:
         """Seconds of a conversion in so many stages."""
@@ -259,13 +263,17 @@ class MixedStrategy(Strategy):
     def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
         super().__init__(expression, options, budgets)
         self._placements: dict[int, list[tuple[Placement, dict[int, str]]]] = {}
+
+    @classmethod
+    def refusal(cls, expression: Expression, options: PlanOptions) -> ParameterError | None:
         reason = unsupported(expression)
-        if reason is not None:
-            raise ParameterError(
-                "The program has no use for several forms.",
-                expected="products, and entrywise products of what is computed",
-                got=reason,
-            )
+        if reason is None:
+            return None
+        return ParameterError(
+            "The program has no use for several forms.",
+            expected="products, and entrywise products of what is computed",
+            got=reason,
+        )
 
     def least_seconds(self, rates: Rates, threads: int) -> float:
         """The GEMMs of clear factors, of one limb in the smallest ring."""
@@ -280,9 +288,8 @@ class MixedStrategy(Strategy):
             yield (list(self._candidates(n, stages, rescales)) for n in self.degrees)
 
     def _candidates(self, n: int, stages: int, rescales: int) -> Iterator[Candidate]:
-        try:
-            placements = self._placed(n)
-        except INFEASIBLE:
+        placements = attempted(lambda: self._placed(n))
+        if isinstance(placements, Infeasible):
             return
         for _, forms in placements:
             yield Candidate(MIXED, self._decisions(n, stages, rescales, forms), n)

@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
 
-from cipherblas.planner.search.refusals import INFEASIBLE
+from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.search.strategy import Candidate, Scored
 from cipherblas.rlwe.rings import Ring
 
@@ -33,7 +33,7 @@ def cheapest(
     Args:
         rings: that the candidates are taken to need, the best digits first; where none is known the first candidate
             tells.
-        price: seconds of a candidate on a ring; may raise what a dry run does.
+        price: seconds of a candidate on a ring; may be infeasible.
         scored: the candidate on its rings, without what exceeds a budget; None where no ring carries it.
         limit: candidates that take more seconds are left out.
         about: times the seconds of what was found, that are looked at too.
@@ -49,10 +49,8 @@ def cheapest(
     def on(number: int, ring: Ring) -> float:
         key = number, ring
         if key not in known:
-            try:
-                known[key] = price(left[number], ring)
-            except INFEASIBLE:
-                known[key] = math.inf
+            found = attempted(functools.partial(price, left[number], ring))
+            known[key] = math.inf if isinstance(found, Infeasible) else found
         return known[key]
 
     def first(number: int) -> tuple[float, Sequence[Ring]]:

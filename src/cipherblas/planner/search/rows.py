@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ from cipherblas.methods.products import GEMM
 from cipherblas.planner.plan.assembly import Predictions
 from cipherblas.planner.plan.exact import is_rounded_alone
 from cipherblas.planner.plan.plan import PlanOptions
+from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.rings.row_sizes import (
     LARGEST_BITS,
     MAX_MODULUS_BITS,
@@ -24,7 +26,6 @@ from cipherblas.planner.rings.row_sizes import (
     RowSize,
     RowSizes,
 )
-from cipherblas.planner.search.budgets import Budgets
 from cipherblas.planner.search.strategy import Candidate, RefuseUpload, Run, Scored, Strategy
 from cipherblas.rlwe.rings import Ring, RingShape
 from cipherblas.runtime.executor import missing
@@ -78,19 +79,20 @@ class RowStrategy(Strategy):
     apart = WORTH_KEYS
     all_policies: ClassVar[bool] = True
 
-    def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
-        super().__init__(expression, options, budgets)
+    @classmethod
+    def refusal(cls, expression: Expression, options: PlanOptions) -> ParameterError | None:
         reason = unsupported(expression)
         if reason is not None:
-            raise ParameterError(
+            return ParameterError(
                 "The program cannot be computed by GEMMs.",
                 expected="products of matrices, sums and factors",
                 got=reason,
             )
         if options.parameters is not None:
-            raise ParameterError(
+            return ParameterError(
                 "Products by GEMM do not take parameters=: they choose their moduli one by one.",
             )
+        return None
 
     @property
     def degrees(self) -> Sequence[int]:
@@ -200,13 +202,11 @@ class RowStrategy(Strategy):
         """Why no modulus reaches the precision."""
         asked = float(self.options.precision)
         precision = f"The precision {asked:g} cannot be reached by GEMM at N = {largest.n}"
-        try:
-            found = run(largest)
-        except LevelError as failure:
+        found = attempted(functools.partial(run, largest), only=LevelError)
+        if isinstance(found, Infeasible):
+            why = found.error
             return PrecisionError(
-                f"{precision}: {failure.message.removesuffix('.')}.",
-                expected=failure.expected,
-                got=failure.got,
+                f"{precision}: {why.message.removesuffix('.')}.", expected=why.expected, got=why.got
             )
         results = zip(found.errors, self.targets, results_of(self.expression), strict=True)
         error, target, node = max(results, key=lambda one: one[0] / one[1])

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cipherblas.common.errors import CipherblasError, ShapeError
+from cipherblas.common.errors import FitError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Ct, GiantStep, MaskGroup, Plain, Transform
@@ -15,7 +15,7 @@ from cipherblas.forms.form import SlotForm
 from cipherblas.forms.layouts import Layout
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.products import build
-from cipherblas.planner.search.refusals import INFEASIBLE
+from cipherblas.planner.predict.feasible import attempted, feasible
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import Ring
@@ -48,7 +48,7 @@ class Priced(Symbolic):
 class Steps:
     """Prices of steps on one ring, in seconds and in limbs.
 
-    Steps raise LevelError where the ring has too few limbs, ShapeError where they do not fit, or take too long.
+    Steps raise LevelError where the ring has too few limbs, FitError where they do not fit, or take too long.
 
     Args:
         seconds: what counts and traffic take.
@@ -154,7 +154,7 @@ class Steps:
             for masks in masks_of(source, target):
                 least += self._least_transform(masks, math.prod(grid), limbs)
                 if least > self._limit:
-                    raise ShapeError(
+                    raise FitError(
                         "A re-arrangement takes too long.",
                         expected=f"below {self._limit:.3g} s",
                         got=f"{least:.3g} s or more",
@@ -205,16 +205,10 @@ class Steps:
         return Priced(self.ring, key_policy=self.policy)
 
     def _remembered(self, key: Any, work: Callable[[], Any]) -> Any:
-        """What `work` finds, or what it raises, once for each key."""
+        """What `work` finds, or why it is infeasible, once for each key."""
         if key not in self._known:
-            try:
-                self._known[key] = work()
-            except INFEASIBLE as error:
-                self._known[key] = error
-        found = self._known[key]
-        if isinstance(found, CipherblasError):
-            raise found
-        return found
+            self._known[key] = attempted(work)
+        return feasible(self._known[key])
 
 
 def _readied(ev: Evaluator, cts: list[Ct]) -> list[Ct]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol
 
+from cipherblas.common.errors import ParameterError
 from cipherblas.crypto.params import Parameters
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression
@@ -99,6 +100,11 @@ class Scored:
     ring: Ring
     extra_bits: float = 0.0
 
+    @property
+    def upload_bytes(self) -> int:
+        """What the client sends."""
+        return self.run.traffic(self.ring).upload_bytes
+
 
 class Strategy(ABC):
     """Ways to compute a program in one form.
@@ -134,6 +140,11 @@ class Strategy(ABC):
         self.refreshed = is_refreshed(expression)
         if options.key_policy is not None:
             self.policies = (options.key_policy,)
+
+    @classmethod
+    def refusal(cls, expression: Expression, options: PlanOptions) -> ParameterError | None:
+        """Why a program cannot be computed in this form, or gains nothing; None where it may."""
+        return None
 
     @property
     def degrees(self) -> Sequence[int]:

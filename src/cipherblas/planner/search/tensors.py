@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import heapq
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
-from cipherblas.common.errors import ParameterError, ShapeError
+from cipherblas.common.errors import FitError, ParameterError
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import WeightGroup
 from cipherblas.forms.tensors import TensorLayout, tensor_shape
@@ -24,6 +25,7 @@ from cipherblas.planner.plan.explain import beside, named
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.planner.predict.cost import Rates
 from cipherblas.planner.predict.dry_run import DryRun, dry_run
+from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.rings import chains
 from cipherblas.planner.rings.sizing import DRAFT_SCALE_BITS, drafted
 from cipherblas.planner.search.baselines import BaselineChooser
@@ -186,13 +188,15 @@ class Chooser:
 
     def _packed_cost(self, node: Expression, choice: Choice) -> tuple[float, int]:
         """Seconds of the layers that read it; of equal ones, fewer ciphertexts."""
-        try:
+
+        def cost() -> tuple[float, int]:
             x = packing(node, self.slots, **choice.options)
             consumers = self._consumers.get(id(node), [])
             layers = [c for c in consumers if c.product or c.window is not None]
             return math.fsum(self._cost(layer, x) for layer in layers), x.ciphertexts
-        except ShapeError:
-            return math.inf, 0
+
+        found = attempted(cost, only=FitError)
+        return (math.inf, 0) if isinstance(found, Infeasible) else found
 
     def _cost(self, node: Expression, x: TensorLayout) -> float:
         _, method = self._methods(node, x)[0]
@@ -233,11 +237,7 @@ class Chooser:
 
     def _computable(self, window: Window, x: TensorLayout) -> bool:
         """Whether there is room to shift so many channels."""
-        try:
-            self._convs(window, x)
-        except ShapeError:
-            return False
-        return True
+        return not isinstance(attempted(lambda: self._convs(window, x), only=FitError), Infeasible)
 
     def _methods(self, node: Expression, x: TensorLayout) -> list[Priced]:
         """The cheapest way to compute a layer, and what is compared with it in the end, with their prices."""
@@ -275,13 +275,13 @@ class Chooser:
             def cost(pattern: Pattern, count: int = count) -> float:
                 return self._pattern_cost(pattern, x, taps, x.ciphertexts, count)
 
-            try:
-                some = cheapest(each, inputs, x.pitch, self.slots, cost, COMPARED)
-            except ShapeError:
-                continue
-            found.extend((cost(pattern), each, pattern) for pattern in some)
+            some = attempted(
+                functools.partial(cheapest, each, inputs, x.pitch, self.slots, cost, COMPARED), only=FitError
+            )
+            if not isinstance(some, Infeasible):
+                found.extend((cost(pattern), each, pattern) for pattern in some)
         if not found:
-            raise ShapeError(
+            raise FitError(
                 "The channels of a convolution do not fit a ciphertext.",
                 expected=f"at most {self.slots} slots",
                 got=x.pitch * inputs,
@@ -313,20 +313,24 @@ class TensorStrategy(Strategy):
 
     def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
         super().__init__(expression, options, budgets)
+        self.rates = options.planned_for.rates
+
+    @classmethod
+    def refusal(cls, expression: Expression, options: PlanOptions) -> ParameterError | None:
         reason = unsupported(expression)
         if reason is not None:
-            raise ParameterError(
+            return ParameterError(
                 "This network cannot be computed on tensors.",
                 expected="clear weights, encrypted vectors and images",
                 got=reason,
             )
         if options.algorithm not in (None, *LAYER_METHODS):
-            raise ParameterError(
+            return ParameterError(
                 "A network cannot be computed by this algorithm.",
                 expected=" | ".join(LAYER_METHODS),
                 got=options.algorithm,
             )
-        self.rates = options.planned_for.rates
+        return None
 
     def stop_ratio(self, candidate: Candidate) -> float:
         return 1.5

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple, TypeVar, get_args
 import numpy as np
 
 import cipherblas._core as _core
-from cipherblas.common.errors import MismatchError, ParameterError, ShapeError
+from cipherblas.common.errors import FitError, MismatchError, ParameterError, ShapeError
 from cipherblas.common.memory import Array, aligned_empty
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
 from cipherblas.crypto.keys.key_id import Galois
@@ -54,7 +54,7 @@ def transpose_plan(size: int, policy: TransposePolicy) -> TransposePlan:
         ShapeError: d is larger than what can be transposed. ParameterError: an unknown policy.
     """
     if size > MOST_SIZE:
-        raise ShapeError(
+        raise FitError(
             "Products by GEMM of two secrets need a smaller ring degree.",
             expected=f"at most {MOST_SIZE}",
             got=size,

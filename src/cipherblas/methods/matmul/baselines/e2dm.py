@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cipherblas.common.errors import ParameterError
+from cipherblas.common.errors import UnsuitedError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Transform
 from cipherblas.forms.index_maps import SlotMap, masked_map, pure_rotation
@@ -45,14 +45,14 @@ class E2dm(Algorithm):
         super().__init__(m, k, n, slots)
         self.size = max(m, k, n) if size is None else size
         if self.size < max(m, k, n):
-            raise ParameterError(
+            raise UnsuitedError(
                 "The padded square is smaller than the blocks.", expected=f"at least {max(m, k, n)}", got=size
             )
         if self.size**2 > slots:
             raise self._refuse(self.size**2)
         self.baby_steps = max(1, math.isqrt(self.size)) if baby_steps is None else baby_steps
         if self.baby_steps < 1:
-            raise ParameterError(
+            raise UnsuitedError(
                 "The number of baby steps must be at least 1.", expected="at least 1", got=baby_steps
             )
         self.terms = self.size

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from cipherblas.common.errors import ParameterError
+from cipherblas.common.errors import UnsuitedError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.forms.layouts import row_major, stacked, with_garbage
@@ -61,7 +61,7 @@ class E2dmR(Mirrored):
     def _oriented(self, m: int, k: int, n: int) -> Algorithm:
         size = multiple_of(m, max(k, n)) if self._size is None else self._size
         if size < max(k, n) or size % m:
-            raise ParameterError(
+            raise UnsuitedError(
                 "The size of the padded square does not suit the blocks.",
                 expected=f"a multiple of {m}, at least {max(k, n)}",
                 got=size,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import ShapeError
+from cipherblas.common.errors import FitError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Plain, WeightGroup
 from cipherblas.forms.tensors import TensorLayout, grid
@@ -120,13 +120,11 @@ class ConvFheMpCnn(LayerMethod):
         check_unit(window, self.title)
         if x.key != self.input_layout(window, x.slots).key:
             expected = f"{copies_that_fit(window.shape[0] * x.pitch, x.slots)} copies of {window.shape}"
-            raise ShapeError(
-                f"The image does not lie as {self.title} needs it.", expected=expected, got=x.key
-            )
+            raise FitError(f"The image does not lie as {self.title} needs it.", expected=expected, got=x.key)
         self.x, self.window = x, window
         inputs, outputs = x.shape[0], window.outputs
         if outputs * x.pitch > x.slots:
-            raise ShapeError(
+            raise FitError(
                 f"The result of {self.title} does not fit a ciphertext.",
                 expected=f"at most {x.slots} slots",
                 got=outputs * x.pitch,
@@ -253,7 +251,7 @@ def copies_that_fit(length: int, slots: int) -> int:
         ShapeError: not even one fits.
     """
     if length > slots:
-        raise ShapeError(
+        raise FitError(
             "An image does not fit a ciphertext of FHE-MP-CNN.", expected=f"at most {slots} slots", got=length
         )
     return 1 << (slots // length).bit_length() - 1

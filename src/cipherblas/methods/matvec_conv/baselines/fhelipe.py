@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import ShapeError
+from cipherblas.common.errors import FitError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Plain, WeightGroup
 from cipherblas.forms.tensors import TensorLayout, grid
@@ -285,7 +285,7 @@ class ConvFhelipe(_Fhelipe):
         check_unit(window, self.title)
         wanted = self.input_layout(window, x.slots)
         if x.key != wanted.key:
-            raise ShapeError(
+            raise FitError(
                 f"The image does not lie as {self.title} needs it.", expected=wanted.key, got=x.key
             )
         super().__init__(x, window)
@@ -301,7 +301,7 @@ class ConvFhelipe(_Fhelipe):
         channels = window.shape[0]
         segment = min(height, slots // (rounded(channels) * width))
         if segment < 1:
-            raise ShapeError(
+            raise FitError(
                 f"A row of {channels} channels does not fit a ciphertext of Fhelipe.",
                 expected=f"at most {slots} slots",
                 got=rounded(channels) * width,
@@ -326,7 +326,7 @@ class MatVecFhelipe(_Fhelipe):
     def __init__(self, x: TensorLayout, rows: int) -> None:
         columns = check_vector(x, self.title)
         if rows > x.slots:
-            raise ShapeError(
+            raise FitError(
                 f"The matrix of {self.title} has too many rows.", expected=f"at most {x.slots} rows", got=rows
             )
         vector = Window((columns, 1, 1), rows, (1, 1))

@@ -22,7 +22,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from cipherblas.common.errors import ShapeError
+from cipherblas.common.errors import FitError, ShapeError
 from cipherblas.methods.doubling import doublings
 
 
@@ -67,11 +67,11 @@ class Pattern:
                 got=self,
             )
         if self.cyclic and self.p_s > 1:
-            raise ShapeError(
+            raise FitError(
                 "A superblock that fills the ciphertext must stand alone in it.", expected=1, got=self.p_s
             )
         if max(self.span, self.copies * self.k) * self.unit > self.slots:
-            raise ShapeError(
+            raise FitError(
                 "A MetaKernel pattern does not fit a ciphertext.",
                 expected=f"at most {self.slots} slots",
                 got=self,
@@ -169,7 +169,7 @@ def _patterns(n: int, k: int, unit: int, slots: int) -> Iterator[Pattern]:
             for p_s in divisors(p_b):
                 try:
                     yield Pattern(wide_n, wide_k, unit, slots, p_b, p_s)
-                except ShapeError:
+                except FitError:
                     continue
 
 
@@ -193,7 +193,7 @@ def cheapest(
     every = patterns(n, k, unit, slots)
     found = heapq.nsmallest(number, every, key=lambda p: (cost(p), p.plaintexts(), p.k_d))
     if not found:
-        raise ShapeError(
+        raise FitError(
             f"A layer of {n} by {k} units of {unit} slots does not fit a ciphertext.",
             expected=f"at most {slots} slots",
             got=max(n, k) * unit,

@@ -1,0 +1,39 @@
+"""How a program becomes a plan: its passes by name, in their order.
+
+A pass hands the program on, as it is or rewritten, once or in several ways, and takes the best of what comes back. So
+a pass knows nothing of those after it; the last one searches. What cannot be planned comes back as a result too, an
+`Infeasible`; `planner.asking` adds what to ask for instead, and raises it.
+"""
+
+from __future__ import annotations
+
+from cipherblas.planner.plan.passes import Following, Outcome, Pass, Request
+from cipherblas.planner.rewrite.association import associated
+from cipherblas.planner.rewrite.placement import refreshed, with_larger_uploads
+from cipherblas.planner.rewrite.precisions import prepared
+from cipherblas.planner.rewrite.spellings import spelled
+from cipherblas.planner.search.forms import in_blocks_otherwise, searched
+
+PASSES: tuple[Pass, ...] = (
+    spelled,  # x[:4] beside x, and sums of products, in the ways that they can be written
+    prepared,  # functions get a precision, sums that approximate are cut, equal nodes become one
+    associated,  # chains of products
+    with_larger_uploads,  # where nothing else is in the way
+    refreshed,  # programs that are too deep for any ring
+    in_blocks_otherwise,  # vectors that layers do not carry
+    searched,  # forms, methods, blocks, rings; the fastest plan that holds on its real primes
+)
+
+
+def planned(request: Request, passes: tuple[Pass, ...] = PASSES) -> Outcome:
+    """The fastest plan of a program, or why there is none.
+
+    Args:
+        passes: that are done; of the last one nothing follows.
+    """
+    first, *others = passes
+    return first(request, _following(tuple(others)))
+
+
+def _following(passes: tuple[Pass, ...]) -> Following:
+    return lambda request: planned(request, passes)

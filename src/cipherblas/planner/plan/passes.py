@@ -1,0 +1,52 @@
+"""What a pass of the planner takes and gives: `planner.pipeline` lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from cipherblas.common.progress import Tell
+from cipherblas.lang.nodes import Expression
+from cipherblas.planner.plan.plan import Plan, PlanOptions
+from cipherblas.planner.predict.dry_run import DryRun
+from cipherblas.planner.predict.feasible import Infeasible
+
+
+def _silent(what: str) -> None:
+    """Tells nobody."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A program that is to be planned.
+
+    Attributes:
+        tell: told what is tried.
+    """
+
+    expression: Expression
+    options: PlanOptions
+    tell: Tell = _silent
+
+    def of(self, expression: Expression, options: PlanOptions | None = None) -> Request:
+        """The same of another program."""
+        return replace(self, expression=expression, options=options or self.options)
+
+    def asking(self, **changes: Any) -> Request:
+        """The same with other options."""
+        return replace(self, options=replace(self.options, **changes))
+
+
+class Planned(NamedTuple):
+    """A program as it is planned, its plan, and the dry run that the plan is of."""
+
+    expression: Expression
+    plan: Plan
+    run: DryRun
+
+
+Outcome = Planned | Infeasible
+Following = Callable[[Request], Outcome]
+# Takes a request and what follows the pass: hands that one or several requests, and gives the best of what comes back.
+Pass = Callable[[Request, Following], Outcome]

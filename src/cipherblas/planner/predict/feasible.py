@@ -1,0 +1,76 @@
+"""What cannot be computed in one way, as a result: another way may do.
+
+Whoever computes without data raises where a ring has too few limbs, where a block does not fit, or where a budget is
+exceeded. `attempted` is the one place of the planner that catches this. Every other exception is a fault, of a method
+or of the planner itself, and ends `compile`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from cipherblas.common.errors import (
+    CipherblasError,
+    FitError,
+    LevelError,
+    MemoryBudgetError,
+    PrecisionError,
+    SecurityError,
+    UnmatchedError,
+    UnsuitedError,
+    WorkBudgetError,
+)
+from cipherblas.crypto.params import TooFewPrimesError
+
+T = TypeVar("T")
+Kinds = type[CipherblasError] | tuple[type[CipherblasError], ...]
+
+
+class TooSlowError(CipherblasError):
+    """A candidate is not worth counting to its end."""
+
+
+INFEASIBLE: tuple[type[CipherblasError], ...] = (
+    FitError,  # a block, a layer or a row is too large
+    LevelError,  # a ring has too few limbs
+    MemoryBudgetError,  # a budget of bytes
+    PrecisionError,  # no ring is so precise
+    SecurityError,  # primes as they are found exceed the modulus that is secure
+    TooFewPrimesError,
+    TooSlowError,
+    UnmatchedError,  # scales cannot be made equal on a ring
+    UnsuitedError,  # a method does not take these options, or levels of several limbs
+    WorkBudgetError,
+)
+
+
+@dataclass(frozen=True)
+class Infeasible:
+    """Why something cannot be computed in one way.
+
+    Attributes:
+        error: what a user is told where no other way does.
+    """
+
+    error: CipherblasError
+
+
+def attempted(work: Callable[[], T], only: Kinds = INFEASIBLE) -> T | Infeasible:
+    """What `work` returns, or why it is infeasible.
+
+    Args:
+        only: of these reasons; others are raised.
+    """
+    try:
+        return work()
+    except only as error:
+        return Infeasible(error)
+
+
+def feasible(found: T | Infeasible) -> T:
+    """What was found; where that is infeasible, its error is raised, to whoever attempted it."""
+    if isinstance(found, Infeasible):
+        raise found.error
+    return found
