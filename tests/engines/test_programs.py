@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -66,6 +66,32 @@ def check(program: cb.Program, *, ours: str = EXACT) -> None:
     for x, y in zip(one.ciphertexts, other.ciphertexts, strict=True):
         assert x.dtype == y.dtype and x.shape == y.shape
         assert ours != EXACT or np.array_equal(x, y)
+
+
+class RoughEngine(CpuEngine):
+    """The processor, as if its products were off by more than plans count; whoever asks for one is noted."""
+
+    asked: ClassVar[list[bool]] = []
+
+    def gemm_error(self, k: int, largest: float, modulus: float) -> float:
+        return 1.0 + super().gemm_error(k, largest, modulus)
+
+    def multiply_integers(self, integers: Any, x: Any, exact: bool) -> Any:
+        self.asked.append(exact)
+        return super().multiply_integers(integers, x, exact)
+
+
+def test_an_engine_that_rounds_more_than_was_counted_is_asked_for_exact_products() -> None:
+    program = toy_rows(lambda w, a: w @ a, n=64, w=public(5, 8), a=secret(8, 6), error=1e-1)
+    client, values = program.client(), values_of(program)
+    keys, operands = client.evaluation_keys(), {**values, **client.encrypt({"a": values["a"]})}
+    exact = program.server(keys, engine=EXACT).run(operands).ciphertexts
+    cb.register_engine("rough", RoughEngine)
+    RoughEngine.asked.clear()
+    rough = program.server(keys, engine="rough").run(operands).ciphertexts
+    registry.unregister_engine("rough")
+    assert RoughEngine.asked and all(RoughEngine.asked)
+    assert all(np.array_equal(one, other) for one, other in zip(rough, exact, strict=True))
 
 
 # --- blocks of matrices in slots ---

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,33 +28,11 @@ from cipherblas.evaluators.slots.values import Ct, Plain, Polynomials, WeightGro
 from cipherblas.rlwe.costs import BYTE_MACS
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.matrices.transposition import transpose_plan
+from tests.support.core_constants import constant
+from tests.support.kernels import Kernels, counted
 from tests.support.zero_keys import zero_keys
 
 SCALE = 2.0**30
-
-
-@dataclass
-class Kernels:
-    """What they did on polynomials of N words, in limbs, or as it is named."""
-
-    n: int
-    words: dict[str, int] = field(default_factory=dict)
-
-    def limbs(self, *names: str) -> int:
-        words = sum(self.words[name] for name in names)
-        assert words % self.n == 0
-        return words // self.n
-
-
-@contextmanager
-def counted(n: int) -> Iterator[Kernels]:
-    kernels = Kernels(n)
-    _core.count_kernels(True)
-    try:
-        yield kernels
-    finally:
-        kernels.words = dict(_core.kernel_counts())
-        _core.count_kernels(False)
 
 
 Division = int | tuple[int, ...]  # limbs per digit: as many in each, or those of each from q_0 on
@@ -233,7 +209,7 @@ def test_a_sum_with_a_plaintext(scale: float) -> None:
 
 ROW_RINGS = [(1 << 8, 1, 1), (1 << 8, 2, 1), (1 << 8, 3, 2), (1 << 9, 4, 4), (1 << 8, 4, (1, 3))]
 ROWS, COLUMNS, PRODUCTS = 20, 24, 10
-TILE_COLUMNS = 24  # of cpp/gemm/kernels.h
+TILE_COLUMNS = constant("gemm/kernels.h", "kTileCols")
 
 
 def row_counts(

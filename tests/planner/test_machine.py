@@ -18,11 +18,13 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.common.limits import MASK_BYTES
+from cipherblas.engines.cpu import CpuEngine
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.planner.predict import machine as machines
 from cipherblas.planner.predict import measuring
 from cipherblas.planner.predict.machine import LONGEST_TEXT, MARK, VERSION, Machine
 from tests.corpus.machine import MACHINE
+from tests.support.engine_calls import Watched
 
 S = cb.secret
 
@@ -56,6 +58,19 @@ def test_what_is_measured_can_be_saved(tmp_path: Path) -> None:
     found.save(tmp_path / "machine")
     assert Machine.load(tmp_path / "machine") == found
     assert Machine.here().name == found.processor
+
+
+def test_rates_are_those_of_an_engine() -> None:
+    """Whose calls are timed, on a ring for each kind of work."""
+    made: set[str] = set()
+    rates = measuring.measured(1, make=lambda params: Watched(CpuEngine(params), made))
+    assert {
+        *("add", "add_matrices", "multiply_sum", "linear_transform"),
+        *("multiply_integers", "multiply_matrices", "multiply_operands"),
+    } <= made
+    assert rates.operands is not None and rates.mac > 0 and rates.ntt > 0
+    with pytest.raises(cb.ParameterError, match="There is no such engine"):
+        Machine.measure(engine="none")
 
 
 def test_rates_are_measured_once_per_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ NARROW_LARGEST, NARROW_BITS = 1 << 15, 36
 # Integers that are one signed byte; rows that products of bytes are worth it for; and moduli whose residues are two
 # bytes each when they are multiplied by each other: above one byte, up to twice `kTwoBytes` of the core.
 BYTE_LARGEST, BYTE_ROWS = 128, 8
-BYTE_COST = 1 / 7  # of a product of bytes, in products of float64: `kByteCost` of the core
+BYTE_COST = 0.14  # of a product of bytes, in products of float64: `kByteCost` of the core
 BYTE_MODULI = (256.0, 2.0 * (127 * 2**8 + 127) + 1)
 
 

@@ -185,7 +185,7 @@ class RowsRanks(RowsNative):
 
     def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> Share:
         mine = self.as_columns(x.data)
-        integers = self._integers(factor)
+        integers, exact = self._integers(factor), self._exactly(factor, x.limbs, exact)
         a, b = (
             self.engine.multiply_integers(integers, part, exact) if self._words(part).size else part
             for part in (mine.a, mine.b)

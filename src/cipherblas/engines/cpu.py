@@ -125,7 +125,7 @@ class CpuEngine(Engine):
         return self._context.relinearise(x, key, rescale)
 
     def switch(self, x: Words, key: Words) -> Words:
-        return self._context.relinearise(np.stack([x[0], np.zeros_like(x[0]), x[1]]), key)
+        return self._context.linear_transform([x], [(0, 0, 1, 0, -1)], [key], [], 1, False, "limb")[0]
 
     def beside(self, params: Parameters) -> CpuEngine:
         return CpuEngine(params)
@@ -222,6 +222,9 @@ class CpuEngine(Engine):
                 path = "narrow"
             _core.small_gemm(integers, residues, q, path, out[limb])
         return out
+
+    def gemm_error(self, k: int, largest: float, modulus: float) -> float:
+        return _core.small_gemm_rms(k, largest, modulus)
 
     def multiply_matrices(self, x: Words, y: Words) -> Words:
         openblas.load()

@@ -64,7 +64,7 @@ def _rows_of_ciphertexts(costs: Costs, counts: Counts, cts: Any, rows: int, colu
 
 def _transpose_rows(costs: Costs, counts: Counts, a: Any, b: Any, keys: Any, policy: str) -> None:
     limbs, rows, _ = a.shape
-    costs.transpose_rows(counts, limbs, _core.transpose_plan(rows, policy)[1], len(keys))
+    costs.transpose_rows(counts, rows, limbs, _core.transpose_plan(rows, policy)[1], len(keys))
 
 
 def _transpose_classes(
@@ -129,7 +129,16 @@ class OnMatrices(Protocol):
 
         Args:
             integers: of the host, m × rows of x, of an integer type or float64.
-            exact: without it entries may be off by `small_gemm_error` of the core, and by multiples of q.
+            exact: without it entries may be off by errors of which `gemm_error` tells the size, and by multiples of q.
+        """
+        ...
+
+    @operation()
+    def gemm_error(self, k: int, largest: float, modulus: float) -> float:
+        """Root mean square of the errors of `multiply_integers` where it need not be exact, in sums of k products of
+        integers up to `largest`; 0 of an engine that rounds nothing.
+
+        Where it is more than plans count (`rlwe.noise.rounded_product`), exact products are asked for.
         """
         ...
 

@@ -223,6 +223,9 @@ class _Engine:
             handle = self._keys[datum.number] = _Handle(self.recording, inner, datum)
         return handle
 
+    def gemm_error(self, k: int, largest: float, modulus: float) -> float:
+        return self.inner.gemm_error(k, largest, modulus)
+
     def weights_shape(self, limbs: int, terms: int, ciphertexts: int) -> tuple[int, ...]:
         return self.inner.weights_shape(limbs, terms, ciphertexts)
 

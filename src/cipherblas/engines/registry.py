@@ -21,15 +21,24 @@ def engine_names() -> list[str]:
     return list(_ENGINES)
 
 
-def engine_of(name: str, params: Parameters) -> Engine:
-    """A new engine for parameters.
+def maker_of(name: str) -> MakeEngine:
+    """What makes engines of a name.
 
     Raises:
         ParameterError: there is none of that name.
     """
     if name not in _ENGINES:
         raise ParameterError("There is no such engine.", expected=" | ".join(_ENGINES), got=name)
-    return _ENGINES[name](params)
+    return _ENGINES[name]
+
+
+def engine_of(name: str, params: Parameters) -> Engine:
+    """A new engine for parameters.
+
+    Raises:
+        ParameterError: there is none of that name.
+    """
+    return maker_of(name)(params)
 
 
 def register_engine(name: str, make: MakeEngine) -> None:

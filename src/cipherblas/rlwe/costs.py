@@ -418,15 +418,14 @@ class Costs:
         counts.relinearisations += rows
         self.switches(counts, rows, limbs, 1)
 
-    def transpose_rows(self, counts: Counts, limbs: int, switches: int, keys: int) -> None:
-        """C-MT of N rows: two transforms and the switches between them, each of which reads and writes all rows,
-        divided by N first."""
+    def transpose_rows(self, counts: Counts, rows: int, limbs: int, switches: int, keys: int) -> None:
+        """C-MT of as many rows as columns: two transforms and the switches between them, each of which reads and writes
+        all rows, divided by their number first."""
         self.switches(counts, switches, limbs, keys)
-        n, layers = self._n, self._n.bit_length() - 1
         counts.transposes += 1
-        counts.mac_limbs += 2 * limbs * n
-        passes = 2 * -(-layers // _core.PASS_LAYERS) + 1
-        counts.moved_bytes += passes * 2 * limbs * 2 * n * n * WORD_BYTES
+        counts.mac_limbs += limbs * rows * (self._n + rows) // self._n
+        passes = 2 * -(-(rows.bit_length() - 1) // _core.PASS_LAYERS) + 1
+        counts.moved_bytes += passes * 2 * limbs * rows * (self._n + rows) * WORD_BYTES
 
     def filled_up(self, counts: Counts, shape: tuple[int, int], limbs: int) -> None:
         """Rows and columns that are missing before a transposition, filled up with zeros."""

@@ -29,6 +29,7 @@ from cipherblas.rlwe.rings import Ring, moduli_at, words_at
 
 STEPS_PER_PRODUCT = 10  # of the budget of work
 KEYS_PER_STEP = 16
+FRACTION_BITS = (64, 104)  # of products of operands that are switched to one limb, and to two
 # What the policies of rotation keys mean for transpositions: one key for each automorphism, two digits, or bits.
 TRANSPOSE_POLICIES: dict[KeyPolicy, TransposePolicy] = {
     "direct": "fast",
@@ -191,7 +192,7 @@ class RowsBookkeeper(ABC):
         """By how much more than 1/2, relative, a product with operands x is off that is switched to Q: the weights of
         fractions are rounded, which counts for each modulus and sum of `OPERAND_DEPTH` products."""
         kept = self.params.q
-        unit = 2.0 ** (64 if len(kept) == 1 else 104)
+        unit = 2.0 ** FRACTION_BITS[0 if len(kept) == 1 else 1]
         weights = 64 * len(moduli_at(self.params, x.limbs)) * -(-x.shape[0] // _core.OPERAND_DEPTH)
         return 1 + 2 * weights * math.prod(map(float, kept)) / unit
 

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import cipherblas._core as _core
 from cipherblas.common.errors import LevelError, MismatchError, ShapeError
 from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto.keys.key_id import RELINEARISATION
@@ -41,7 +40,7 @@ from cipherblas.evaluators.rows.values import (
     spread_over,
 )
 from cipherblas.rlwe.matrices.transposition import gathered_switches, transpose_plan
-from cipherblas.rlwe.noise import TAIL
+from cipherblas.rlwe.noise import TAIL, rounded_product
 from cipherblas.rlwe.rings import words_at
 from cipherblas.rlwe.working_memory import CLEAR_COPIES, clear_gemm_bytes, gemm_bytes, spread_bytes
 
@@ -158,7 +157,7 @@ class RowsEvaluator(RowsBookkeeper):
         if not factor.exact:  # each weight is off by one half
             bias += 0.5 * x.scale * min(k * x.bound, math.sqrt(k) * x.norm)
             spread = spread.plus(Spread(0.0, 0.5 * x.scale * math.sqrt(m * k) * x.length))
-        rounding = secret * max(_core.small_gemm_rms(k, largest, q) for q in self.params.q[: x.limbs])
+        rounding = secret * rounded_product(k, largest, self.params.q[: x.limbs])
         # Residues of several limbs must belong together.
         exact = x.limbs > 1 or rounding > factor.rounding * noise
         added = 0.0 if exact else rounding
@@ -253,7 +252,7 @@ class RowsEvaluator(RowsBookkeeper):
         self.spend(len(keys) // KEYS_PER_STEP, "keys of a transposition")
         self._use_keys("transposition", keys, x.limbs)
         self.costs.filled_up(self.counts, x.shape, x.limbs)
-        self.costs.transpose_rows(self.counts, x.limbs, switches, len(keys))
+        self.costs.transpose_rows(self.counts, self.n, x.limbs, switches, len(keys))
         gathered = gathered_switches(self.n, policy, x.shape[0])
         noise = math.hypot(x.noise, math.sqrt(gathered * self._variance.switch(x.limbs)))
         result = self.make((self.n, self.n), x.limbs, x.scale, x.bound, noise, x.bias, None)

@@ -21,6 +21,7 @@ from cipherblas.evaluators.rows.values import Batch, ClearFactor, Part, Rows
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.matrices.matrix import stride_of
 from cipherblas.rlwe.matrices.transposition import transpose_plan
+from cipherblas.rlwe.noise import rounded_product
 
 Pair: TypeAlias = tuple[Matrix, Matrix]
 
@@ -100,8 +101,16 @@ class RowsNative(RowsEvaluator):
         """What the engine multiplies by."""
         return factor.integers()
 
+    def _exactly(self, factor: ClearFactor, limbs: int, exact: bool) -> bool:
+        """Whether a product must be exact: also where the engine would be off by more than was counted."""
+        if exact:
+            return True
+        k, moduli = factor.shape[1], self._moduli[:limbs]
+        stated = max(self.engine.gemm_error(k, factor.largest, q) for q in moduli)
+        return stated > rounded_product(k, factor.largest, moduli)
+
     def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> Any:
-        integers = self._integers(factor)
+        integers, exact = self._integers(factor), self._exactly(factor, x.limbs, exact)
         a, b = x.data
         engine = self.engine
         return engine.multiply_integers(integers, a, exact), engine.multiply_integers(integers, b, exact)
@@ -110,6 +119,7 @@ class RowsNative(RowsEvaluator):
         engine = self.engine
         a, b = x.data
         keys = [self._key(key, x.limbs) for key in weight_keys(number, factor.shape[0])]
+        exact = self._exactly(factor, x.limbs, exact)
         product = engine.multiply_integers(self._integers(factor), b, exact)
         pieces = []
         for segment, start in enumerate(range(0, x.shape[1], self.n)):

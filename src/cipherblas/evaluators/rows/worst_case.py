@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import cipherblas._core as _core
 from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.evaluators.rows.bookkeeping import TRANSPOSE_POLICIES
 from cipherblas.evaluators.rows.interface import RowsEvaluator
@@ -29,7 +28,7 @@ from cipherblas.evaluators.rows.values import (
 )
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.matrices.transposition import gathered_switches
-from cipherblas.rlwe.noise import WorstCoefficients
+from cipherblas.rlwe.noise import WorstCoefficients, rounded_product
 from cipherblas.rlwe.rings import Ring
 
 
@@ -169,7 +168,7 @@ class RowsWorstCase(RowsEvaluator):
         if not factor.exact:
             error += k * 0.5 * x.message
         if not exact:
-            rounding = max(_core.small_gemm_rms(k, largest, q) for q in self.params.q[:limbs])
+            rounding = rounded_product(k, largest, self.params.q[:limbs])
             error += self._worst.sums(secret * rounding)
         return WorstRows(factor.gain / factor.unit * x.message, error)
 

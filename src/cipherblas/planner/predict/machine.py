@@ -19,6 +19,7 @@ from cipherblas.common.limits import available_memory
 from cipherblas.common.pickles import Rebuilt
 from cipherblas.common.progress import Progress
 from cipherblas.crypto import files
+from cipherblas.engines.registry import CPU, maker_of
 from cipherblas.planner.predict import measuring
 from cipherblas.planner.predict.caches import Cache, caches_here
 from cipherblas.planner.predict.cost import GemmRates, Rates, SwitchRates, ThreadRates
@@ -129,19 +130,23 @@ class Machine(Rebuilt):
     caches: tuple[Cache, ...] = ()
 
     @classmethod
-    def measure(cls, name: str | None = None, *, progress: Progress | None = None) -> Machine:
+    def measure(
+        cls, name: str | None = None, *, progress: Progress | None = None, engine: str = CPU
+    ) -> Machine:
         """This machine, measured now (a second or two); it should have nothing else to do.
 
         Args:
             name: by default that of the processor.
             progress: called as progress(done, total), counted in rounds of measurements.
+            engine: who does the arithmetic: "cpu", or a name of `register_engine`, whose calls are measured then.
 
         Raises:
-            ParameterError: the name is not 1 to 100 printable characters of ASCII.
+            ParameterError: the name is not 1 to 100 printable characters of ASCII, or there is no such engine.
         """
         if name is not None:
             _check(_text, name, "name of a machine")
-        return _of_this_process(measuring.measured(progress=progress), name).checked()
+        rates = measuring.measured(progress=progress, make=maker_of(engine))
+        return _of_this_process(rates, name).checked()
 
     @classmethod
     def here(cls) -> Machine:

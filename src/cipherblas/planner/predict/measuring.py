@@ -24,9 +24,11 @@ from cipherblas.crypto.files.format import hasher
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
 from cipherblas.crypto.keys.key_id import Galois
 from cipherblas.crypto.keys.switching import SwitchingKey, key_shape
-from cipherblas.crypto.params import make_parameters
+from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.crypto.randomness import SEED_BYTES, Purpose, streams, ternary
 from cipherblas.crypto.randomness import uniform as random_residues
+from cipherblas.engines.cpu import CpuEngine
+from cipherblas.engines.protocol import MakeEngine
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.symbolic import Symbolic
@@ -81,29 +83,35 @@ def _typical(
     return {name: statistics.median(each) for name, each in found.items()}
 
 
-def measured(rounds: int = ROUNDS, progress: Progress | None = None) -> Rates:
-    """The rates of this machine just now; those of several threads with as many as are set (`set_threads`).
+def measured(rounds: int = ROUNDS, progress: Progress | None = None, make: MakeEngine = CpuEngine) -> Rates:
+    """The rates of an engine on this machine just now, by its calls; those of several threads with as many as are set
+    (`set_threads`).
 
     Args:
         rounds: of measurements.
         progress: called as progress(done, total), counted in rounds.
+        make: makes the engines that compute. Calls of the processor are timed by what its thread takes, whatever else
+            the machine does; those of others from beginning to end.
     """
     threads = _core.threads()
+    clock = time.thread_time if make is CpuEngine else time.perf_counter
     steps = Steps(progress, rounds + 1 + (0 if threads < 2 else rounds))
-    switches = {n: _Switches(n, limbs) for n, limbs in SWITCHES}
+    switches = {n: _Switches(make, n, limbs) for n, limbs in SWITCHES}
     openblas.load()
-    few, many = (_Sums(RING, LIMBS, number) for number in (FEW_ROTATED, MANY_ROTATED))
-    few_digits, many_digits = (_Sums(RING, LIMBS, number, alpha=1) for number in (FEW_ROTATED, MANY_DIGITS))
-    works = {**_elementary(), **{f"switch {n}": switch.run for n, switch in switches.items()}, **_products()}
+    few, many = (_Sums(make, RING, LIMBS, number) for number in (FEW_ROTATED, MANY_ROTATED))
+    few_digits, many_digits = (
+        _Sums(make, RING, LIMBS, number, alpha=1) for number in (FEW_ROTATED, MANY_DIGITS)
+    )
+    works = {**_on_the_host(), **_elementary(make), **_products(make)}
+    works |= {f"switch {n}": switch.run for n, switch in switches.items()}
     works |= {"few": few.run, "many": many.run, "few masked": few.run_masked, "many masked": many.run_masked}
     works |= {"few digits": few_digits.run, "many digits": many_digits.run}
     _core.set_threads(1)
     try:
-        # What this thread takes, whatever else the machine does.
-        found = _typical(works, time.thread_time, rounds, steps)
+        found = _typical(works, clock, rounds, steps)
     finally:
         _core.set_threads(threads)
-    faster = _together(threads, works["stream"], rounds, steps)
+    faster = _together(make, threads, works["stream"], rounds, steps)
     points = RING * (RING.bit_length() - 1)
     words, start = LIMBS * RING, found["stream_start"] / STREAMS
     mac = found["mac"] / (4 * TERMS * words)
@@ -164,11 +172,11 @@ def _of_keys(digit: tuple[float, Counts], digits: tuple[float, Counts], mac: flo
     return byte, max(one - single.key_bytes_read * byte, 0.0) / (single.switched_limbs * RING)
 
 
-def _together(threads: int, stream: Work, rounds: int, steps: Steps) -> ThreadRates:
+def _together(make: MakeEngine, threads: int, stream: Work, rounds: int, steps: Steps) -> ThreadRates:
     """What so many threads are faster by: the median of rounds in which one and all take turns."""
     if threads < 2:
         return ThreadRates(1, 1.0, 1.0)
-    works = {"switch": _Switches(*SHARED).run, "stream": stream}
+    works = {"switch": _Switches(make, *SHARED).run, "stream": stream}
     gains: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(rounds):
         for name, work in works.items():
@@ -191,18 +199,33 @@ def _least_seconds(work: Work, threads: int) -> float:
     return min(found)
 
 
-def _elementary() -> dict[str, Work]:
+def _elementary(make: MakeEngine) -> dict[str, Work]:
+    """Calls of an engine: on ciphertexts, with next to nothing to do, and on what no cache holds."""
+    engine = make(make_parameters(RING, [40.0] * LIMBS, special_limbs=0))
+    small = make(
+        Parameters(SMALL_RING, tuple(_core.primes(SMALL_RING, 40, 1)), (), 1, 30.0, 0, insecure=True)
+    )
+    # What an engine makes is aligned, as ciphertexts are; others might be copied.
+    ct, least = (
+        one.neg(one.upload(np.zeros((2, limbs, n), np.uint64)))
+        for one, limbs, n in ((engine, LIMBS, RING), (small, 1, SMALL_RING))
+    )
+    block = engine.upload_matrix(np.zeros((1, STREAMED_WORDS // RING, RING), np.uint64))
+    one, other = (engine.add_matrices(block, block) for _ in range(2))
+    return {
+        "mac": lambda: engine.multiply_sum([ct] * TERMS, [ct] * TERMS, None),
+        "call": lambda: small.add(least, least),
+        "stream": lambda: engine.add_matrices(one, other),
+    }
+
+
+def _on_the_host() -> dict[str, Work]:
     """What is done on words, limbs and bytes, and keeping books of it."""
     context = make_parameters(RING, [40.0] * LIMBS, special_limbs=0).context()
     slots = np.linspace(-1, 1, RING // 2).astype(np.complex128)
     seed, purpose = bytes(SEED_BYTES), Purpose.CIPHERTEXT_UNIFORM
     words = streams(seed, Purpose.NOISE, [0], RING)
     plain = context.plaintext(np.arange(RING, dtype=np.int64), LIMBS)
-    ct = context.neg(np.stack([plain, plain]))  # arrays of the core are aligned; others would be copied
-    small_context = _core.Context(SMALL_RING, _core.primes(SMALL_RING, 40, 1), [], 1)
-    small = small_context.neg(np.zeros((2, 1, SMALL_RING), np.uint64))
-    rows = STREAMED_WORDS // RING
-    one, other = (context.add_limbs(block, block) for block in (np.zeros((1, rows, RING), np.uint64),) * 2)
     return {
         "encode": lambda: context.encode(slots, 2.0**30),
         "pack": lambda: _packed(RING // 2),
@@ -212,9 +235,6 @@ def _elementary() -> dict[str, Work]:
         "ternary": lambda: ternary(context, seed, Purpose.EPHEMERAL),
         "pack_key": lambda: context.pack_key(plain),
         "digest": lambda: hasher().update(plain),
-        "mac": lambda: context.multiply_sum([ct] * TERMS, [ct] * TERMS, None),
-        "call": lambda: small_context.add(small, small),
-        "stream": lambda: context.add_limbs(one, other),
         "fresh": lambda: np.empty(MAPPED_BYTES, np.uint8).fill(1),
         **_bookkeeping(),
     }
@@ -241,11 +261,14 @@ class _Rotations:
     """Evaluators for rotations of a ciphertext, under keys of zeros.
 
     Args:
+        make: makes the engine.
         n: ring degree.
         alpha: limbs of a digit, by default all.
     """
 
-    def __init__(self, n: int, limbs: int, rotations: int, alpha: int | None = None) -> None:
+    def __init__(
+        self, make: MakeEngine, n: int, limbs: int, rotations: int, alpha: int | None = None
+    ) -> None:
         params = make_parameters(n, [BITS] * limbs, alpha=alpha or limbs)
         self._steps = range(1, rotations + 1)
 
@@ -257,7 +280,7 @@ class _Rotations:
 
         names = [Galois(pow(5, step, 2 * n)) for step in self._steps]
         keys = [SwitchingKey(name, limbs, bytes(SEED_BYTES), words()) for name in names]
-        self._native = Native(params, EvaluationKeys(params, "", keys))
+        self._native = Native(params, EvaluationKeys(params, "", keys), engine=make(params))
         zeros = params.context().neg(np.zeros((2, limbs, n), np.uint64))
         self._source = self._native.fresh(zeros, bound=1.0)
 
@@ -274,8 +297,8 @@ class _Switches(_Rotations):
         counts: of what runs.
     """
 
-    def __init__(self, n: int, limbs: int) -> None:
-        super().__init__(n, limbs, ROTATIONS)
+    def __init__(self, make: MakeEngine, n: int, limbs: int) -> None:
+        super().__init__(make, n, limbs, ROTATIONS)
         self.counts = self._counts(lambda ev, ct: ev.rotate_many(ct, self._steps))
 
     def run(self) -> object:
@@ -289,8 +312,10 @@ class _Sums(_Rotations):
         counts, masked_counts: of what runs.
     """
 
-    def __init__(self, n: int, limbs: int, rotations: int, alpha: int | None = None) -> None:
-        super().__init__(n, limbs, rotations, alpha)
+    def __init__(
+        self, make: MakeEngine, n: int, limbs: int, rotations: int, alpha: int | None = None
+    ) -> None:
+        super().__init__(make, n, limbs, rotations, alpha)
         values = np.linspace(-1, 1, n // 2)
         self._plain: dict[Step, Plain | None] = dict.fromkeys(self._steps)
         self._masked: dict[Step, Plain | None] = {
@@ -318,27 +343,28 @@ THIN, SHORT, DEEP = (1, 1024, 2048), (512, 1, 2048), (512, 1024, 1024)
 OPERANDS = 8  # moduli of operands that are measured together
 
 
-def _products() -> dict[str, Work]:
-    """All kinds of GEMM in each of these shapes; of operands where there are tiles of bytes."""
-    prime = _core.primes_near(1 << 12, 2.0**40, 1)[0]
-    context = _core.Context(1 << 12, [prime], [], 1)
+def _products(make: MakeEngine) -> dict[str, Work]:
+    """All kinds of GEMM in each of these shapes; of operands not on a processor without tiles of bytes."""
+    params = make_parameters(1 << 12, [40.0], special_limbs=0, operand_moduli=OPERAND_MODULI[:OPERANDS])
+    engine, (prime,) = make(params), params.q
 
     def product(shape: tuple[int, int, int], kind: str) -> Work:
         m, k, n = shape
-        right = np.full((k, n), prime // 3, np.uint64)  # what the entries are takes no time
-        out = np.empty((1, m, n), np.uint64)
+        left, right = ((1, m, k), (1, k, n))
+        if kind == "operands":
+            ones = np.uint64((1 << 8 * OPERANDS) // 255)
+            x, y = (engine.upload_matrix(np.full(each, ones * np.uint64(77))) for each in (left, right))
+            return lambda: engine.multiply_operands(x, y)
+        # What the entries are takes no time.
+        residues = engine.upload_matrix(np.full(right, prime // 3, np.uint64))
         if kind == "small":
             factor = np.full((m, k), 77, np.int8)
-            return lambda: _core.small_gemm(factor, right, prime, "rounded", out[0])
-        left = np.full((m, k), prime // 5, np.uint64)
-        if kind == "modular":
-            return lambda: _core.modular_gemm(left, right, prime, "auto", out[0])
+            return lambda: engine.multiply_integers(factor, residues, False)
+        other = engine.upload_matrix(np.full(left, prime // 5, np.uint64))
+        return lambda: engine.multiply_matrices(other, residues)
 
-        ones = np.uint64((1 << 8 * OPERANDS) // 255)
-        x, y = (np.full((1, *shape), ones * np.uint64(77)) for shape in ((m, k), (k, n)))
-        return lambda: context.multiply_operands(x, y, list(OPERAND_MODULI[:OPERANDS]), 1)
-
-    kinds = ("small", "modular", *(["operands"] if "bytes" in _core.gemm_paths() else []))
+    of_bytes = make is not CpuEngine or "bytes" in _core.gemm_paths()
+    kinds = ("small", "modular", *(["operands"] if of_bytes else []))
     return {f"{kind} {shape}": product(shape, kind) for kind in kinds for shape in (THIN, SHORT, DEEP)}
 
 

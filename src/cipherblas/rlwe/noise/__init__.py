@@ -12,6 +12,7 @@ from cipherblas.rlwe.noise.coefficients import (
     SIGMA,
     CoefficientNoise,
     fresh_bound,
+    rounded_product,
     switch_bound,
 )
 from cipherblas.rlwe.noise.slots import TRANSFORM_ERROR, MatrixSums, NoiseModel, SlotErrors, worst
@@ -44,6 +45,7 @@ __all__ = [
     "concentration",
     "fresh_bound",
     "hamming_weight",
+    "rounded_product",
     "slot_tail",
     "switch_bound",
     "tail",

@@ -7,6 +7,7 @@ secret has a weight and the error a squared norm that are known but for a small 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import cipherblas._core as _core
 from cipherblas.crypto.digits import digit_ranges
@@ -21,6 +22,12 @@ ROUNDING_VARIANCE = 1 / 4
 # The same of numbers whose fractions are uniform: coefficients of a clear vector are, or they are integers but for some
 # roundings of float64, as many are of a vector with few different slots.
 CHANCE_VARIANCE = 1 / 6
+
+
+def rounded_product(k: int, largest: float, moduli: Iterable[float]) -> float:
+    """Root mean square of the errors of sums of k products of integers up to `largest` and residues, where these may be
+    rounded: what plans count, and engines may not exceed."""
+    return max(_core.small_gemm_rms(k, largest, q) for q in moduli)
 
 
 class CoefficientNoise:
