@@ -578,16 +578,19 @@ class ReferenceEngine(Engine):
         n = self._params.n
         each, limbs = n // columns, _words(cts[0], Ciphertext).shape[1]
         bits = each.bit_length() - 1
+        elements = [
+            [[ring.intt(part[limb], q) for part in _words(ct, Ciphertext)] for limb, q in self._limbs(limbs)]
+            for ct in cts
+        ]
         a_rows, b_rows = np.zeros((limbs, rows, n), np.uint64), np.zeros((limbs, rows, columns), np.uint64)
         for row in range(rows):
             number, place = divmod(row, held)
             t = int(f"{place:0{bits}b}"[::-1], 2) if bits else 0
             for limb, q in self._limbs(limbs):
-                b, a = (ring.intt(part[limb], q) for part in _words(cts[number], Ciphertext))
-                for j in range(columns):
-                    b_rows[limb, row, j] = b[j * each + t]
-                for k in range(n):
-                    a_rows[limb, row, k] = a[k + t] if k + t < n else (q - int(a[k + t - n])) % q
+                b, a = elements[number][limb]
+                b_rows[limb, row] = b[t::each]
+                a_rows[limb, row, : n - t] = a[t:]
+                a_rows[limb, row, n - t :] = ring.minus(np.zeros_like(a[:t]), a[:t], q)
         return Matrix(a_rows), Matrix(b_rows)
 
     def transpose_rows(self, a: Matrix, b: Matrix, keys: Sequence[Key], policy: str) -> tuple[Matrix, Matrix]:
