@@ -153,11 +153,13 @@ def owned(engine: Engine, words: Words | None) -> Any:
 # ---- ciphertexts ----
 
 
-@_cases("upload", "drop", "add", "sub", "neg")
+@_cases("upload", "drop", "components", "add", "sub", "neg")
 def _sums(draw: Draw) -> Iterator[Call]:
     x = draw.ciphertext(draw.top, 3)
     yield lambda e: e.upload(x)
     yield lambda e: e.drop(e.upload(x), 1)
+    for chosen in ((0, 1), (0, 2), (1, 2), (2, 0), (1,), (-1, 1), (0, -1, -1, 2)):
+        yield lambda e, chosen=chosen: e.components(e.upload(x), chosen)
     for components in ((2, 2), (2, 3), (3, 2)):
         for limbs in (1, draw.top):
             one, other = (draw.ciphertext(limbs, count) for count in components)

@@ -141,6 +141,10 @@ class ReferenceEngine(Engine):
     def drop(self, ciphertext: Ciphertext, limbs: int) -> Ciphertext:
         return Ciphertext(_words(ciphertext, Ciphertext)[:, :limbs].copy())
 
+    def components(self, x: Ciphertext, chosen: Sequence[int]) -> Ciphertext:
+        words = _words(x, Ciphertext)
+        return Ciphertext(np.stack([words[i] if i >= 0 else np.zeros_like(words[0]) for i in chosen]))
+
     def add(self, x: Ciphertext, y: Ciphertext) -> Ciphertext:
         return Ciphertext(self._limbwise(ring.plus, *_alike(x, y), axis=1))
 

@@ -176,6 +176,11 @@ class OnCiphertexts(Protocol):
         """The first limbs; it may be a view."""
         ...
 
+    @operation(made=lambda _, x, chosen: (len(chosen), *x.shape[1:]))
+    def components(self, x: Ciphertext, chosen: Sequence[int]) -> Ciphertext:
+        """Some components in this order, by their numbers; -1 stands for 0. It may be a view."""
+        ...
+
     @operation(made=longer, cost=lambda costs, counts, x, y: costs.add(counts, *longer(None, x, y)[:2]))
     def add(self, x: Ciphertext, y: Ciphertext) -> Ciphertext:
         """x + y; equal limbs, a missing component is 0."""

@@ -80,6 +80,14 @@ class CpuEngine(Engine):
     def drop(self, ciphertext: Words, limbs: int) -> Words:
         return ciphertext[:, :limbs]
 
+    def components(self, x: Words, chosen: Sequence[int]) -> Words:
+        if len(chosen) == 2 and 0 <= chosen[0] < chosen[1]:  # views of one a part are decomposed once
+            return x[chosen[0] :: chosen[1] - chosen[0]][:2]
+        found = aligned_empty((len(chosen), *x.shape[1:]))
+        for part, number in zip(found, chosen, strict=True):
+            part[...] = x[number] if number >= 0 else 0
+        return found
+
     def add(self, x: Words, y: Words) -> Words:
         return self._context.add(x, y)
 

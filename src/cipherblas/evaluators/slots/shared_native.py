@@ -53,17 +53,15 @@ class SharedNative(Shared, Native):
     def _shared_data(self, datas: Sequence[Any], limbs: int) -> Any:
         sources = []
         for place, data in enumerate(datas):
-            words = aligned_empty((self.secrets + 1, limbs, self.n))
-            words.fill(0)
-            words[[place, -1]] = self.engine.download(data)
-            sources.append(self.engine.upload(words))
+            chosen = [-1] * self.secrets + [1]
+            chosen[place] = 0
+            sources.append(self.engine.components(data, chosen))
         keys = [self._key(ToPlace(place, shared=self.secrets), limbs) for place in range(len(datas))]
         terms = [(0, place, 1, place, -1) for place in range(len(datas))]
         return self.engine.linear_transform(sources, terms, keys, [], 1, False, "limb")[0]
 
     def _parts_data(self, data: Any, number: int, limbs: int) -> Sequence[Any]:
-        words, last = self.engine.download(data), self.secrets
-        sources = [self.engine.upload(words[place :: last - place][:2]) for place in range(number)]
+        sources = [self.engine.components(data, (place, self.secrets)) for place in range(number)]
         keys = [self._key(FromPlace(place, shared=self.secrets), limbs) for place in range(number)]
         terms = [
             (place, place, 1, place, -1) for place in range(number)
@@ -73,20 +71,18 @@ class SharedNative(Shared, Native):
     def _plain_product_data(
         self, plains: Sequence[Plain], scale: float, cts: Sequence[Any], accumulator: Any, limbs: int
     ) -> Any:
-        factors = [self._factor(plain, scale, limbs) for plain in plains]
-        total = None if accumulator is None else np.array(self.engine.download(accumulator))
-        return self._by_pairs(factors, cts, total)
+        return self._by_pairs([self._factor(plain, scale, limbs) for plain in plains], cts, accumulator)
 
-    def _by_pairs(self, factors: Sequence[Any], cts: Sequence[Any], total: Words | None) -> Any:
-        """Σ factor_t·ct_t, two components at a time."""
-        words = [self.engine.download(ct) for ct in cts]
-        found = aligned_empty(words[0].shape) if total is None else total
+    def _by_pairs(self, factors: Sequence[Any], cts: Sequence[Any], accumulator: Any) -> Any:
+        """accumulator + Σ factor_t·ct_t, two components at a time."""
+        pairs = []
         for start in range(0, self.secrets + 1, 2):
-            pair = slice(start, start + 2)
-            before = None if total is None else self.engine.upload(np.ascontiguousarray(total[pair]))
-            sources = [self.engine.upload(one[pair]) for one in words]
-            found[pair] = self.engine.download(self.engine.multiply_plain_sum(factors, sources, before))
-        return self.engine.upload(found)
+            pair = start, start + 1
+            sources = [self.engine.components(one, pair) for one in cts]
+            before = None if accumulator is None else self.engine.components(accumulator, pair)
+            pairs.append(self.engine.download(self.engine.multiply_plain_sum(factors, sources, before)))
+        found = aligned_empty((self.secrets + 1, *pairs[0].shape[1:]))
+        return self.engine.upload(np.concatenate(pairs, out=found))
 
     def _times_monomial_data(self, x: Any, power: int, limbs: int) -> Any:
         return self._by_pairs([self._monomial(power, limbs)], [x], None)
