@@ -9,7 +9,7 @@ import pytest
 
 import cipherblas._core as _core
 from cipherblas.common import gemm_paths, memory
-from cipherblas.crypto import params
+from cipherblas.crypto import fields
 from cipherblas.evaluators.rows import bookkeeping
 from cipherblas.evaluators.slots import native, products
 from cipherblas.rlwe import working_memory
@@ -24,18 +24,18 @@ PAIRS: dict[str, tuple[Any, str, str, Any]] = {
     "cost of bytes": (gemm_paths.BYTE_COST, "gemm/gemm.cpp", "kByteCost", 0),
     "integers of one byte": (gemm_paths.BYTE_LARGEST, "gemm/byte_gemm.h", "kOneByte", 1),
     "residues of two bytes": ((gemm_paths.BYTE_MODULI[1] - 1) / 2, "gemm/byte_gemm.h", "kTwoBytes", 0),
-    "bits of primes": (params.MAX_PRIME_BITS, "arith/modulus.h", "kMaxModulusBits", 0),
+    "bits of primes": (fields.MAX_PRIME_BITS, "arith/modulus.h", "kMaxModulusBits", 0),
     "bits of words": (reference_engine.MONTGOMERY_BITS, "arith/modulus.h", "kWordBits", 0),
-    "moduli of a word": (params.MODULI_OF_WORD, "gemm/operand_gemm.h", "kModuliOfWord", 0),
-    "limbs beside operands": (params.OPERAND_LIMBS, "gemm/operand_gemm.h", "kMostFractions", 0),
+    "moduli of a word": (fields.MODULI_OF_WORD, "gemm/operand_gemm.h", "kModuliOfWord", 0),
+    "limbs beside operands": (fields.OPERAND_LIMBS, "gemm/operand_gemm.h", "kMostFractions", 0),
     "bits of a fraction": (
         *(bookkeeping.FRACTION_BITS[1], "gemm/operand_gemm.h", "kSecondFractionBits"),
         bookkeeping.FRACTION_BITS[0],
     ),
-    "messages of operands": (params.MOST_OPERAND_MESSAGE, "rlwe/row_segments.h", "kLargest", -1),
-    "digits": (params.MAX_LIMBS, "rlwe/context.h", "kMaxDigits", 0),
-    "limbs of a digit": (params.MAX_ALPHA, "ring/base_conversion.h", "kMaxSources", 0),
-    "special limbs": (params.MAX_SPECIAL_LIMBS, "ring/base_conversion.h", "kMaxSources", -1),
+    "messages of operands": (fields.MOST_OPERAND_MESSAGE, "rlwe/row_segments.h", "kLargest", -1),
+    "digits": (fields.MAX_LIMBS, "rlwe/context.h", "kMaxDigits", 0),
+    "limbs of a digit": (fields.MAX_ALPHA, "ring/base_conversion.h", "kMaxSources", 0),
+    "special limbs": (fields.MAX_SPECIAL_LIMBS, "ring/base_conversion.h", "kMaxSources", -1),
     "sums at once": (products.SUMS_TOGETHER, "ckks/arithmetic.cpp", "kTogether", 0),
     "padding of lines": (working_memory.LINE_WORDS, "gemm/blocked.cpp", "kLineWords", 0),
     "alignment": (memory.ALIGNMENT, "ring/aligned.h", "kAlignment", 0),
@@ -54,7 +54,7 @@ def test_constants_that_the_core_tells_are_those_of_its_text() -> None:
     assert constant("rlwe/transform.h", "kDroppedBytes") == _core.DROPPED_BYTES
     assert constant("ring/packing.h", "kWideBits") == _core.WIDE_KEY_BITS
     assert constant("ring/packing.h", "kNarrowBits") == _core.NARROW_KEY_BITS
-    assert len(params.OPERAND_MODULI) == _core.MOST_OPERAND_MODULI
+    assert len(fields.OPERAND_MODULI) == _core.MOST_OPERAND_MODULI
 
 
 def test_the_least_number_of_coefficients_is_what_the_core_takes() -> None:
@@ -69,9 +69,9 @@ def test_the_least_number_of_coefficients_is_what_the_core_takes() -> None:
                 ring.context.polynomial_sums(polynomials, [ct])
 
 
-@pytest.mark.parametrize("log_n", [params.MIN_LOG_N, params.MAX_LOG_N])
+@pytest.mark.parametrize("log_n", [fields.MIN_LOG_N, fields.MAX_LOG_N])
 def test_ring_degrees_are_what_the_core_takes(log_n: int) -> None:
     assert _core.primes(1 << log_n, 50, 1)
-    beyond = log_n - 1 if log_n == params.MIN_LOG_N else log_n + 1
+    beyond = log_n - 1 if log_n == fields.MIN_LOG_N else log_n + 1
     with pytest.raises(ValueError, match="ring degree"):
         _core.primes(1 << beyond, 50, 1)

@@ -8,7 +8,8 @@ import pytest
 from cipherblas.common import openblas
 from cipherblas.engines.cpu import CpuEngine
 from cipherblas.engines.shapes import ShapeEngine
-from tests.support.engine_calls import CASES, Cases, Draw, toy
+from tests.support.engine_calls import CASES, Cases
+from tests.support.engine_draws import Draw, toy
 from tests.support.kernels import counted
 
 WHERE = [

@@ -20,18 +20,8 @@ from cipherblas.engines.protocol import Engine
 from cipherblas.engines.shapes import ShapeEngine
 from cipherblas.rlwe.matrices.transposition import POLICIES, transpose_plan
 from tests.support import reference_ring as ring
-from tests.support.engine_calls import (
-    CASES,
-    OPERANDS,
-    RINGS,
-    Call,
-    Cases,
-    Draw,
-    Watched,
-    joined,
-    small,
-    toy,
-)
+from tests.support.engine_calls import CASES, Call, Cases, joined, small
+from tests.support.engine_draws import OPERANDS, RINGS, Draw, Watched, toy
 from tests.support.reference_engine import ReferenceEngine
 
 Words = NDArray[np.uint64]

@@ -24,7 +24,7 @@ from cipherblas.planner.predict import machine as machines
 from cipherblas.planner.predict import measuring
 from cipherblas.planner.predict.machine import LONGEST_TEXT, MARK, VERSION, Machine
 from tests.corpus.machine import MACHINE
-from tests.support.engine_calls import Watched
+from tests.support.engine_draws import Watched
 
 S = cb.secret
 
@@ -60,8 +60,10 @@ def test_what_is_measured_can_be_saved(tmp_path: Path) -> None:
     assert Machine.here().name == found.processor
 
 
-def test_rates_are_those_of_an_engine() -> None:
+def test_rates_are_those_of_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whose calls are timed, on a ring for each kind of work."""
+    for name, shape in (("THIN", (1, 8, 16)), ("SHORT", (8, 1, 16)), ("DEEP", (8, 16, 16))):
+        monkeypatch.setattr(measuring, name, shape)
     made: set[str] = set()
     rates = measuring.measured(1, make=lambda params: Watched(CpuEngine(params), made))
     assert {

@@ -1,4 +1,7 @@
-"""One valid call of every function of the core: what `test_border` changes, argument by argument. INSECURE toy ring."""
+"""One valid call of every function of the core: what `test_border` changes, argument by argument. INSECURE toy ring.
+
+Those that engines make come from the cases of their calls (`core_calls`).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ import numpy as np
 
 import cipherblas._core as _core
 from cipherblas.crypto.fields import OPERAND_MODULI
+from cipherblas.crypto.params import Parameters
+from tests.support.core_calls import core_calls
 from tests.support.ring_oracle import Ring
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -65,7 +70,7 @@ def free(*arguments: Any, **named: Any) -> Call:
     return Call(*arguments, context=False, **named)
 
 
-CALLS: dict[str, Call] = {
+BY_HAND: dict[str, Call] = {
     "primes": free({"n": 128, "bits": 40, "count": 2, "exclude": [97]}),
     "primes_near": free({"n": 128, "target": 2.0**40, "count": 2, "exclude": [97]}),
     "isa": free({}),
@@ -96,7 +101,6 @@ CALLS: dict[str, Call] = {
     ),
     "small_gemm_error": free({"k": 3, "max_u": 5, "modulus": PRIME}),
     "small_gemm_rms": free({"k": 3, "max_u": 5.0, "modulus": float(PRIME)}),
-    "gemm_paths": free({}),
     "uniform_operands": free({"random": words(5, 2), "moduli": list(OPERANDS), "word": 1}),
     "are_operands": free({"words": operands(3, 5)[1], "moduli": list(OPERANDS), "word": 1}),
     "double_gemm": free({"a": GENERATOR.random((5, 7)), "b": GENERATOR.random((7, 9)), "out": np.ones((5, 9))}),
@@ -192,39 +196,16 @@ CALLS: dict[str, Call] = {
     ),
     "encode_rows": Call({"coefficients": np.stack([RING.small()] * 3), "limbs": 2, "special": True}),
     "rows_to_ntt": Call({"x": limbs(3, 2, N)}),
-    "rows_from_ntt": Call({"x": polynomials(2, 3)}),
-    "elements_of_rows": Call({"a": limbs(3, 5, N), "b": limbs(3, 5, 4)}),
-    "rows_of_elements": Call({"cts": [CT, C.neg(CT)], "rows": 7, "columns": 16, "held": 4}),
-    "rescale_limbs": Call({"x": limbs(3, 2, 5)}),
-    "add_limbs": Call({"x": limbs(3, 2, 5), "y": limbs(3, 2, 5)}),
-    "sub_limbs": Call({"x": limbs(3, 2, 5), "y": limbs(3, 2, 5)}),
     "scale_limbs": Call({"x": limbs(3, 2, 5), "factor": -(3**90)}),
-    "add": Call({"x": CT, "y": CT3}),
-    "sub": Call({"x": CT, "y": CT3}),
-    "neg": Call({"x": CT3}),
-    "add_plain": Call({"ct": CT, "pt": limbs(3, N)}),
     "multiply_plain": Call({"ct": CT, "pt_montgomery": limbs(3, N)}),
-    "multiply_scalar": Call({"ct": CT, "value": -(3**90)}),
     "scaled_sums": Call({"sums": [([CT, C.neg(CT)], [-(3**90), 5], 7**80), ([CT], [1], 0)]}),
     "multiply_sum": Call({"lefts": [CT, RING.random_ciphertext(3)], "rights": [CT, CT], "accumulator": C.neg(CT3)}),
-    "relinearised_sums": Call(
-        {"lefts": [CT, C.neg(CT)], "rights": [[CT, CT], [C.neg(CT), CT]], "key": KEY}
-    ),
     "weighted_sums": Call({"blocks": [BLOCK, BLOCK[:, :, :1].copy()], "terms": [[0, 1], [1]], "cts": [CT, C.neg(CT)]}),
-    "polynomial_sums": Call({"polynomials": below(90, 2, 2, 8, dtype=np.int64), "cts": [CT, C.neg(CT)]}),
     "multiply_plain_sum": Call(
         {"plaintexts": [limbs(3, N), limbs(3, N)], "cts": [CT, CT], "accumulator": C.neg(CT)}
     ),
     "rescale": Call({"ct": CT3, "count": 1}),
     "drop": Call({"ct": CT3, "limbs": 2}),
-    "relinearise": Call({"ct3": CT3, "key": KEY, "rescale": True}),
-    "multiply_rescale": Call(
-        {
-            **{"left": CT, "right": CT, "key": KEY, "factor": 2},
-            **{"added": CT, "added_factor": 3, "constant": 1},
-        }
-    ),
-    "multiply_relinearise": Call({"left": CT, "right": CT, "key": KEY}),
     "galois_element": Call({"step": 3}),
     "giant_steps": Call(
         {
@@ -258,9 +239,14 @@ CALLS: dict[str, Call] = {
             "policy": "fast",
         }
     ),
-    "relinearise_rows": Call({"a": limbs(3, 2, N), "b": limbs(3, 2, N), "key": KEY}),
-    "switch_rows": Call({"a": limbs(3, N), "keys": [KEY, KEY], "columns": 9}),
 }  # fmt: skip
+# What the engine of the processor passes on in the cases of its calls; above stands what no engine calls, what takes
+# more arguments than an engine passes, or what tests change together.
+PARAMETERS = Parameters(*(N, tuple(RING.moduli[:Q]), tuple(RING.moduli[Q:]), C.alpha, 30.0, 0), insecure=True)
+CALLS: dict[str, Call] = {
+    **{name: Call(given, name in dir(C)) for name, given in core_calls(PARAMETERS).items()},
+    **BY_HAND,
+}
 # register_blas takes addresses of functions and calls them: there is nothing to try.
 WITHOUT = {"register_blas"}
 PROPERTIES = {"n", "slots", "num_q", "num_p", "alpha", "moduli"}

@@ -61,24 +61,24 @@ ROUNDS, FEW_ROUNDS, ENOUGH = 7, 3, 2e-3  # seconds of one kind in a round
 Work = Callable[[], object]
 
 
+def _seconds(work: Work, clock: Callable[[], float]) -> float:
+    start = clock()
+    work()
+    return clock() - start
+
+
 def _typical(
     works: Mapping[str, Work], clock: Callable[[], float], rounds: int, steps: Steps
 ) -> dict[str, float]:
     """The median of rounds of each; a step for each round, and one for what is before."""
-
-    def seconds(work: Work) -> float:
-        start = clock()
-        work()
-        return clock() - start
-
-    first = {name: min(seconds(work), seconds(work)) for name, work in works.items()}
+    first = {name: min(_seconds(work, clock), _seconds(work, clock)) for name, work in works.items()}
     found: dict[str, list[float]] = {name: [] for name in works}
     steps.tick()
     for _ in range(rounds):
         for name, work in works.items():
-            seconds(work)  # may have to map memory again that the work before it gave back
+            _seconds(work, clock)  # may have to map memory again that the work before it gave back
             times = max(1, min(10, int(ENOUGH / max(first[name], 1e-9))))
-            found[name].append(statistics.median(seconds(work) for _ in range(times)))
+            found[name].append(statistics.median(_seconds(work, clock) for _ in range(times)))
         steps.tick()
     return {name: statistics.median(each) for name, each in found.items()}
 
@@ -341,10 +341,11 @@ def _packed(slots: int) -> NDArray[np.complex128]:
 # A product is mostly input where its left factor is thin, mostly output where the sums are short.
 THIN, SHORT, DEEP = (1, 1024, 2048), (512, 1, 2048), (512, 1024, 1024)
 OPERANDS = 8  # moduli of operands that are measured together
+SLOW = 2e-2  # seconds of a thin product of operands: nobody would plan for them
 
 
 def _products(make: MakeEngine) -> dict[str, Work]:
-    """All kinds of GEMM in each of these shapes; of operands not on a processor without tiles of bytes."""
+    """All kinds of GEMM in each of these shapes; of operands not where bytes are multiplied one by one."""
     params = make_parameters(1 << 12, [40.0], special_limbs=0, operand_moduli=OPERAND_MODULI[:OPERANDS])
     engine, (prime,) = make(params), params.q
 
@@ -363,7 +364,10 @@ def _products(make: MakeEngine) -> dict[str, Work]:
         other = engine.upload_matrix(np.full(left, prime // 5, np.uint64))
         return lambda: engine.multiply_matrices(other, residues)
 
-    of_bytes = make is not CpuEngine or "bytes" in _core.gemm_paths()
+    if make is CpuEngine:
+        of_bytes = "bytes" in _core.gemm_paths()
+    else:
+        of_bytes = min(_seconds(product(THIN, "operands"), time.perf_counter) for _ in range(2)) < SLOW
     kinds = ("small", "modular", *(["operands"] if of_bytes else []))
     return {f"{kind} {shape}": product(shape, kind) for kind in kinds for shape in (THIN, SHORT, DEEP)}
 
