@@ -13,6 +13,7 @@ import cipherblas as cb
 from cipherblas.lang.nodes import ordered
 from cipherblas.planner.rewrite.placement import Step, placed
 from cipherblas.planner.rings import chains, sizing
+from cipherblas.runtime import arranged
 from tests.corpus.machine import MACHINE
 from tests.support.runs import run, toy
 
@@ -315,6 +316,21 @@ def test_a_part_of_a_deep_value_in_several_ciphertexts(shallow: None, name: str)
     assert blocks > 1 and "arrange" in {node.op for node in ordered(program.expression)}
     assert program.plan.counts.relinearisations < 1.5 * alone.plan.counts.relinearisations
     run(program, {"x": np.random.default_rng(0).uniform(0, 0.9, (70, 50))}).check()
+
+
+@pytest.mark.encrypted
+def test_parts_of_more_ciphertexts_than_a_few_are_arranged_by_few_masks(
+    shallow: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a slice; a transpose of as many is computed a second time."""
+    monkeypatch.setattr(arranged, "FEW_ARRANGED", 1)
+    monkeypatch.setattr(arranged, "MOST_MASKS", 200)
+    rows, turned = (
+        toy(lambda x, part=LARGE[name]: (bent(x), part(bent(x))), x=S(70, 50), error=0.05)
+        for name in ("rows", "transpose")
+    )
+    assert 2 * rows.plan.counts.relinearisations == turned.plan.counts.relinearisations
+    run(rows, {"x": np.random.default_rng(0).uniform(0, 0.9, (70, 50))}).check()
 
 
 def test_two_equal_calls_are_refreshed_as_one(shallow: None) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common.errors import FitError
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.forms.convert.relayout import relayout
+from cipherblas.forms.convert.relayout import masks_of, relayout
 from cipherblas.forms.layouts import EMPTY, Layout, SlotIndex
 from cipherblas.lang.arrangements import Arrange
 from cipherblas.lang.nodes import Expression, matrix_shape
@@ -19,7 +19,10 @@ from cipherblas.runtime.executor import computes
 from cipherblas.runtime.graphs import blockwise_graph
 from cipherblas.runtime.values import Handles, Value
 
-MOST_ARRANGED = 32  # ciphertexts that a value is arranged from, and into
+# Ciphertexts that a value is arranged from, and into, however many masks that takes. Of more the masks are bounded,
+# each of them a plaintext of its own: those of a transpose are more than memory keeps, those of a slice are few.
+FEW_ARRANGED = 32
+MOST_MASKS = 1 << 11
 
 
 @computes(BLOCKS, "arrange")
@@ -48,15 +51,20 @@ def places_of(
     entries.
 
     Raises:
-        ShapeError: they take too many ciphertexts.
+        FitError: they are many ciphertexts, and take too many masks.
     """
-    source, target = of_grid(layout, grid), of_grid(after, grid_after)
-    most = max(source.ciphertexts, target.ciphertexts)
-    if most > MOST_ARRANGED:
-        raise FitError(
-            f"The {node.title} takes too many ciphertexts.", expected=f"at most {MOST_ARRANGED}", got=most
-        )
-    return source, seen_from(source, target, node)
+    source, made = of_grid(layout, grid), of_grid(after, grid_after)
+    target = seen_from(source, made, node)
+    if max(source.ciphertexts, made.ciphertexts) > FEW_ARRANGED:
+        masks = sum(masks_of(source, target))
+        if masks > MOST_MASKS:
+            raise FitError(
+                f"The {node.title} takes too many masks.",
+                expected=f"at most {MOST_MASKS}",
+                got=masks,
+                advice="the value, and what is arranged of it, in programs of their own",
+            )
+    return source, target
 
 
 def of_grid(layout: Layout, grid: tuple[int, int]) -> Layout:
