@@ -120,6 +120,20 @@ def test_a_rank_has_the_keys_that_it_uses() -> None:
             keys.get(min(set(plan.keys.of(Galois)) - own), 1)
 
 
+def test_every_rank_has_the_keys_of_fixed_weights_and_is_planned_to_use_them() -> None:
+    """All of them compute the whole product, to which the plan counts its GEMM."""
+    weights = (np.arange(40) % 7 - 3).reshape(5, 8)
+    whole = OnRanks(toy_rows(lambda a: weights @ a, n=64, a=S(8, 70), fixed=True, error=1e-1))
+    plan = whole.program.plan
+    for rank, (result, server) in enumerate(whole.on(2)):
+        run = server.rank_runs[rank]
+        assert set(run.keys.limbs) == set(plan.keys.limbs) and len(plan.keys.limbs) == 5
+        assert run.counts.float_macs == plan.counts.float_macs > 0
+        if rank == 0:
+            for got, wanted in zip(result.ciphertexts, whole.alone.ciphertexts, strict=True):
+                np.testing.assert_array_equal(got, wanted)
+
+
 def test_work_is_divided() -> None:
     """What the ranks compute together is what one does, but for the smaller halves of key switching."""
     whole = toy_rows(lambda a, b: a @ b, a=S(256, 64), b=S(64, 256), precision=1e-2)
