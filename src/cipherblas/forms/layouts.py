@@ -185,6 +185,7 @@ def entry_index(
     return np.where(inside, rows * shape[1] + cols, EMPTY)
 
 
+@functools.lru_cache(maxsize=1 << 12)
 def column_major(
     rows: int, cols: int, slots: int, period: int | None = None, stride: int | None = None
 ) -> Layout:
