@@ -6,21 +6,16 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import pytest
-
-import cipherblas as cb
 from cipherblas.crypto.security import max_log_qp
 from cipherblas.lang.analysis import trace
 from cipherblas.lang.deferred import functions_of
 from cipherblas.lang.facts import facts_of, products
 from cipherblas.lang.graph import as_matrices
 from cipherblas.planner.search.losers import ABOUT
-from cipherblas.planner.search.mixed import MIXED
 from cipherblas.runtime.executor import METHODS
 from cipherblas.runtime.rows import ROWS
 from tests.corpus import storage
 from tests.corpus.case import Case
-from tests.corpus.machine import MACHINE
 from tests.corpus.programs import CASES
 
 NUMBER = r"(\d+(?:\.\d+)?)"
@@ -181,22 +176,4 @@ def test_every_reason_is_one_of_those_that_there_are_and_true() -> None:
             wrong.append(
                 f"{one.case.formula} {dict(one.case.options)}: {one.name} ({one.seconds}): {one.reason}"
             )
-    assert not wrong, "\n".join(wrong)
-
-
-@pytest.mark.slow
-def test_what_seems_slow_is_slower() -> None:
-    """Planned alone: what was left out by its price, or on a draft, would not have been taken."""
-    wrong = []
-    for one in LOSERS:
-        if not one.reason.startswith("seems") or one.case.options.keys() & {"algorithm", "form"}:
-            continue
-        forced = {"form": "mixed"} if one.name == MIXED else {"algorithm": one.name}
-        try:
-            plan = one.case.compiled(MACHINE, **forced).plan
-        except cb.CipherblasError:
-            continue  # it is not even feasible
-        if plan.minimised < one.taken:
-            ratio = plan.minimised / one.taken
-            wrong.append(f"{one.case.name}: {one.name} takes {ratio:.2f} times, and {one.reason}")
     assert not wrong, "\n".join(wrong)
