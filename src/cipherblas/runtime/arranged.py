@@ -14,10 +14,12 @@ from cipherblas.forms.convert.relayout import masks_of, relayout
 from cipherblas.forms.layouts import EMPTY, Layout, SlotIndex
 from cipherblas.lang.arrangements import Arrange
 from cipherblas.lang.nodes import Expression, matrix_shape
+from cipherblas.runtime import schedule
 from cipherblas.runtime.blocks import BLOCKS, BlockRun, Wish
 from cipherblas.runtime.executor import computes
 from cipherblas.runtime.graphs import blockwise_graph
-from cipherblas.runtime.values import Handles, Value
+from cipherblas.runtime.listing import Stage
+from cipherblas.runtime.values import Cells, Handles, Value, handles_of
 
 # Ciphertexts that a value is arranged from, and into, however many masks that takes. Of more the masks are bounded,
 # each of them a plaintext of its own: those of a transpose are more than memory keeps, those of a slice are few.
@@ -37,11 +39,15 @@ def arrange(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     def moved(ev: Evaluator, cts: Handles) -> Handles:
         return relayout(ev, cts, source, target)
 
-    ((found,),) = run.done(blockwise_graph("arrange", moved, (1, 1)), [[x.handles]])
-    (rows, cols), each = form.grid, form.layout.ciphertexts
-    blocks = [found[start : start + each] for start in range(0, len(found), each)]
-    cells = [blocks[row * cols : (row + 1) * cols] for row in range(rows)]
-    return run.bounded(run.laid(node.shape, form, cells, x.unit), node.bound)
+    graph, (rows, cols), each = blockwise_graph("arrange", moved, (1, 1)), form.grid, form.layout.ciphertexts
+
+    def work(stage: Stage, cells: Cells) -> list[list[Handles]]:
+        (((found,),),) = schedule.run(graph, stage.slots, [[[handles_of(cells)]]])
+        blocks = [found[start : start + each] for start in range(0, len(found), each)]
+        return [blocks[row * cols : (row + 1) * cols] for row in range(rows)]
+
+    moved_cells = run.run.perform("arrange", [x.cells], work)
+    return run.bounded(run.laid(node.shape, form, moved_cells, x.unit), node.bound)
 
 
 def places_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
@@ -120,7 +120,8 @@ class BlockRun(SlotRun):
     def clear(self, node: Expression, wish: Wish | None) -> Value:
         layout = (wish or Wish()).layout or self.dense(node)
         form = self.form(node, layout)
-        cells = self.inputs.blocks(node, layout, form.grid)
+        grid = form.grid
+        cells = self.run.perform("pack", (), lambda stage: stage.inputs.blocks(node, layout, grid))
         return Value(node.shape, form, cells, node.bound, secret=False)
 
     def adds_repeated(self, node: Leaf) -> bool:
@@ -291,7 +292,8 @@ def polynomial(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     if not function.at_zero:
         return value
     number = function.at_zero / value.unit
-    cells = run.inputs.filled(number, matrix_shape(node), value.layout, value.slots.grid)
+    how = number, matrix_shape(node), value.layout, value.slots.grid
+    cells = run.run.perform("pack", (), lambda stage: stage.inputs.filled(*how))
     entries = Value(node.shape, value.form, cells, value.unit, secret=False)
     return run.zipped(
         *("add", value, entries), lambda ev, ct, plain: ev.bounded(ev.add_plain(ct, plain), 1.0)
@@ -311,12 +313,13 @@ def _multiplied(run: BlockRun, node: Expression) -> Value:
     algorithm = build(choice.method, *run.block(node), run.ev.slots, choice.options)
     left, right = run.factors(node, algorithm)
     products = right.slots.grid[1], left.slots.grid[0]  # that a block of the left, or of the right one, is in
-    for child, value, once, number in zip(
-        node.children, (left, right), algorithm.takes_once, products, strict=True
-    ):
-        if once and number == 1 and left.secret and right.secret:
-            run.run.takes_once(child, value)
-    return _product(run, node, algorithm, left, right)
+    lent = [
+        once and number == 1 and left.secret and right.secret and run.run.takes_once(child, value)
+        for child, value, once, number in zip(
+            node.children, (left, right), algorithm.takes_once, products, strict=True
+        )
+    ]
+    return _product(run, node, algorithm, left, right, lent=lent)
 
 
 def _product_in_place(run: BlockRun, node: Expression) -> Value:
@@ -346,9 +349,16 @@ def in_place_product(lies: Layout, node: Expression) -> InPlace:
 
 
 def _product(
-    run: BlockRun, node: Expression, algorithm: Algorithm, left: Value, right: Value, ticked: bool = True
+    run: BlockRun,
+    node: Expression,
+    algorithm: Algorithm,
+    left: Value,
+    right: Value,
+    ticked: bool = True,
+    lent: Sequence[bool] = (False, False),
 ) -> Value:
+    """`lent`: the ciphertexts of which factors need not stay."""
     graph = product_graph(algorithm, left.slots.grid, right.slots.grid)
     form = SlotForm(algorithm.out_layout, graph.results[0].shape)
-    cells = run.done(graph, left.cells, right.cells, ticked=ticked)
+    cells = run.done("multiply", graph, left.cells, right.cells, ticked=ticked, lent=lent)
     return run.laid(node.shape, form, cells, left.unit * right.unit)

@@ -18,7 +18,7 @@ from cipherblas.runtime.blocks import BLOCKS, BlockRun
 from cipherblas.runtime.executor import CONVERSIONS, Conversion, Executor
 from cipherblas.runtime.placing import Wish as RowWish
 from cipherblas.runtime.rows import ROWS, RowRun
-from cipherblas.runtime.values import Value
+from cipherblas.runtime.values import Cells, Value
 
 MOST_RESCALES = 2
 STAGES = 2  # where nothing is decided
@@ -123,7 +123,7 @@ def _as_blocks(
         return [ev.bounded(ev.absorb(ct, abs(value.unit) / node.bound), 1.0)]
 
     cells = [[block(i, j) for j in range(grid[1])] for i in range(grid[0])]
-    return slots.laid(node.shape, SlotForm(layout, grid), cells, math.copysign(node.bound, value.unit))
+    return slots.laid(node.shape, SlotForm(layout, grid), Cells(cells), math.copysign(node.bound, value.unit))
 
 
 def _forms(run: Executor) -> tuple[RowRun, BlockRun]:

@@ -10,7 +10,7 @@ import contextlib
 import sys
 import time
 from collections import Counter as Tally
-from collections.abc import Callable, Container, Hashable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -25,7 +25,8 @@ from cipherblas.lang.refreshing import is_refreshed
 from cipherblas.lang.results import results_of
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.inputs import Inputs
-from cipherblas.runtime.values import Choice, Decisions, StepError, Value
+from cipherblas.runtime.listing import At, Listing, Stage, Told, Work
+from cipherblas.runtime.values import NOBODY, Cells, Choice, Decisions, Input, StepError, Value
 
 NOTHING = Counts()
 APART, OPERAND = "rows apart", "operand"  # steps whose seconds are told by themselves
@@ -183,6 +184,7 @@ class Executor:
         choose: asked for choices that `decisions` lack.
         weights: how many weights there are, which a plan has counted.
         observed: what each node takes is kept in `figures`.
+        listing: where the instructions are written down.
 
     Attributes:
         choices: those of `decisions`, and those that were asked for.
@@ -210,7 +212,10 @@ class Executor:
         choose: Choose | None = None,
         weights: int = 0,
         observed: bool = False,
+        listing: Listing | None = None,
     ) -> None:
+        self.stage, self.listing = Stage(evaluators, inputs, self._is_done), listing
+        self._at = At(NOBODY, NOBODY)  # where instructions are written down
         self.evaluators, self.node, self.decisions, self.inputs = evaluators, node, decisions, inputs
         facts = facts_of(node)
         self.order, self.number = facts.nodes, facts.number
@@ -239,19 +244,42 @@ class Executor:
         self._progress, self._done = progress, 0
         self._total = weights + sum(self.form_run(form).steps() for form in decisions.every_form)
 
-    def received(self, first: Any, key: Hashable) -> None:
-        """What a client sent for one use of an operand, by its first handle."""
+    def perform(self, name: str, sources: Sequence[Cells], work: Work) -> Cells:
+        """What an instruction makes, which is computed, and written down where somebody wants that.
+
+        Args:
+            sources: what it reads.
+        """
+        cells = Cells(work(self.stage, *sources))
+        if self.listing is not None:
+            self.listing.add(self._at, name, sources, work, cells)
+        return cells
+
+    def then(self, cells: Cells, work: Work) -> Cells:
+        """What the instruction that was last, and made these cells, makes of them."""
+        found = Cells(work(self.stage, cells), cells.made_by)
+        if self.listing is not None:
+            self.listing.add_to_last(cells, work)
+        return found
+
+    def received(self, wanted: Input, bound: float) -> Cells:
+        """What a client sends for one use of an operand, no slot or entry of which exceeds `bound`."""
+        return self.perform("receive", (), lambda stage: stage.inputs.secret(wanted, bound, stage.evaluators))
+
+    def as_sent(self, first: Any, key: Hashable) -> None:
+        """The first handle of what a client sent for one use of an operand, which nothing was done to."""
         self._sent[id(first)] = first, key
         self._used_inputs[key] += 1
 
-    def takes_once(self, node: Expression, value: Value) -> None:
-        """The next product takes each ciphertext of a factor once: they need not stay if they are as they were sent,
-        and nothing else is made of them."""
+    def takes_once(self, node: Expression, value: Value) -> bool:
+        """The next product takes each ciphertext of a factor once: whether they need not stay, since they are as they
+        were sent, and nothing else is made of them."""
         found = self._sent.get(id(value.first()))
-        if found is not None and node.operand is not None and self._uses[id(node)] == 1:
+        lent = found is not None and node.operand is not None and self._uses[id(node)] == 1
+        if lent:
+            assert found is not None
             self._lent_inputs[found[1]] += 1
-            for handle in value.handles:
-                handle.lend()
+        return lent
 
     @property
     def taken(self) -> frozenset[Hashable]:
@@ -277,7 +305,7 @@ class Executor:
         """
         wanted = results_of(self.node)
         found: dict[int, Value] = {}
-        self.evaluators.on_weights(self.tick)
+        self.evaluators.on_weights(self._is_done)
         sys.setrecursionlimit(max(sys.getrecursionlimit(), FRAMES))
         try:
             # Those that are computed from others first: what these are is then decided by their other uses.
@@ -304,8 +332,10 @@ class Executor:
             self.evaluators.on_weights(None)  # circles would keep what the run holds
             self._runs.clear()
             self._kept.clear()
+        if self.listing is not None:
+            self.listing.end(values, self._total)
         if self._done < self._total:  # masks were counted among the weights
-            self.tick(self._total - self._done)
+            self._is_done(self._total - self._done)
         return values
 
     def form_of(self, node: Expression) -> str:
@@ -363,7 +393,12 @@ class Executor:
         self.together = max(self.together, ciphertexts)
 
     def tick(self, done: int = 1) -> None:
-        """So much more is done."""
+        """So much more is done, with the last instruction."""
+        if self.listing is not None and self.listing.instructions:
+            self.listing.instructions[-1].ticks += done
+        self._is_done(done)
+
+    def _is_done(self, done: int) -> None:
         self._done = min(self._done + done, self._total)
         if self._progress is not None:
             self._progress(self._done, self._total)
@@ -420,14 +455,19 @@ class Executor:
         Args:
             form: what is done, where it is not the node's value.
         """
-        started = time.perf_counter()
+        started, before = time.perf_counter(), self._at
+        if self.listing is not None:
+            self._at = self.listing.begin(self.number[id(node)])
         yield
         self._took(node, form, time.perf_counter() - started)
+        self._at = before
 
     def _took(self, node: Expression, form: str, seconds: float, of_children: float = 0.0) -> None:
         secret = sum(child.secret for child in node.children)
         self.seconds.append(NodeSeconds(node.title, form, secret, seconds - of_children))
         self._seconds_of_children += seconds
+        if self.listing is not None:
+            self.listing.told[self._at.told] = Told(node.title, form, secret)
 
     def _kept_value(self, run: FormRun, node: Expression, wish: Any) -> Value:
         """A value in a form; where a node is used several times, it is kept."""
@@ -445,6 +485,9 @@ class Executor:
             own = self.form_of(node)
             self.placed.add(number)
         started, before, self._seconds_of_children = time.perf_counter(), self._seconds_of_children, 0.0
+        at = self._at
+        if self.listing is not None:
+            self._at = self.listing.begin(number)
         counted = others = NOTHING
         if self._observed:
             counted, others, self._of_children = self.evaluators.counts, self._of_children, Counts()
@@ -470,6 +513,9 @@ class Executor:
             self.step_errors[number] = value.step_error().beside(self.step_errors.get(number, StepError()))
         of_children, self._seconds_of_children = self._seconds_of_children, before
         self._took(node, form, time.perf_counter() - started, of_children)
+        if self.listing is not None:
+            self.listing.lies(value)
+        self._at = at
         if self._observed:
             spent = self.evaluators.counts - counted
             first = value.first()

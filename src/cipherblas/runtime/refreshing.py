@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
+from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.refreshing import REFRESH
@@ -16,12 +16,14 @@ from cipherblas.methods.bootstrapping.refresh import (
     bootstrapping_of,
     largest_message,
 )
+from cipherblas.runtime import schedule
 from cipherblas.runtime.blocks import BLOCKS, BlockRun, Wish, in_place
 from cipherblas.runtime.executor import computes
 from cipherblas.runtime.graphs import blockwise_graph
+from cipherblas.runtime.listing import Stage
 from cipherblas.runtime.slots import SlotRun
 from cipherblas.runtime.tensors import TENSORS, TensorRun
-from cipherblas.runtime.values import Handles, Value
+from cipherblas.runtime.values import Cells, Handles, Value, handles_of
 
 # Of messages, over those that slots to coefficients take: larger ones are divided by the diagonals, whose errors add up
 # over all slots that hold nothing.
@@ -83,47 +85,42 @@ def _refreshed(run: SlotRun, x: Value, node: Expression, method: Bootstrapping) 
     """
     bound, twice = node.bound, node.parameters["rounds"] > 1
     factor, sharing = abs(x.unit) / bound, run.run.decisions.sharing
+    number, largest = len(x.handles), factor * largest_message(run.ev, x.handles)
+    full = not (method.held or twice or method.raised_first)
+    run.run.refreshed_together(number if full else 0)
+    pairs = sharing if full else 0
 
-    def work(ev: Evaluator, cts: Handles) -> Handles:
+    def refreshed(ev: Evaluator, cts: Handles) -> Handles:
         cts = [ev.absorb(ct, factor) for ct in cts]
         if twice:
             return method.refined(ev, cts, largest=largest)
         return method.run_all(ev, cts, largest=largest)
 
-    cts = [ct for row in x.cells for cell in row for ct in cell]
-    largest = factor * largest_message(run.ev, cts)
-    found: Handles = []
-    full = not (method.held or twice or method.raised_first)
-    run.run.refreshed_together(len(cts) if full else 0)
-    if sharing and full:
-        shared = run.run.evaluators.shared(sharing)
+    def shared(evaluators: Evaluators, cts: Handles) -> Handles:
+        ev, together = evaluators.slots, evaluators.shared(pairs)
+        each = 2 * pairs * SHARED_TOGETHER
 
-        def groups(some: Handles) -> Handles:
-            return method.run_shared(run.ev, shared, [run.ev.absorb(ct, factor) for ct in some])
+        def group(start: int, stop: int) -> Handles:
+            return method.run_shared(ev, together, [ev.absorb(ct, factor) for ct in cts[start:stop]])
 
-        each, even = 2 * sharing * SHARED_TOGETHER, len(cts) // 2 * 2
-        number = even // each
-        for refreshed in run.ev.alike(
-            number, lambda index: groups(cts[each * index : each * (index + 1)]), beside=shared
-        ):
-            found += refreshed
-        if even > each * number:
-            found += groups(cts[each * number : even])
+        groups, found = len(cts) // each, Handles()
+        for one in ev.alike(groups, lambda index: group(each * index, each * (index + 1)), beside=together):
+            found += one
+        return found + (group(each * groups, len(cts)) if len(cts) > each * groups else [])
+
+    def work(stage: Stage, cells: Cells) -> list[list[Handles]]:
+        cts, even = handles_of(cells), number // 2 * 2 if pairs else 0
+        found = shared(stage.evaluators, cts[:even]) if even else []
         cts = cts[even:]
-    end = len(cts) // TOGETHER * TOGETHER
-    blocks = [cts[start : start + TOGETHER] for start in range(0, end, TOGETHER)]
-    found += _each(run, "refresh together", work, blocks) + _each(run, "refresh", work, [cts[end:]])
-    made = iter(found)
-    cells = [[[next(made) for _ in cell] for cell in row] for row in x.cells]
+        end = len(cts) // TOGETHER * TOGETHER
+        blocks = [cts[start : start + TOGETHER] for start in range(0, end, TOGETHER)]
+        for name, some in (("refresh together", blocks), ("refresh", [cts[end:]] if cts[end:] else [])):
+            if some:
+                graph = blockwise_graph(name, refreshed, (1, len(some)))
+                (((*made,),),) = schedule.run(graph, stage.slots, [[some]])
+                found += [ct for block in made for ct in block]
+        each = iter(found)
+        return [[[next(each) for _ in cell] for cell in row] for row in cells]
+
+    cells = run.run.perform("refresh", [x.cells], work)
     return replace(x, cells=cells, unit=math.copysign(bound, x.unit))
-
-
-def _each(
-    run: SlotRun, name: str, work: Callable[[Evaluator, Handles], Handles], blocks: list[Handles]
-) -> Handles:
-    """The ciphertexts of work(ev, block), one block after the other."""
-    blocks = [block for block in blocks if block]
-    if not blocks:
-        return []
-    (found,) = run.done(blockwise_graph(name, work, (1, len(blocks))), [blocks])
-    return [ct for block in found for ct in block]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Container, Hashable
+from collections.abc import Callable, Container, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,9 +24,9 @@ from cipherblas.rlwe.noise import TAIL, MatrixSums, SlotErrors, worst
 from cipherblas.runtime import schedule
 from cipherblas.runtime.executor import Executor, FormRun
 from cipherblas.runtime.graphs import blockwise_graph
-from cipherblas.runtime.schedule import Grid
+from cipherblas.runtime.listing import Stage
 from cipherblas.runtime.tasks import TaskGraph, Template
-from cipherblas.runtime.values import Handles, Input, Value
+from cipherblas.runtime.values import Cells, Handles, Input, Value, handles_of
 
 RANGE_MARGIN = 2.0**12  # ranges that differ by less share a unit, at the cost of so much of the modulus
 MOST_FILLED_BITS = 20  # of a factor that multiplies ciphertexts, and keeps their scale
@@ -54,34 +54,51 @@ class SlotRun(FormRun):
         self.ev = run.evaluators.slots
         self._sent: dict[Hashable, Value] = {}  # operands with several uses, at the most limbs so far
 
-    def laid(self, shape: tuple[int, ...], form: SlotForm, cells: list[list[Handles]], unit: float) -> Value:
-        """The value that an operation left in this form. No other place says how ciphertexts lie: what the layout
-        leaves open, `Evaluator.left_open` takes for anything."""
+    def laid(self, shape: tuple[int, ...], form: SlotForm, cells: Cells, unit: float) -> Value:
+        """The value that the last instruction left in this form. No other place says how ciphertexts lie: what the
+        layout leaves open, `Evaluator.left_open` takes for anything."""
         layout = form.layout
         if layout.open:
 
-            def opened(cts: Handles) -> Handles:
+            def opened(ev: Evaluator, cts: Handles) -> Handles:
                 return [
-                    self.ev.left_open(ct, functools.partial(layout.open_parts, number))
+                    ev.left_open(ct, functools.partial(layout.open_parts, number))
                     for number, ct in enumerate(cts)
                 ]
 
-            cells = [[opened(cell) for cell in row] for row in cells]
+            def work(stage: Stage, cells: Cells) -> list[list[Handles]]:
+                return [[opened(stage.slots, cell) for cell in row] for row in cells]
+
+            cells = self.run.then(cells, work)
         return Value(shape, form, cells, unit)
 
-    def done(self, graph: TaskGraph, *sources: Grid, ticked: bool = True) -> list[list[Handles]]:
-        """The one result of a graph, whose steps are told to whoever waits."""
-        (grid,) = schedule.run(graph, self.ev, sources, self._ticked if ticked else None)
-        return grid
+    def done(
+        self, name: str, graph: TaskGraph, *sources: Cells, ticked: bool = True, lent: Sequence[bool] = ()
+    ) -> Cells:
+        """The one result of a graph, whose steps are told to whoever waits.
 
-    def _ticked(self, template: Template) -> None:
-        if template.steps:
-            self.run.tick(template.steps)
+        Args:
+            lent: of which sources each ciphertext is taken once, and need not stay.
+        """
+
+        def work(stage: Stage, *grids: Cells) -> list[list[Handles]]:
+            def done(template: Template) -> None:
+                if template.steps:
+                    stage.told(template.steps)
+
+            for cells, once in zip(grids, lent, strict=False):
+                for handle in handles_of(cells) if once else ():
+                    handle.lend()
+            (grid,) = schedule.run(graph, stage.slots, grids, done if ticked else None)
+            return grid
+
+        return self.run.perform(name, sources, work)
 
     def blockwise(self, name: str, value: Value, work: Callable[[Evaluator, Handles], Handles]) -> Value:
-        """The value with work(ev, block) in the place of every block; `work` uses no other evaluator."""
+        """The value with work(ev, block) in the place of every block; `work` uses no other evaluator, and holds no
+        ciphertext."""
         graph = blockwise_graph(name, work, value.slots.grid)
-        return replace(value, cells=self.done(graph, value.cells))
+        return value.holding(self.done(name, graph, value.cells))
 
     def mapped(self, name: str, value: Value, work: Callable[[Evaluator, Any], Any]) -> Value:
         """The value with work(ev, ct) in the place of every ciphertext; see `blockwise`."""
@@ -94,7 +111,7 @@ class SlotRun(FormRun):
             return [work(ev, a, b) for a, b in zip(xs, ys, strict=True)]
 
         graph = blockwise_graph(name, block, x.slots.grid, 2)
-        return replace(x, cells=self.done(graph, x.cells, y.cells))
+        return x.holding(self.done(name, graph, x.cells, y.cells))
 
     def usual(self, node: Expression) -> Encryption:
         """How an operand is encrypted: with all limbs that are computed with, slots up to 1 at the scale of the
@@ -131,10 +148,10 @@ class SlotRun(FormRun):
             *(how.limbs, scale, how.unit, node.operand.public_key),
             steps=node.steps,
         )
-        cells = self.inputs.secret(wanted, bound, self.run.evaluators)
+        cells = self.run.received(wanted, bound)
         value = self.laid(node.shape, form, cells, how.unit)
         if sent.equal == (1, 1):
-            self.run.received(value.first(), wanted.key)
+            self.run.as_sent(value.first(), wanted.key)
         elif self.adds_repeated(node):
             value = self.mapped("repeat", value, lambda ev, ct: ev.depending(ct))
         return self._enlarged(value, excess) if excess else value

@@ -6,6 +6,7 @@ How an input is packed and how a layer is computed is a choice: the planner's ar
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from cipherblas.common.errors import ParameterError, ShapeError
 from cipherblas.common.work import ENTRIES_PER_STEP
+from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.convert.relayout import relayout
 from cipherblas.forms.form import SlotForm
 from cipherblas.forms.tensors import TensorLayout, contiguous, grid, tensor_shape
@@ -26,9 +28,11 @@ from cipherblas.methods.layers import build_conv, build_matvec
 from cipherblas.methods.matvec_conv.base import LayerMethod, Weights, entries_plain, masked
 from cipherblas.methods.matvec_conv.taps import conv_output
 from cipherblas.runtime.executor import FORMS, computes
+from cipherblas.runtime.inputs import Inputs
+from cipherblas.runtime.listing import Stage
 from cipherblas.runtime.polynomials import evaluated, polynomial_of
 from cipherblas.runtime.slots import SlotRun, multiplied
-from cipherblas.runtime.values import Choice, Handles, Value
+from cipherblas.runtime.values import Cells, Choice, Handles, Value
 
 TENSORS = "tensors"
 PACKING = "packing"
@@ -50,14 +54,23 @@ class TensorRun(SlotRun):
     def finished(self, value: Value) -> Value:
         return self.ready(value)
 
-    def of(self, shape: tuple[int, ...], tensor: TensorLayout, cts: Handles, unit: float) -> Value:
-        """A value of these ciphertexts."""
-        return self.laid(shape, SlotForm.of_tensor(tensor), [[cts]], unit)
+    def of(self, shape: tuple[int, ...], tensor: TensorLayout, cells: Cells, unit: float) -> Value:
+        """A value in a layout, as the last instruction left it."""
+        return self.laid(shape, SlotForm.of_tensor(tensor), cells, unit)
+
+    def made(self, name: str, values: Sequence[Value], work: Callable[..., Sequence[Any]]) -> Cells:
+        """The ciphertexts of work(stage, *those of the values), which are tensors."""
+
+        def whole(stage: Stage, *cells: Cells) -> list[list[Handles]]:
+            return [[list(work(stage, *(one[0][0] for one in cells)))]]
+
+        return self.run.perform(name, [value.cells for value in values], whole)
 
     def masked(self, value: Value, once: bool = False) -> Value:
         """The value with zeros in slots without an entry, or but one copy of each. Levels: 1."""
         tensor = tensor_of(value).once() if once else tensor_of(value).with_clean(True)
-        return self.of(value.shape, tensor, masked(self.ev, value.handles, tensor), value.unit)
+        cells = self.made("mask", [value], lambda stage, cts: masked(stage.slots, cts, tensor))
+        return self.of(value.shape, tensor, cells, value.unit)
 
     def cleared(self, value: Value) -> Value:
         """The value, masked again where what it was computed by has magnified the errors of zeros."""
@@ -68,40 +81,56 @@ class TensorRun(SlotRun):
         would grow with every product until it exceeds the modulus."""
         return self.masked(value) if not tensor_of(value).clean and _assumed(node) else value
 
-    def weights_of(self, node: Expression) -> Weights:
-        """A clear factor of a layer."""
+    def weights_of(self, node: Expression) -> Callable[[Inputs], Weights]:
+        """A clear factor of a layer, of the inputs of a run."""
         number = self.run.number[id(node)]
         if (known := node.tensor) is not None:
             bound, total, norm = node.bound, node.row_sum, max(node.row_norm, node.bound)
-            return Weights(("weights", number), lambda: known, bound, total, norm)
+            weights = Weights(("weights", number), lambda: known, bound, total, norm)
+            return lambda inputs: weights
         seen = math.prod(node.shape[1:])
         sums = node.bound * seen, node.bound * math.sqrt(seen)
         sums = (node.row_sum, node.row_norm) if len(node.shape) == 2 else sums
-        key = ("operand", number, self.inputs.run)
-        return Weights(key, lambda: self.inputs.values(node), node.bound, *sums, stored=False)
 
-    def plain(self, tensor: TensorLayout, ciphertext: int, node: Expression, unit: float) -> Any:
-        """The entries of a clear tensor that one ciphertext has, in a unit."""
-        constant = is_constant(node)
-        key = ("tensor", self.run.number[id(node)], unit, *(() if constant else (self.inputs.run,)))
-        values = self.inputs.values
-        return entries_plain(
-            tensor, ciphertext, key, lambda: values(node), node.bound / abs(unit), unit, constant=constant
-        )
+        def given(inputs: Inputs) -> Weights:
+            key = ("operand", number, inputs.run)
+            return Weights(key, lambda: inputs.values(node), node.bound, *sums, stored=False)
+
+        return given
+
+    def plains(self, tensor: TensorLayout, node: Expression, unit: float) -> Callable[[Inputs], list[Plain]]:
+        """The entries of a clear tensor that each ciphertext has, in a unit, of the inputs of a run."""
+        constant, number = is_constant(node), self.run.number[id(node)]
+        bound = node.bound / abs(unit)
+
+        def packed(inputs: Inputs) -> list[Plain]:
+            key = ("tensor", number, unit, *(() if constant else (inputs.run,)))
+            return [
+                entries_plain(tensor, one, key, lambda: inputs.values(node), bound, unit, constant=constant)
+                for one in range(tensor.ciphertexts)
+            ]
+
+        return packed
 
     def relaid(self, value: Value, tensor: TensorLayout) -> Value:
         """The value in another layout. Levels: 1 per stage; see `stages`."""
         value = self.cleared(self.ready(value))
-        for stage in stages(tensor_of(value), tensor):
-            cts = relayout(self.ev, value.handles, value.layout, stage.layout)
-            value = self.ready(self.of(value.shape, stage, cts, value.unit))
+        for target in stages(tensor_of(value), tensor):
+            value = self.ready(self._moved(value, target))
         return value
+
+    def _moved(self, value: Value, tensor: TensorLayout) -> Value:
+        source, target = value.layout, tensor.layout
+        cells = self.made(
+            "re-arrange", [value], lambda stage, cts: relayout(stage.slots, cts, source, target)
+        )
+        return self.of(value.shape, tensor, cells, value.unit)
 
     def alike(self, x: Value, y: Value) -> Value:
         """y in the layout of x."""
         return y if tensor_of(x).key == tensor_of(y).key else self.relaid(y, tensor_of(x))
 
-    def layer(self, node: Expression, value: Value, weights: Weights) -> Value:
+    def layer(self, node: Expression, value: Value, weights: Callable[[Inputs], Weights]) -> Value:
         """A layer by the method that was chosen."""
         ev, value = self.ev, self.cleared(self.ready(value))
         choice = self.run.choice(node, tensor_of(value))
@@ -118,8 +147,10 @@ class TensorRun(SlotRun):
             ev.spend(window.outputs * window.shape[0] // ENTRIES_PER_STEP, "channels")
         method = method_of(node, x, Choice(choice.method, options))
         ev.spend(method.steps, "weights of a layer")
-        cts = method.run(ev, value.handles, weights)
-        return self.of(node.shape, method.out, cts, value.unit * weights.bound)
+        cells = self.made(
+            choice.method, [value], lambda stage, cts: method.run(stage.slots, cts, weights(stage.inputs))
+        )
+        return self.of(node.shape, method.out, cells, value.unit * weights(self.inputs).bound)
 
 
 FORMS[TENSORS] = TensorRun
@@ -156,8 +187,13 @@ def matmul(run: TensorRun, node: Expression, wish: None) -> Value:
     value, found, window = run.value(x), run.weights_of(weights), window_of(node)
     if window is None:
         return run.layer(node, value, found)
-    matrix, shape = found.values, window.weight_shape
-    return run.layer(node, value, replace(found, values=lambda: matrix().reshape(shape)))
+    shape = window.weight_shape
+
+    def filters(inputs: Inputs) -> Weights:
+        matrix = found(inputs)
+        return replace(matrix, values=lambda: matrix.values().reshape(shape))
+
+    return run.layer(node, value, filters)
 
 
 @computes(TENSORS, "conv2d")
@@ -170,20 +206,25 @@ def conv2d(run: TensorRun, node: Expression, wish: None) -> Value:
 @computes(TENSORS, "avg_pool2d")
 def avg_pool2d(run: TensorRun, node: Expression, wish: None) -> Value:
     """Sums of neighbours where these are in one ciphertext, else a convolution with equal weights."""
-    ev, window, value = run.ev, node.window, run.value(node.children[0])
+    window, value = node.window, run.value(node.children[0])
     assert window is not None
     x, taps = tensor_of(value), math.prod(window.kernel)
     inside = x.segments == 1 or (window.kernel[0] <= window.stride[0] and x.segment % window.stride[0] == 0)
     if window.padding != (0, 0) or not inside or x.places is not None:
-        return run.layer(node, value, _mean(window))
+        weights = _mean(window)
+        return run.layer(node, value, lambda inputs: weights)
     out = conv_output(x, window, x.channels, clean=False)
-    cts = []
-    for number in range(out.ciphertexts):
-        group, part = divmod(number, out.segments)  # the last segments may hold no window
-        ct = value.handles[group * x.segments + part]
-        total = folded(ev, folded(ev, ct, window.kernel[1], x.col), window.kernel[0], x.row)
-        cts.append(ev.bounded(total, ct.bound * taps))
-    return run.of(node.shape, out, cts, value.unit / taps)
+
+    def sums(stage: Stage, cts: Handles) -> Handles:
+        ev, found = stage.slots, []
+        for number in range(out.ciphertexts):
+            group, part = divmod(number, out.segments)  # the last segments may hold no window
+            ct = cts[group * x.segments + part]
+            total = folded(ev, folded(ev, ct, window.kernel[1], x.col), window.kernel[0], x.row)
+            found.append(ev.bounded(total, ct.bound * taps))
+        return found
+
+    return run.of(node.shape, out, run.made("sums of neighbours", [value], sums), value.unit / taps)
 
 
 def _mean(window: Window) -> Weights:
@@ -218,31 +259,35 @@ def scale(run: TensorRun, node: Expression, wish: None) -> Value:
 @computes(TENSORS, "add")
 def add(run: TensorRun, node: Expression, wish: None) -> Value:
     """The entrywise sum, in the layout of the first secret term."""
-    ev, (first, second) = run.ev, sorted(node.children, key=lambda part: not part.secret)
+    first, second = sorted(node.children, key=lambda part: not part.secret)
     x = run.value(first)
     if not second.secret:
         x = run.with_room(x, second.bound)
-        plains = [run.plain(tensor_of(x), number, second, x.unit) for number in range(len(x.handles))]
-        return replace(
-            x, cells=[[[ev.add_plain(ct, plain) for ct, plain in zip(x.handles, plains, strict=True)]]]
-        )
+        return x.holding(run.made("add", [x], _added(run.plains(tensor_of(x), second, x.unit))))
     y = run.alike(x, run.value(second))
     clean = tensor_of(x).clean and tensor_of(y).clean
     total = run.sum_of_secrets(x, y)
-    found = run.of(total.shape, tensor_of(x).with_clean(clean), total.handles, total.unit)
+    found = run.of(total.shape, tensor_of(x).with_clean(clean), total.cells, total.unit)
     return replace(found, magnified=max(x.magnified, y.magnified))
 
 
 @computes(TENSORS, "multiply")
 def multiply(run: TensorRun, node: Expression, wish: None) -> Value:
     """The entrywise product, in the layout of the first secret factor."""
-    ev, (first, second) = run.ev, sorted(node.children, key=lambda part: not part.secret)
+    first, second = sorted(node.children, key=lambda part: not part.secret)
     x = run.ready(run.value(first))
     tensor = tensor_of(x)
     if not second.secret:
-        plains = [run.plain(tensor, number, second, second.bound) for number in range(len(x.handles))]
-        cts = [ev.multiply_sum([ct], [plain]) for ct, plain in zip(x.handles, plains, strict=True)]
-        return run.of(node.shape, tensor.with_clean(True), cts, x.unit * second.bound)
+        plains = run.plains(tensor, second, second.bound)
+
+        def by_clear(stage: Stage, cts: Handles) -> Handles:
+            return [
+                stage.slots.multiply_sum([ct], [plain])
+                for ct, plain in zip(cts, plains(stage.inputs), strict=True)
+            ]
+
+        cells = run.made("multiply", [x], by_clear)
+        return run.of(node.shape, tensor.with_clean(True), cells, x.unit * second.bound)
     if second is first:
         x = y = run.ready(run.within(x, first))
     else:
@@ -251,9 +296,13 @@ def multiply(run: TensorRun, node: Expression, wish: None) -> Value:
             x = run.cleared(run.ready(run.within(x, node)))
         elif not tensor_of(x).clean and y.magnified > MOST_MAGNIFIED:  # not where it is only near zero
             x = run.ready(run.masked(run.lowered_to(x, y.first().limbs + 1)))
-    cts = [multiplied(run.ev, a, b) for a, b in zip(x.handles, y.handles, strict=True)]
+
+    def entrywise(stage: Stage, xs: Handles, ys: Handles) -> Handles:
+        return [multiplied(stage.slots, a, b) for a, b in zip(xs, ys, strict=True)]
+
+    cells = run.made("multiply", [x, y], entrywise)
     zeros = [factor.magnified for factor in (x, y) if tensor_of(factor).clean]
-    found = run.of(node.shape, tensor.with_clean(bool(zeros)), cts, x.unit * y.unit)
+    found = run.of(node.shape, tensor.with_clean(bool(zeros)), cells, x.unit * y.unit)
     return replace(found, magnified=min(zeros, default=1.0))
 
 
@@ -276,7 +325,7 @@ def polynomial(run: TensorRun, node: Expression, wish: None) -> Value:
     magnified, middle = max(1.0, x.magnified * steepness) if tensor.clean else 1.0, function.at_zero
     if not (middle and tensor.clean):
         return replace(value, magnified=magnified)
-    ev, share, size = run.ev, middle / value.unit, math.prod(node.shape)
+    share, size = middle / value.unit, math.prod(node.shape)
 
     def entries() -> Any:
         return np.broadcast_to(share, size)
@@ -286,8 +335,23 @@ def polynomial(run: TensorRun, node: Expression, wish: None) -> Value:
         entries_plain(tensor, number, key, entries, abs(share), constant=True)
         for number in range(tensor.ciphertexts)
     ]
-    cts = [ev.bounded(ev.add_plain(ct, plain), 1.0) for ct, plain in zip(value.handles, plains, strict=True)]
-    return replace(run.of(node.shape, tensor, cts, value.unit), magnified=magnified)
+    cells = run.made("add", [value], _added(lambda inputs: plains, 1.0))
+    return replace(run.of(node.shape, tensor, cells, value.unit), magnified=magnified)
+
+
+def _added(
+    plains: Callable[[Inputs], list[Plain]], most: float = math.inf
+) -> Callable[[Stage, Handles], Handles]:
+    """Ciphertexts and what is clear, of which no slot exceeds `most`."""
+
+    def work(stage: Stage, cts: Handles) -> Handles:
+        ev = stage.slots
+        return [
+            ev.bounded(ev.add_plain(ct, plain), most)
+            for ct, plain in zip(cts, plains(stage.inputs), strict=True)
+        ]
+
+    return work
 
 
 def _assumed(node: Expression) -> bool:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,26 @@ from cipherblas.lang.steps import Step
 from cipherblas.rlwe.key_policies import KeyPolicy
 
 Handles = list[Any]  # ciphertexts or encrypted rows, or plaintexts where the value is clear
+NOBODY = -1
+
+
+class Cells(list[list[Handles]]):
+    """The blocks of a value, row after row.
+
+    Attributes:
+        made_by: the number of the instruction that made them, where these are written down.
+    """
+
+    __slots__ = ("made_by",)
+
+    def __init__(self, rows: Iterable[list[Handles]] = (), made_by: int = NOBODY) -> None:
+        super().__init__(rows)
+        self.made_by = made_by
+
+
+def handles_of(cells: Cells) -> Handles:
+    """Of all blocks."""
+    return [handle for row in cells for cell in row for handle in cell]
 
 
 @dataclass(frozen=True)
@@ -98,10 +118,14 @@ class Value:
 
     shape: tuple[int, ...]
     form: Form
-    cells: list[list[Handles]]
+    cells: Cells
     unit: float
     secret: bool = True
     magnified: float = 1.0
+
+    def holding(self, cells: Cells) -> Value:
+        """A value that lies like this one."""
+        return replace(self, cells=cells)
 
     @property
     def slots(self) -> SlotForm:
@@ -122,7 +146,7 @@ class Value:
     @property
     def handles(self) -> Handles:
         """Of all blocks."""
-        return [handle for row in self.cells for cell in row for handle in cell]
+        return handles_of(self.cells)
 
     def first(self) -> Any:
         return self.cells[0][0][0]
