@@ -13,6 +13,7 @@ from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.shared import Shared
+from cipherblas.evaluators.slots.values import Ledger
 from cipherblas.rlwe.counts import Counts
 
 
@@ -90,6 +91,24 @@ class Evaluators:
         """Those that were made for ciphertexts that share their a part."""
         return tuple(self._shared.values())
 
+    def sibling(self) -> Evaluators:
+        """Those of another thread of the same run: they share memory, encodings and keys, and count anew until
+        `join`."""
+        return Evaluators(
+            lambda: self.slots.sibling(),
+            lambda: self.rows.sibling(),
+            None if self._make_elements is None else lambda: self.elements.sibling(),
+            lambda secrets: self.shared(secrets).sibling(),
+        )
+
+    def join(self, sibling: Evaluators) -> None:
+        """Take over what siblings counted and declared; their thread is done."""
+        for name in ("slots", "rows", "elements"):
+            if name in vars(sibling) and (name != "elements" or self._make_elements is not None):
+                getattr(self, name).join(getattr(sibling, name))
+        for secrets, one in sibling._shared.items():
+            self.shared(secrets).join(one)
+
     def _share(self, evaluator: Evaluator | RowsEvaluator) -> None:
         if self._made:
             evaluator.ledger, evaluator.work = self._made[0].ledger, self._made[0].work
@@ -100,6 +119,11 @@ class Evaluators:
         self._on_weights = callback
         if "slots" in vars(self):
             self.slots.on_weights = callback
+
+    @property
+    def ledger(self) -> Ledger:
+        """Memory of the values that are alive."""
+        return self._made[0].ledger if self._made else self.slots.ledger
 
     @property
     def counts(self) -> Counts:

@@ -31,7 +31,7 @@ from cipherblas.roles.given import checked_operands
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.processes import OneProcess
 from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult
-from cipherblas.runtime.executor import Executor, NodeSeconds
+from cipherblas.runtime.listing import NodeSeconds, Replay
 from cipherblas.runtime.values import Value
 
 RUN = "this run, beside the keys"  # what memory is asked for
@@ -112,16 +112,14 @@ class Run:
         processes.agree(given.key_digest, self._encrypted, self._clear)
         masks = self._masks(_stored_bytes(self._encrypted))
         inputs, evaluators = processes.inputs(self._encrypted, self._clear), self._evaluators(masks)
-        executor = Executor(
-            *(evaluators, program.executed, plan.decided, inputs, self._told),
-            weights=plan.counts.plain_products if plan.counts.stored_bytes else 0,
-        )
+        weights = plan.counts.plain_products if plan.counts.stored_bytes else 0
+        replay = Replay(program.listing, evaluators, inputs, self._told, weights=weights)
         sent, watch = processes.sent(), Stopwatch(processes.communicator)
         start = time.perf_counter()
-        values = executor.results()
+        values = replay.results()
         self.encoding_seconds = evaluators.encoding_seconds
         own = time.perf_counter() - start - self.encoding_seconds - inputs.seconds
-        self.counts, self.node_seconds = evaluators.counts, tuple(executor.seconds)
+        self.counts, self.node_seconds = evaluators.counts, replay.seconds
         arrays = [self._arrays(value) for value in values]
         if self._rows is not None:
             watch.copies = self._rows.copying_seconds

@@ -36,11 +36,12 @@ from cipherblas.planner.plan.exact import check_planned
 from cipherblas.planner.plan.explain import explain
 from cipherblas.planner.plan.plan import Plan
 from cipherblas.planner.plan.worst_case import worst_errors
-from cipherblas.planner.predict.dry_run import DryRun, dry_run
+from cipherblas.planner.predict.dry_run import DryRun, dry_run, listing_of
 from cipherblas.planner.predict.promises import SampledErrors
 from cipherblas.planner.predict.simulation import RangeFound, ranges_of
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.wire.messages import check_shape, given, short_id
+from cipherblas.runtime.listing import Listing
 from cipherblas.runtime.values import Input, Output
 
 KIND = "program"
@@ -142,6 +143,11 @@ class PlannedProgram:
     def fixed_factors(self) -> tuple[ClearFactor, ...]:
         """The clear factors that have keys of their own."""
         return self._run.fixed_factors
+
+    @functools.cached_property
+    def listing(self) -> Listing:
+        """The instructions of a run, in order."""
+        return listing_of(self.plan.parameters, self.executed, self.plan.decided)
 
     @functools.cached_property
     def outputs(self) -> tuple[Output, ...]:

@@ -22,7 +22,7 @@ from cipherblas.roles.one_run import Equipment, Run
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.processes import OneProcess, Ranks
 from cipherblas.roles.wire.messages import EncryptedResult, check_parameters, short_id
-from cipherblas.runtime.executor import NodeSeconds
+from cipherblas.runtime.listing import NodeSeconds
 
 
 class Server:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import time
 from collections import Counter as Tally
 from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from cipherblas.lang.refreshing import is_refreshed
 from cipherblas.lang.results import results_of
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.inputs import Inputs
-from cipherblas.runtime.listing import At, Listing, Stage, Told, Work
+from cipherblas.runtime.listing import At, Listing, Stage, Work
 from cipherblas.runtime.values import NOBODY, Cells, Choice, Decisions, Input, StepError, Value
 
 NOTHING = Counts()
@@ -60,24 +59,6 @@ class NodeFigures:
     scale: float
     ciphertexts: int
     error: float
-
-
-@dataclass(frozen=True)
-class NodeSeconds:
-    """How long one node of a program took, what it is made of apart.
-
-    Attributes:
-        title: of the node.
-        form: in which it was computed, or "… to …" where its value was converted; or a step of its own: APART, of rows
-            that are taken out of ring elements, OPERAND, of one that becomes such.
-        secret: how many of the nodes that it is made of are encrypted.
-        seconds: measured.
-    """
-
-    title: str
-    form: str
-    secret: int
-    seconds: float
 
 
 class FormRun:
@@ -191,7 +172,6 @@ class Executor:
         asked: the numbers of the nodes whose decisions methods looked at.
         placed, crossed: likewise of those whose form was decided, and of those whose conversion was.
         figures: of the nodes, in the order in which they were computed.
-        seconds: of the nodes, in the same order.
         fixed_factors: the clear factors that have keys of their own, in the order of the keys' numbers.
         refreshed: the program refreshes, and its ring has limbs for that.
         left: limbs that each result was computed with.
@@ -236,8 +216,6 @@ class Executor:
         self._left = self._uses.copy()
         self._kept: dict[int, dict[tuple[str, Hashable], Value]] = {}
         self._of_children = Counts()
-        self.seconds: list[NodeSeconds] = []
-        self._seconds_of_children = 0.0
         self._runs: dict[str, FormRun] = {}
         self._messages: dict[tuple[int, str], Value] = {}  # see `exact`
         self.beyond: dict[int, float] = {}
@@ -250,10 +228,9 @@ class Executor:
         Args:
             sources: what it reads.
         """
-        cells = Cells(work(self.stage, *sources))
-        if self.listing is not None:
-            self.listing.add(self._at, name, sources, work, cells)
-        return cells
+        if self.listing is None:
+            return Cells(work(self.stage, *sources))
+        return self.listing.add(self._at, name, sources, work, self.stage)
 
     def then(self, cells: Cells, work: Work) -> Cells:
         """What the instruction that was last, and made these cells, makes of them."""
@@ -449,25 +426,17 @@ class Executor:
         return self._kept_value(self.form_run(form), node, wish)
 
     @contextlib.contextmanager
-    def measured(self, node: Expression, form: str) -> Iterator[None]:
-        """Seconds that are those of a node, or of a step, and not of the one that is computed.
+    def apart(self, node: Expression, form: str) -> Iterator[None]:
+        """Instructions whose seconds are told by themselves, and not with those of the node that is computed.
 
         Args:
-            form: what is done, where it is not the node's value.
+            form: what is done.
         """
-        started, before = time.perf_counter(), self._at
+        before = self._at
         if self.listing is not None:
-            self._at = self.listing.begin(self.number[id(node)])
+            self._at = self.listing.begin(self.number[id(node)], node, form)
         yield
-        self._took(node, form, time.perf_counter() - started)
         self._at = before
-
-    def _took(self, node: Expression, form: str, seconds: float, of_children: float = 0.0) -> None:
-        secret = sum(child.secret for child in node.children)
-        self.seconds.append(NodeSeconds(node.title, form, secret, seconds - of_children))
-        self._seconds_of_children += seconds
-        if self.listing is not None:
-            self.listing.told[self._at.told] = Told(node.title, form, secret)
 
     def _kept_value(self, run: FormRun, node: Expression, wish: Any) -> Value:
         """A value in a form; where a node is used several times, it is kept."""
@@ -484,10 +453,9 @@ class Executor:
         if not node.packable:
             own = self.form_of(node)
             self.placed.add(number)
-        started, before, self._seconds_of_children = time.perf_counter(), self._seconds_of_children, 0.0
-        at = self._at
+        at, form = self._at, own if own == run.name else f"{own} to {run.name}"
         if self.listing is not None:
-            self._at = self.listing.begin(number)
+            self._at = self.listing.begin(number, node, form)
         counted = others = NOTHING
         if self._observed:
             counted, others, self._of_children = self.evaluators.counts, self._of_children, Counts()
@@ -498,7 +466,7 @@ class Executor:
                 raise ParameterError(
                     f"No method computes {node.title} in the form {own!r}.", expected="one", got="none"
                 )
-            value, form, choice = method(run, node, wish), own, self.choices.get(number)
+            value, choice = method(run, node, wish), self.choices.get(number)
             run.computed(node)
         else:
             conversion = CONVERSIONS.get((own, run.name))
@@ -508,11 +476,9 @@ class Executor:
                     expected="one that there is",
                     got=f"{own} to {run.name}",
                 )
-            value, form, choice = conversion(self, node, wish), f"{own} to {run.name}", None
+            value, choice = conversion(self, node, wish), None
         if self.decisions.stepwise:
             self.step_errors[number] = value.step_error().beside(self.step_errors.get(number, StepError()))
-        of_children, self._seconds_of_children = self._seconds_of_children, before
-        self._took(node, form, time.perf_counter() - started, of_children)
         if self.listing is not None:
             self.listing.lies(value)
         self._at = at

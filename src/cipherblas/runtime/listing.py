@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
@@ -17,6 +18,8 @@ from cipherblas.common.progress import Progress
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.forms.form import Form
+from cipherblas.lang.nodes import Expression
+from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.inputs import Inputs
 from cipherblas.runtime.values import Cells, Value
 
@@ -61,12 +64,22 @@ class Encoding:
     unit: float = math.nan
 
 
-class Told(NamedTuple):
-    """Whose seconds are counted together: those of a node, of its conversion, or of a part of it; see `NodeSeconds`."""
+@dataclass(frozen=True)
+class NodeSeconds:
+    """How long one node of a program took, what it is made of apart.
+
+    Attributes:
+        title: of the node.
+        form: in which it was computed, or "… to …" where its value was converted; or a step of its own: APART, of rows
+            that are taken out of ring elements, OPERAND, of one that becomes such.
+        secret: how many of the nodes that it is made of are encrypted.
+        seconds: measured.
+    """
 
     title: str
     form: str
     secret: int
+    seconds: float
 
 
 class At(NamedTuple):
@@ -74,7 +87,7 @@ class At(NamedTuple):
 
     Attributes:
         node: number of the node in `ordered`.
-        told: place in `Listing.told`.
+        told: whom seconds belong to, by the place in `Listing.told`.
     """
 
     node: int
@@ -92,9 +105,12 @@ class Instruction:
         sources: the instructions whose results it reads.
         works: what computes it, the first from the sources, each other one from what the one before it left.
         encoding: of its result.
-        told: whom its seconds belong to, by the number in `Listing.told`.
+        told: whom its seconds belong to, by the place in `Listing.told`.
+        counts: what it takes.
+        working_bytes: the most memory that it takes beside what there is before, encodings aside.
+        bytes: of its result, as far as that is new.
+        passes_on: the sources of which its result has ciphertexts.
         ticks: of progress, when it is done.
-        ends: the sources that no later one reads.
     """
 
     number: int
@@ -104,8 +120,11 @@ class Instruction:
     works: list[Work]
     encoding: Encoding
     told: int
+    counts: Counts
+    working_bytes: int
+    bytes: int
+    passes_on: tuple[int, ...] = ()
     ticks: int = 0
-    ends: tuple[int, ...] = ()
 
     def run(self, stage: Stage, sources: Sequence[Cells]) -> Cells:
         """Its result."""
@@ -120,16 +139,15 @@ class Listing:
     """The instructions of a program.
 
     Attributes:
-        told: those for whom seconds are counted, by number.
+        told: for whom seconds are counted, without these.
         results: how each result of the program lies, and the instruction that makes it.
         total: in which progress is counted.
     """
 
     instructions: list[Instruction] = field(default_factory=list)
-    told: dict[int, Told] = field(default_factory=dict)
+    told: list[NodeSeconds] = field(default_factory=list)
     results: tuple[tuple[Value, int], ...] = ()
     total: int = 0
-    _begun: int = 0
 
     def __len__(self) -> int:
         return len(self.instructions)
@@ -137,23 +155,36 @@ class Listing:
     def __iter__(self) -> Iterator[Instruction]:
         return iter(self.instructions)
 
-    def begin(self, node: int) -> At:
-        """A node, or a part of it, begins."""
-        self._begun += 1
-        return At(node, self._begun)
+    def begin(self, number: int, node: Expression, form: str) -> At:
+        """A node begins, its conversion, or a part of it."""
+        secret = sum(child.secret for child in node.children)
+        self.told.append(NodeSeconds(node.title, form, secret, 0.0))
+        return At(number, len(self.told) - 1)
 
-    def add(self, at: At, name: str, sources: Sequence[Cells], work: Work, cells: Cells) -> None:
-        """Write down an instruction, which has made these cells.
+    def add(self, at: At, name: str, sources: Sequence[Cells], work: Work, stage: Stage) -> Cells:
+        """Write down an instruction, and compute it.
 
         Raises:
             AssertionError: what it reads was made by none.
         """
-        cells.made_by = len(self.instructions)
-        read = tuple(source.made_by for source in sources)
+        read, evaluators = tuple(source.made_by for source in sources), stage.evaluators
         assert min(read, default=0) >= 0, name
+        before, ledger = evaluators.counts, evaluators.ledger
+        live, peak, ledger.peak = ledger.live, ledger.peak, ledger.live
+        cells = Cells(work(stage, *sources), len(self.instructions))
+        took, ledger.peak = ledger.peak - live, max(peak, ledger.peak)
         self.instructions.append(
-            Instruction(cells.made_by, at.node, name, read, [work], _encoding(cells), at.told)
+            Instruction(
+                *(cells.made_by, at.node, name, read, [work], _encoding(cells), at.told),
+                counts=evaluators.counts - before,
+                working_bytes=took,
+                bytes=ledger.live - live,
+                passes_on=tuple(
+                    source.made_by for source in sources if source and source[0][0][0] is cells[0][0][0]
+                ),
+            )
         )
+        return cells
 
     def add_to_last(self, cells: Cells, work: Work) -> None:
         """The last instruction made these cells, and does this with them too."""
@@ -170,10 +201,40 @@ class Listing:
         """All instructions are there."""
         self.results = tuple((value.holding(Cells()), value.cells.made_by) for value in values)
         self.total = total
-        read = {number for _, number in self.results}
+
+    @property
+    def peak_bytes(self) -> int:
+        """Most memory of ciphertexts at a time, by when they are made and needed for the last time."""
+        ends = self.ends
+        gone = [0] * (len(self.instructions) + 1)
+        for one in self.instructions:
+            gone[ends[one.number]] += one.bytes
+        live = peak = 0
+        for one in self.instructions:
+            peak = max(peak, live + one.working_bytes)
+            live += one.bytes - gone[one.number]
+        return peak
+
+    @property
+    def ends(self) -> list[int]:
+        """The instruction after which the ciphertexts that each one makes are needed no more; for those of results the
+        number of all."""
+        found = list(range(len(self.instructions)))
+        for _, number in self.results:
+            found[number] = len(self.instructions)
         for one in reversed(self.instructions):
-            one.ends = tuple({source for source in one.sources if source not in read})
-            read.update(one.sources)
+            for source in one.sources:
+                found[source] = max(found[source], one.number)
+            for source in one.passes_on:
+                found[source] = max(found[source], found[one.number])
+        return found
+
+    @property
+    def readers(self) -> Counter[int]:
+        """How many instructions read the result of another one; a result of the program is read once more."""
+        read = Counter(source for one in self.instructions for source in set(one.sources))
+        read.update({number for _, number in self.results})
+        return read
 
 
 def _encoding(cells: Cells) -> Encoding:
@@ -190,7 +251,7 @@ class Replay:
         weights: how many are encoded, which count in progress.
 
     Attributes:
-        seconds: by the numbers of `Listing.told`.
+        held: what instructions have made, and others will read.
     """
 
     def __init__(
@@ -203,8 +264,17 @@ class Replay:
     ) -> None:
         self.listing, self._progress = listing, progress
         self.stage = Stage(evaluators, inputs, self.tick)
-        self.seconds = dict.fromkeys(listing.told, 0.0)
+        self._seconds = [0.0] * len(listing.told)
+        self.held: dict[int, Cells] = {}
+        self._left = listing.readers
         self._done, self._total = 0, weights + listing.total
+
+    @property
+    def seconds(self) -> tuple[NodeSeconds, ...]:
+        """What each node took, each conversion, and each part that is told by itself."""
+        return tuple(
+            replace(one, seconds=took) for one, took in zip(self.listing.told, self._seconds, strict=True)
+        )
 
     def tick(self, done: int = 1) -> None:
         """So much more is done."""
@@ -214,19 +284,32 @@ class Replay:
 
     def results(self) -> list[Value]:
         """The results, in their order, still encrypted."""
-        held: dict[int, Cells] = {}
         self.stage.evaluators.on_weights(self.tick)
         try:
-            for one in self.listing:
-                started = time.perf_counter()
-                held[one.number] = one.run(self.stage, [held[source] for source in one.sources])
-                for source in one.ends:
-                    del held[source]
-                self.seconds[one.told] += time.perf_counter() - started
-                if one.ticks:
-                    self.tick(one.ticks)
+            self._run()
         finally:
             self.stage.evaluators.on_weights(None)  # circles would keep what the run holds
         if self._done < self._total:  # masks were counted among the weights
             self.tick(self._total - self._done)
-        return [value.holding(held[number]) for value, number in self.listing.results]
+        return [value.holding(self.held[number]) for value, number in self.listing.results]
+
+    def _run(self) -> None:
+        for one in self.listing:
+            self.finish(one, self.compute(one, self.stage))
+
+    def compute(self, one: Instruction, stage: Stage) -> Cells:
+        """What an instruction makes."""
+        started = time.perf_counter()
+        cells = one.run(stage, [self.held[source] for source in one.sources])
+        self._seconds[one.told] += time.perf_counter() - started
+        return cells
+
+    def finish(self, one: Instruction, cells: Cells) -> None:
+        """An instruction has made this; what nobody reads any more goes."""
+        self.held[one.number] = cells
+        for source in {*one.sources, one.number}:
+            self._left[source] -= source != one.number
+            if not self._left[source]:
+                del self.held[source]
+        if one.ticks:
+            self.tick(one.ticks)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from cipherblas.rlwe.matrices.transposition import TransposePolicy, transpose_pl
 from cipherblas.rlwe.noise import TAIL, CoefficientNoise
 from cipherblas.rlwe.rings import Ring, moduli_at, words_at
 
+Kind = TypeVar("Kind", bound="RowsBookkeeper")
 STEPS_PER_PRODUCT = 10  # of the budget of work
 KEYS_PER_STEP = 16
 FRACTION_BITS = (64, 104)  # of products of operands that are switched to one limb, and to two
@@ -65,6 +67,20 @@ class RowsBookkeeper(ABC):
         self._needed: dict[KeyId, int] = {}  # key → the most limbs that it was asked for
         self.key_limbs = params.key_limbs or len(params.q)
         self._used: dict[Hashable, int] = {}  # name of keys that are used together → limbs at which they were
+
+    # ---- threads ----
+
+    def sibling(self: Kind) -> Kind:
+        """Another evaluator of the same run, for another thread; as that of slots."""
+        other = copy.copy(self)
+        other.counts, other._needed, other._used = Counts(), {}, {}
+        return other
+
+    def join(self, sibling: RowsBookkeeper) -> None:
+        """Take over what a sibling counted and declared; its thread is done."""
+        self.counts += sibling.counts
+        for key, limbs in sibling._needed.items():
+            self._needed[key] = max(limbs, self._needed.get(key, 0))
 
     # ---- hooks ----
 

@@ -29,6 +29,7 @@ from cipherblas.rlwe.rings import Ring, limbs_of_level, operand_level, row_ring,
 from cipherblas.rlwe.traffic import Traffic
 from cipherblas.runtime.executor import Choose, Executor, NodeFigures
 from cipherblas.runtime.inputs import SymbolicInputs
+from cipherblas.runtime.listing import Listing
 from cipherblas.runtime.values import Choice, Decisions, Input, Output, StepError, Value
 
 # Of residues of operands with moduli of their own, in encryption: how many a transform does together, and how many
@@ -212,6 +213,18 @@ def counted_evaluators(
         None if rows is ring else lambda: Symbolic(rows, key_policy=policy),
         lambda secrets: SharedSymbolic(ring, secrets, key_policy=policy),
     )
+
+
+def listing_of(ring: Ring, expression: Expression, decisions: Decisions) -> Listing:
+    """The instructions of a program.
+
+    Raises:
+        LevelError, ShapeError: as `dry_run` raises them.
+    """
+    listing = Listing()
+    evaluators = counted_evaluators(ring, policy=decisions.key_policy)
+    Executor(evaluators, expression, decisions, SymbolicInputs(), listing=listing).results()
+    return listing
 
 
 def dry_run(
