@@ -16,9 +16,10 @@ from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.rlwe.rings import low_limbs
 from cipherblas.runtime.blocks import BLOCKS, BlockRun
 from cipherblas.runtime.executor import CONVERSIONS, Conversion, Executor
+from cipherblas.runtime.listing import Stage
 from cipherblas.runtime.placing import Wish as RowWish
 from cipherblas.runtime.rows import ROWS, RowRun
-from cipherblas.runtime.values import Cells, Value
+from cipherblas.runtime.values import Cells, Handles, Value
 
 MOST_RESCALES = 2
 STAGES = 2  # where nothing is decided
@@ -77,8 +78,12 @@ def rows_to_blocks(run: Executor, node: Expression, wish: Any) -> Value:
     growth = 2 * packing.joined_rows * math.sqrt(packing.slots)
     scale = 2.0**ev.params.scale_bits * dropped / growth / node.bound
     value = run.unconverted(node, ROWS, RowWish(by_columns, scale))
-    pieces = [rows_to_slots(run.evaluators, piece, packing, how.rescales) for piece in value.handles]
-    return _as_blocks(slots, node, by_columns, packing, value, pieces)
+    rescales = how.rescales
+
+    def converted(stage: Stage, pieces: Handles) -> list[list[Halves]]:
+        return [rows_to_slots(stage.evaluators, piece, packing, rescales) for piece in pieces]
+
+    return _as_blocks(slots, node, by_columns, packing, value, converted)
 
 
 def _refreshed_blocks(run: Executor, node: Expression) -> Value:
@@ -90,12 +95,15 @@ def _refreshed_blocks(run: Executor, node: Expression) -> Value:
     last = math.prod(map(float, ev.params.q[1 : 1 + dropped]))
     scale = REFRESHED_SHARE * method.largest(ev) * last / packing.joined_rows / node.bound
     value = run.unconverted(node, ROWS, RowWish(by_columns, scale))
-    cols = value.rows.shape[1]
-    pieces = [
-        method.of_rows(run.evaluators, piece, packing, dropped, min(stop, cols) - start)
-        for piece, (start, stop) in zip(value.handles, value.rows.pieces, strict=True)
-    ]
-    return _as_blocks(slots, node, by_columns, packing, value, pieces)
+    widths = [min(stop, value.rows.shape[1]) - start for start, stop in value.rows.pieces]
+
+    def refreshed(stage: Stage, pieces: Handles) -> list[list[Halves]]:
+        return [
+            method.of_rows(stage.evaluators, piece, packing, dropped, width)
+            for piece, width in zip(pieces, widths, strict=True)
+        ]
+
+    return _as_blocks(slots, node, by_columns, packing, value, refreshed)
 
 
 def _comes_by_columns(rows: RowRun, slots: BlockRun, node: Expression) -> bool:
@@ -110,20 +118,25 @@ def _as_blocks(
     by_columns: bool,
     packing: Packing,
     value: Value,
-    pieces: list[list[Halves]],
+    converted: Callable[[Stage, Handles], list[list[Halves]]],
 ) -> Value:
     """The blocks of a value that was by rows, in units of the node's bound."""
-    ev, layout = slots.ev, packing.layout(by_columns)
-    grid = grid_shape(*matrix_shape(node), layout.rows, layout.cols)
+    layout = packing.layout(by_columns)
+    grid, factor = grid_shape(*matrix_shape(node), layout.rows, layout.cols), abs(value.unit) / node.bound
 
-    def block(i: int, j: int) -> list[Any]:
-        element, half = (j, i) if by_columns else (i, j)
-        ct = pieces[half // 2][element][half % 2]
-        assert ct is not None
-        return [ev.bounded(ev.absorb(ct, abs(value.unit) / node.bound), 1.0)]
+    def work(stage: Stage, cells: Cells) -> list[list[Handles]]:
+        ev, pieces = stage.slots, converted(stage, cells[0][0])
 
-    cells = [[block(i, j) for j in range(grid[1])] for i in range(grid[0])]
-    return slots.laid(node.shape, SlotForm(layout, grid), Cells(cells), math.copysign(node.bound, value.unit))
+        def block(i: int, j: int) -> Handles:
+            element, half = (j, i) if by_columns else (i, j)
+            ct = pieces[half // 2][element][half % 2]
+            assert ct is not None
+            return [ev.bounded(ev.absorb(ct, factor), 1.0)]
+
+        return [[block(i, j) for j in range(grid[1])] for i in range(grid[0])]
+
+    made = slots.run.perform("rows to blocks", [value.cells], work)
+    return slots.laid(node.shape, SlotForm(layout, grid), made, math.copysign(node.bound, value.unit))
 
 
 def _forms(run: Executor) -> tuple[RowRun, BlockRun]:
@@ -147,23 +160,32 @@ def blocks_to_rows(run: Executor, node: Expression, wish: RowWish) -> Value:
     length, height = matrix_shape(node)[:: -1 if not by_columns else 1]
     halves = -(-length // (packing.degree // 2))
 
-    def cell(element: int, half: int) -> Any:
-        row, col = (half, element) if by_columns else (element, half)
-        return value.cells[row][col][0]
-
     # In a program that refreshes, rows have few limbs, and values the scale that is best there.
     scale = wish.scale * abs(value.unit) if wish.matched or run.refreshed else None
     if run.refreshed:
         value = slots.lowered_to(slots.ready(value), rows.limbs + packing.stages)
-    pieces = []
-    for piece in range(-(-length // packing.degree)):
-        pairs = [
-            Halves(cell(element, 2 * piece), cell(element, 2 * piece + 1) if 2 * piece + 1 < halves else None)
-            for element in range(-(-height // packing.rows))
-        ]
-        found = slots_to_rows(run.evaluators, pairs, height, packing, scale, low=run.refreshed)
-        pieces.append(rows.ev.bounded(rows.ev.absorb(found, abs(value.unit)), node.bound))
-    result = rows.result(node.shape, by_columns, pieces, math.copysign(1.0, value.unit))
+    low, unit, bound = run.refreshed, abs(value.unit), node.bound
+
+    def work(stage: Stage, cells: Cells) -> list[list[Handles]]:
+        def cell(element: int, half: int) -> Any:
+            row, col = (half, element) if by_columns else (element, half)
+            return cells[row][col][0]
+
+        pieces = []
+        for piece in range(-(-length // packing.degree)):
+            pairs = [
+                Halves(
+                    cell(element, 2 * piece),
+                    cell(element, 2 * piece + 1) if 2 * piece + 1 < halves else None,
+                )
+                for element in range(-(-height // packing.rows))
+            ]
+            found = slots_to_rows(stage.evaluators, pairs, height, packing, scale, low=low)
+            pieces.append(stage.rows.bounded(stage.rows.absorb(found, unit), bound))
+        return [[pieces]]
+
+    made = run.perform("blocks to rows", [value.cells], work)
+    result = rows.result(node.shape, by_columns, made, math.copysign(1.0, value.unit))
     return result if by_columns == wish.by_columns else rows.turned(result)
 
 

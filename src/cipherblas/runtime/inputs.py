@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ from cipherblas.lang.analysis import evaluate_clear, is_constant
 from cipherblas.lang.graph import content_digest
 from cipherblas.lang.nodes import Expression
 from cipherblas.runtime.values import Handles, Input
+
+T = TypeVar("T")
 
 
 class _Run:
@@ -60,6 +62,7 @@ class Inputs(ABC):
         self.run = _Run()
         self._doubles = _Doubles(clear)
         self._found: dict[tuple[int, bool], tuple[Expression, NDArray[Any]]] = {}
+        self._kept: dict[Hashable, Any] = {}
         self._constants: dict[int, str] = {}
         self._numbers: dict[int, tuple[Expression, int]] = {}  # of parts with operands, as they are asked for
 
@@ -75,6 +78,13 @@ class Inputs(ABC):
         """The same, of an operand in the type and the order in memory that it was given in, so that large ones need no
         copy: for what reads every entry once. Nothing may be computed in that type."""
         return self._once(node, narrow=node.operand is not None)
+
+    def kept(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What is made once of what a run is given."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        found: T = self._kept[key]
+        return found
 
     def _once(self, node: Expression, narrow: bool) -> NDArray[Any]:
         key = id(node), narrow

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from cipherblas.common.errors import MismatchError
+from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.lang.joins import JOINED, PART, Joined, Part
 from cipherblas.lang.nodes import Expression
 from cipherblas.runtime.executor import computes
+from cipherblas.runtime.listing import Stage
 from cipherblas.runtime.placing import Wish
 from cipherblas.runtime.rows import ROWS, RowRun
-from cipherblas.runtime.values import Value
+from cipherblas.runtime.values import Handles, Value
 
 
 @computes(ROWS, JOINED)
@@ -18,7 +20,7 @@ def joined(run: RowRun, node: Expression, wish: Wish) -> Value:
     """Their rows one below the other, at the limbs of the one that has fewest. One that was in slots and has a scale of
     its own comes first, and the others are brought to that."""
     assert isinstance(node, Joined)
-    ev, by_columns = run.ev, node.axis == 1
+    by_columns = node.axis == 1
     own = wish._replace(by_columns=by_columns)
     order = sorted(range(len(node.children)), key=lambda place: run.order(node.children[place]))
     found: dict[int, Value] = {}
@@ -37,12 +39,21 @@ def joined(run: RowRun, node: Expression, wish: Wish) -> Value:
         )
     limbs = min(value.first().limbs for value in values)
 
-    def rows(value: Value, piece: int) -> Any:
-        handle = ev.drop(value.handles[piece], limbs)
-        return handle if abs(value.unit) == 1 else ev.absorb(handle, abs(value.unit))
+    units = [abs(value.unit) for value in values]
 
-    pieces = [ev.stack([rows(value, piece) for value in values]) for piece in range(len(values[0].handles))]
-    result = run.result(node.shape, by_columns, pieces, -1.0 if values[0].unit < 0 else 1.0)
+    def rows(ev: RowsEvaluator, handle: Any, unit: float) -> Any:
+        handle = ev.drop(handle, limbs)
+        return handle if unit == 1 else ev.absorb(handle, unit)
+
+    def stacked(stage: Stage, *parts: Handles) -> Handles:
+        ev = stage.rows
+        return [
+            ev.stack([rows(ev, one, unit) for one, unit in zip(piece, units, strict=True)])
+            for piece in zip(*parts, strict=True)
+        ]
+
+    cells = run.made("stack", [value.cells for value in values], stacked)
+    result = run.result(node.shape, by_columns, cells, -1.0 if values[0].unit < 0 else 1.0)
     return result if by_columns == wish.by_columns else run.turned(result)
 
 
@@ -52,6 +63,7 @@ def part(run: RowRun, node: Expression, wish: Wish) -> Value:
     assert isinstance(node, Part)
     by_columns = node.axis == 1
     x = run.value(node.x, wish._replace(by_columns=by_columns))
-    pieces = [run.ev.rows_of(piece, node.start, node.stop) for piece in x.handles]
-    result = run.result(node.shape, by_columns, pieces, x.unit)
+    start, stop = node.start, node.stop
+    cells = run.mapped("take rows", x, lambda ev, piece: ev.rows_of(piece, start, stop))
+    result = run.result(node.shape, by_columns, cells, x.unit)
     return result if by_columns == wish.by_columns else run.turned(result)

@@ -16,9 +16,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from cipherblas.common.progress import Progress
 from cipherblas.evaluators.family import Evaluators
+from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.forms.form import Form
 from cipherblas.lang.nodes import Expression
+from cipherblas.methods.matmul.ring_elements import Elements
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.inputs import Inputs
 from cipherblas.runtime.values import Cells, Value
@@ -39,6 +41,11 @@ class Stage(NamedTuple):
     def slots(self) -> Evaluator:
         """For ciphertexts of slots."""
         return self.evaluators.slots
+
+    @property
+    def rows(self) -> RowsEvaluator:
+        """For matrices that are encrypted by rows."""
+        return self.evaluators.rows
 
 
 Work: TypeAlias = Callable[..., Iterable[Any]]
@@ -239,6 +246,8 @@ class Listing:
 
 def _encoding(cells: Cells) -> Encoding:
     first = cells[0][0][0]
+    if isinstance(first, Elements):
+        return Encoding(len(first.cts), first.cts[0].limbs, first.cts[0].scale)
     number = len(cells) * len(cells[0]) * len(cells[0][0])
     return Encoding(number, getattr(first, "limbs", 0), getattr(first, "scale", 0.0))
 

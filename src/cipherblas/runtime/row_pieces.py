@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from cipherblas.common.errors import LevelError
-from cipherblas.evaluators.rows.values import Rows
+from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.forms import byte_rows
 from cipherblas.forms.form import RowForm
 from cipherblas.lang.analysis import has_public_key
@@ -21,8 +21,9 @@ from cipherblas.lang.operations import Leaf
 from cipherblas.rlwe.matrices.matrix import bit_ceil
 from cipherblas.rlwe.rings import low_limbs
 from cipherblas.runtime.executor import Executor, FormRun
+from cipherblas.runtime.listing import Stage
 from cipherblas.runtime.placing import Wish
-from cipherblas.runtime.values import Input, Value
+from cipherblas.runtime.values import Cells, Handles, Input, Value
 
 
 def switches_keys(node: Expression) -> bool:
@@ -75,8 +76,8 @@ class RowPieces(FormRun, ABC):
         copies = self.copies(node, wish.by_columns)
         if copies > 1 and not shared and not wish.in_digits:
             value = self.operand(first_of(node, 1 if wish.by_columns else 0), wish)
-            pieces = [self.ev.stack([piece] * copies) for piece in value.handles]
-            return self.result(node.shape, wish.by_columns, pieces, value.unit)
+            cells = self.mapped("repeat", value, lambda ev, piece: ev.stack([piece] * copies))
+            return self.result(node.shape, wish.by_columns, cells, value.unit)
         cols = node.shape[0 if wish.by_columns else 1]
         if wish.in_digits:
             cols *= 2
@@ -133,7 +134,7 @@ class RowPieces(FormRun, ABC):
             steps=node.steps,
         )
         bound = float(byte_rows.OFFSET) if wish.in_digits else node.bound
-        return Value(node.shape, form, self.inputs.secret(wanted, bound, self.run.evaluators), 1.0)
+        return Value(node.shape, form, self.run.received(wanted, bound), 1.0)
 
     def width(self, cols: int) -> int:
         """The entries of a row of so many columns: where rows become slots it fills its subring, or whole pieces of N,
@@ -148,41 +149,55 @@ class RowPieces(FormRun, ABC):
         self,
         shape: tuple[int, ...],
         by_columns: bool,
-        pieces: list[Any],
+        cells: Cells,
         unit: float,
         cut: tuple[bool, bool] = (False, False),
     ) -> Value:
         """A value of these pieces; `cut`: whether their rows, and columns, are those of bytes or digits."""
+        ((pieces,),) = cells
         rows, stops = pieces[0].shape[0], np.cumsum([piece.shape[1] for piece in pieces]).tolist()
         ranges = tuple((stop - piece.shape[1], stop) for stop, piece in zip(stops, pieces, strict=True))
         cols = shape[0 if by_columns else 1]
         cols = min(stops[-1], 2 * cols if cut[1] else cols)
         form = RowForm((rows, cols), by_columns, ranges, rows_by_bytes=cut[0], columns_by_bytes=cut[1])
-        return Value(shape, form, [[pieces]], unit)
+        return Value(shape, form, cells, unit)
 
-    def of(self, value: Value, pieces: list[Any]) -> Value:
-        """The value with other pieces."""
-        return replace(value, cells=[[pieces]])
+    def made(self, name: str, sources: Sequence[Cells], work: Callable[..., Iterable[Any]]) -> Cells:
+        """The pieces, or ring elements, of work(stage, *those of the sources)."""
+
+        def whole(stage: Stage, *cells: Cells) -> list[list[Handles]]:
+            return [[list(work(stage, *(one[0][0] for one in cells)))]]
+
+        return self.run.perform(name, sources, whole)
+
+    def mapped(self, name: str, value: Value, work: Callable[[RowsEvaluator, Any], Any]) -> Cells:
+        """work(ev, piece) in the place of every piece of a value."""
+        return self.made(name, [value.cells], lambda stage, pieces: [work(stage.rows, one) for one in pieces])
 
     def turned(self, value: Value) -> Value:
         """The same matrix encrypted the other way: one C-MT per N × N block."""
-        ev, form = self.ev, value.rows
+        form = value.rows
         assert not (form.rows_by_bytes or form.columns_by_bytes)
         (rows, cols), n = form.shape, self.ev.n
-        columns: list[list[Rows]] = []  # by piece of the result
-        ev.spend(len(value.handles) * -(-rows // n), "transpositions")
-        for start in range(0, rows, n):
-            height = min(n, rows - start)
-            blocks = [ev.rows_of(piece, start, start + height) for piece in value.handles]
-            held = [min(stop, cols) - begin for begin, stop in form.pieces]  # rows of zeros are left out
-            columns.append(
-                [
-                    ev.take(ev.transpose(block), count, self.width(height))
-                    for block, count in zip(blocks, held, strict=True)
-                ]
-            )
-        pieces = [ev.stack(column) for column in columns]
-        return self.result(value.shape, not form.by_columns, pieces, value.unit)
+        self.ev.spend(len(value.handles) * -(-rows // n), "transpositions")
+        parts = [(start, min(start + n, rows)) for start in range(0, rows, n)]
+        widths = [self.width(stop - start) for start, stop in parts]
+        held = [min(stop, cols) - begin for begin, stop in form.pieces]  # rows of zeros are left out
+
+        def turned(stage: Stage, pieces: Handles) -> Handles:
+            ev, columns = stage.rows, []  # by piece of the result
+            for part, width in zip(parts, widths, strict=True):
+                blocks = [ev.rows_of(piece, *part) for piece in pieces]
+                columns.append(
+                    [
+                        ev.take(ev.transpose(block), count, width)
+                        for block, count in zip(blocks, held, strict=True)
+                    ]
+                )
+            return [ev.stack(column) for column in columns]
+
+        cells = self.made("transpose", [value.cells], turned)
+        return self.result(value.shape, not form.by_columns, cells, value.unit)
 
     def at_equal_limbs(self, x: Value, y: Value) -> tuple[Value, Value]:
         """Both at the limbs of the one that has fewer."""
@@ -191,6 +206,6 @@ class RowPieces(FormRun, ABC):
         def dropped(value: Value) -> Value:
             if value.first().limbs == limbs:
                 return value
-            return self.of(value, [self.ev.drop(piece, limbs) for piece in value.handles])
+            return value.holding(self.mapped("drop limbs", value, lambda ev, piece: ev.drop(piece, limbs)))
 
         return dropped(x), dropped(y)

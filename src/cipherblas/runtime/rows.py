@@ -20,17 +20,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.errors import MismatchError
+from cipherblas.evaluators.rows.interface import RowsEvaluator
+from cipherblas.evaluators.rows.values import Rows
 from cipherblas.forms.form import RowForm
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.facts import products
 from cipherblas.lang.nodes import Expression
 from cipherblas.methods.products import GEMM
 from cipherblas.runtime.executor import FORMS, Executor, computes
+from cipherblas.runtime.inputs import Inputs
+from cipherblas.runtime.listing import Stage
 from cipherblas.runtime.placing import LAID, Wish, lies_by_columns
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.kind import RowProduct
 from cipherblas.runtime.row_products.table import chosen, decided, plain
-from cipherblas.runtime.values import Value
+from cipherblas.runtime.values import Handles, Value
 
 ROWS = RowForm.name
 # Between twice the message and the modulus: for the noise and for primes that are not 2^bits.
@@ -69,10 +73,12 @@ class RowRun(RowPieces):
         return True
 
     def finished(self, value: Value) -> Value:
-        for piece in value.handles:
-            self.ev.check_switched(piece, "a result")
-            self.ev.settled(piece)
-        return value
+        def settled(ev: RowsEvaluator, piece: Rows) -> Rows:
+            ev.check_switched(piece, "a result")
+            ev.settled(piece)
+            return piece
+
+        return value.holding(self.mapped("settle", value, settled))
 
     def result_wish(self, node: Expression) -> Wish:
         """As it was computed for other results; else at as large a scale as the modulus holds."""
@@ -153,18 +159,20 @@ def scale(run: RowRun, node: Expression, wish: Wish) -> Value:
     """A change of scale alone, and of sign."""
     factor = node.gain(0)
     value = run.value(node.children[0], wish._replace(scale=wish.scale * factor))
-    pieces = [run.ev.absorb(piece, factor) for piece in value.handles]
-    return replace(
-        run.of(value, pieces), unit=math.copysign(value.unit, value.unit * node.parameters["factor"])
-    )
+    cells = run.mapped("scale", value, lambda ev, piece: ev.absorb(piece, factor))
+    return replace(value, cells=cells, unit=math.copysign(value.unit, value.unit * node.parameters["factor"]))
 
 
 @computes(ROWS, "assume")
 def assume(run: RowRun, node: Expression, wish: Wish) -> Value:
     """The same matrix with another bound."""
     value, exact = run.value(node.children[0], wish), "error" in node.parameters
-    pieces = [run.ev.as_message(piece) if exact else piece for piece in value.handles]
-    return run.of(value, [run.ev.bounded(piece, node.bound) for piece in pieces])
+    bound = node.bound
+
+    def assumed(ev: RowsEvaluator, piece: Rows) -> Rows:
+        return ev.bounded(ev.as_message(piece) if exact else piece, bound)
+
+    return value.holding(run.mapped("bound", value, assumed))
 
 
 @computes(ROWS, "truncated")
@@ -176,7 +184,6 @@ def truncated(run: RowRun, node: Expression, wish: Wish) -> Value:
 @computes(ROWS, "add")
 def add(run: RowRun, node: Expression, wish: Wish) -> Value:
     """The entrywise sum of pieces."""
-    ev = run.ev
     # What was in slots has a scale and limbs of its own, which the other term then follows.
     first, second = sorted(node.children, key=lambda part: (not part.secret, run.mixed and run.order(part)))
     x = run.value(first, wish)
@@ -190,24 +197,33 @@ def add(run: RowRun, node: Expression, wish: Wish) -> Value:
         raise MismatchError(
             "Rows that are added must have equal units.", expected=abs(x.unit), got=abs(y.unit)
         )
-    combine = ev.add if x.unit == y.unit else ev.sub
-    return run.of(x, [combine(p, q) for p, q in zip(x.handles, y.handles, strict=True)])
+    name = "add" if x.unit == y.unit else "sub"
+
+    def combined(stage: Stage, xs: Handles, ys: Handles) -> Handles:
+        combine = getattr(stage.rows, name)
+        return [combine(p, q) for p, q in zip(xs, ys, strict=True)]
+
+    return x.holding(run.made(name, [x.cells, y.cells], combined))
 
 
 def _with_clear(run: RowRun, x: Value, clear: Expression) -> Value:
-    def entries(start: int, stop: int) -> NDArray[np.float64]:
-        matrix = run.inputs.given(clear)
-        part = (matrix.T if x.rows.by_columns else matrix)[:, start:stop]
+    unit, form = x.unit, x.rows
+
+    def entries(inputs: Inputs, start: int, stop: int) -> NDArray[np.float64]:
+        matrix = inputs.given(clear)
+        part = (matrix.T if form.by_columns else matrix)[:, start:stop]
         missing = stop - start - part.shape[1]
         if missing:
             part = np.pad(part, ((0, 0), (0, missing)))
-        return np.asarray(np.multiply(part, x.unit, dtype=np.float64))
+        return np.asarray(np.multiply(part, unit, dtype=np.float64))
 
-    pieces = [
-        run.ev.add_clear(piece, functools.partial(entries, *place), clear.bound)
-        for piece, place in zip(x.handles, x.rows.pieces, strict=True)
-    ]
-    return run.of(x, pieces)
+    def added(stage: Stage, pieces: Handles) -> Handles:
+        return [
+            stage.rows.add_clear(piece, functools.partial(entries, stage.inputs, *place), clear.bound)
+            for piece, place in zip(pieces, form.pieces, strict=True)
+        ]
+
+    return x.holding(run.made("add", [x.cells], added))
 
 
 @computes(ROWS, "matmul")

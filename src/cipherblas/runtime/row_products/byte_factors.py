@@ -54,8 +54,9 @@ class ByteFactors(Variant):
         )
         growth = product.children[0].shape[-1] * left * right / product.bound
         found = self.beneath.request(run, product, wish._replace(scale=wish.scale / growth), (left, right))
-        if found.clear is not None:
-            return replace(found, clear=_in_bytes(found.clear), in_bytes=True)
+        factor = found.clear
+        if factor is not None:
+            return replace(found, clear=lambda inputs: _in_bytes(factor(inputs)), in_bytes=True)
         wishes = {side: wished._replace(in_digits=sides[side]) for side, wished in found.wishes.items()}
         return replace(found, wishes=wishes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -15,11 +16,13 @@ from cipherblas.evaluators.rows.values import EXACT_BITS, ClearFactor
 from cipherblas.lang.analysis import whole_nodes
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.rlwe.counts import Counts
+from cipherblas.runtime.inputs import Inputs
+from cipherblas.runtime.listing import Stage
 from cipherblas.runtime.placing import Wish
 from cipherblas.runtime.row_pieces import RowPieces
-from cipherblas.runtime.row_products.kind import Request, RowProduct
+from cipherblas.runtime.row_products.kind import Factor, Request, RowProduct
 from cipherblas.runtime.row_products.known import known_most, known_norm
-from cipherblas.runtime.values import Value
+from cipherblas.runtime.values import Handles, Value
 
 
 class ClearFactors(RowProduct):
@@ -35,15 +38,22 @@ class ClearFactors(RowProduct):
         self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
     ) -> Request:
         factor = clear_factor(run, product, transposed=wish.by_columns)
-        return Request({secret_side(product): wish._replace(scale=wish.scale * factor.unit)}, factor)
+        scale = wish.scale * factor(run.inputs).unit
+        return Request({secret_side(product): wish._replace(scale=scale)}, factor)
 
     def compute(self, run: RowPieces, product: Expression, wish: Wish, request: Request) -> Value:
         ((side, wished),) = request.wishes.items()
         secret = product.children[side]
-        x, factor = run.value(secret, wished), request.factor.once()
-        most = math.inf if request.in_bytes else known_most(product, x, secret)
-        pieces = [run.ev.clear_product(factor, piece, most) for piece in x.handles]
-        return run.result(product.shape, wish.by_columns, pieces, x.unit, (request.in_bytes, False))
+        x, of_inputs, in_bytes = run.value(secret, wished), request.factor, request.in_bytes
+        unit = abs(x.unit)
+
+        def multiplied(stage: Stage, pieces: Handles) -> Handles:
+            most = math.inf if in_bytes else known_most(product, pieces, unit, secret)
+            factor = of_inputs(stage.inputs).once()
+            return [stage.rows.clear_product(factor, piece, most) for piece in pieces]
+
+        cells = run.made("multiply", [x.cells], multiplied)
+        return run.result(product.shape, wish.by_columns, cells, x.unit, (in_bytes, False))
 
     def counts(self, product: Expression, n: int, limbs: int) -> Counts:
         """Of the GEMM with the a part, where that is one of float64 numbers."""
@@ -52,7 +62,9 @@ class ClearFactors(RowProduct):
         return Counts(float_macs=(rows if right.secret else cols) * inner * n * limbs)
 
     def scale(self, run: RowPieces, product: Expression, known: Sequence[float]) -> float:
-        return known[0] / clear_factor(run, product, transposed=bool(run.orientation(product))).unit
+        return (
+            known[0] / clear_factor(run, product, transposed=bool(run.orientation(product)))(run.inputs).unit
+        )
 
 
 def secret_side(product: Expression) -> int:
@@ -60,7 +72,7 @@ def secret_side(product: Expression) -> int:
     return 1 if product.children[1].secret else 0
 
 
-def clear_factor(run: RowPieces, product: Expression, transposed: bool) -> ClearFactor:
+def clear_factor(run: RowPieces, product: Expression, transposed: bool) -> Factor:
     """The clear factor of a product in integers: as it is where that is exact, else rounded as was chosen.
 
     Raises:
@@ -78,8 +90,8 @@ def clear_factor(run: RowPieces, product: Expression, transposed: bool) -> Clear
         # The same of weights like each other: one encryption serves their products.
         unit = (2.0 ** math.ceil(math.log2(node.bound)) if run.run.refreshed else node.bound) / 2**bits
 
-    def integers() -> NDArray[Any]:
-        values = run.inputs.given(node)
+    def integers(inputs: Inputs) -> NDArray[Any]:
+        values = inputs.given(node)
         if not exact:
             values = rounded(values, unit, bits)
         elif values.dtype.kind == "f":
@@ -88,7 +100,12 @@ def clear_factor(run: RowPieces, product: Expression, transposed: bool) -> Clear
 
     total = node.column_sum if transposed else node.row_sum
     known = total, known_norm(node)
-    return ClearFactor((id(node), transposed), shape, node.bound, unit, exact, integers, *known)
+
+    def of_inputs(inputs: Inputs) -> ClearFactor:
+        own = functools.partial(integers, inputs)
+        return ClearFactor((id(node), transposed), shape, node.bound, unit, exact, own, *known)
+
+    return of_inputs
 
 
 def _weight_bits(run: RowPieces, product: Expression) -> int:

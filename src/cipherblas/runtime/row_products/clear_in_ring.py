@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from cipherblas.evaluators.rows.values import ClearFactor, Rows
 from cipherblas.forms.form import Placing
 from cipherblas.lang.nodes import Expression
 from cipherblas.methods.matmul.ring_elements import packed_elements, placed_elements, rows_of, spread
 from cipherblas.methods.matmul.ring_weights import gathered_product, packed_product
 from cipherblas.methods.products import RING
 from cipherblas.runtime.executor import APART, OPERAND
+from cipherblas.runtime.listing import Stage
 from cipherblas.runtime.placing import Wish
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.clear_factors import ClearFactors
-from cipherblas.runtime.row_products.kind import Request
-from cipherblas.runtime.values import Value
+from cipherblas.runtime.row_products.kind import Factor, Request
+from cipherblas.runtime.values import Cells, Handles, Value
 
 LEAST_ROWS = 8  # of an element: with fewer a GEMM takes less than polynomials
 
@@ -31,9 +31,10 @@ class ClearInRing(ClearFactors):
 
     def compute(self, run: RowPieces, product: Expression, wish: Wish, request: Request) -> Value:
         ((side, wished),) = request.wishes.items()
-        x, factor = run.value(product.children[side], wished), request.factor.once()
-        pieces = [_multiplied(run, product, factor, piece, wish.placing) for piece in x.handles]
-        return run.result(product.shape, wish.by_columns, pieces, x.unit)
+        x, placing = run.value(product.children[side], wished), wish.placing
+        multiplied = _placed if placing is not None and spreads(placing) else _packed
+        cells = multiplied(run, product, request.factor, x, placing)
+        return run.result(product.shape, wish.by_columns, cells, x.unit)
 
 
 def spreads(placing: Placing | None) -> bool:
@@ -46,19 +47,49 @@ def growth(placing: Placing | None) -> float:
     return placing.each if placing is not None and spreads(placing) else 1.0
 
 
-def _multiplied(
-    run: RowPieces, product: Expression, factor: ClearFactor, x: Rows, placing: Placing | None
-) -> Rows:
-    evs, n = run.run.evaluators, run.ev.n
-    if placing is not None and spreads(placing):
-        each, count = placing.each, factor.shape[0]
-        with run.run.measured(product, OPERAND):
-            elements = placed_elements(evs, x)
-        packed = packed_product(evs, factor, elements, each)
-        with run.run.measured(product, APART):
-            return rows_of(evs, spread(evs, packed, each, 0, count), (count, n))
-    each = n // x.shape[1]
-    if placing is None and x.packed is not None and each >= LEAST_ROWS:
-        found = gathered_product(evs, factor, packed_elements(evs, x), each, x.first)
-        return rows_of(evs, found, (factor.shape[0], x.shape[1]), held=1)
-    return run.ev.clear_product(factor, x)
+def _placed(run: RowPieces, product: Expression, factor: Factor, x: Value, placing: Placing | None) -> Cells:
+    """By polynomials, and then taken apart."""
+    assert placing is not None
+    each, n, count = placing.each, run.ev.n, factor(run.inputs).shape[0]
+    with run.run.apart(product, OPERAND):
+        elements = as_elements(run, x.cells)
+
+    def multiplied(stage: Stage, ones: Handles) -> Handles:
+        known = factor(stage.inputs).once()
+        return [packed_product(stage.evaluators, known, one, each) for one in ones]
+
+    packed = run.made("multiply", [elements], multiplied)
+
+    def taken_apart(stage: Stage, ones: Handles) -> Handles:
+        evs = stage.evaluators
+        return [rows_of(evs, spread(evs, one, each, 0, count), (count, n)) for one in ones]
+
+    with run.run.apart(product, APART):
+        return run.made("take apart", [packed], taken_apart)
+
+
+def as_elements(run: RowPieces, cells: Cells) -> Cells:
+    """Placed rows as ring elements, with their errors."""
+    return run.made(
+        "as elements",
+        [cells],
+        lambda stage, pieces: [placed_elements(stage.evaluators, piece) for piece in pieces],
+    )
+
+
+def _packed(run: RowPieces, product: Expression, factor: Factor, x: Value, placing: Placing | None) -> Cells:
+    """By polynomials where rows came from elements that hold many, else by GEMM."""
+    n = run.ev.n
+
+    def multiplied(stage: Stage, pieces: Handles) -> Handles:
+        evs, known, found = stage.evaluators, factor(stage.inputs).once(), []
+        for piece in pieces:
+            each = n // piece.shape[1]
+            if placing is None and piece.packed is not None and each >= LEAST_ROWS:
+                elements = gathered_product(evs, known, packed_elements(evs, piece), each, piece.first)
+                found.append(rows_of(evs, elements, (known.shape[0], piece.shape[1]), held=1))
+            else:
+                found.append(stage.rows.clear_product(known, piece))
+        return found
+
+    return run.made("multiply", [x.cells], multiplied)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from cipherblas.lang.analysis import is_constant
 from cipherblas.lang.nodes import Expression
+from cipherblas.runtime.listing import Stage
 from cipherblas.runtime.placing import Wish
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.kind import Request, Variant
 from cipherblas.runtime.row_products.known import known_most
-from cipherblas.runtime.values import Value
+from cipherblas.runtime.values import Handles, Value
 
 
 class FixedWeights(Variant):
@@ -27,8 +28,14 @@ class FixedWeights(Variant):
     def compute(self, run: RowPieces, product: Expression, wish: Wish, request: Request) -> Value:
         ((side, wished),) = request.wishes.items()
         secret, number = product.children[side], len(run.run.fixed_factors)
-        run.run.fixed_factors.append(request.factor)
+        factor = request.factor
+        run.run.fixed_factors.append(factor(run.inputs))
         x = run.operand(secret, wished, shared=True)
-        most = known_most(product, x, secret)
-        pieces = run.ev.fixed_product(request.factor, number, x.first(), most)
-        return run.result(product.shape, wish.by_columns, list(pieces), x.unit, (request.in_bytes, False))
+        unit = abs(x.unit)
+
+        def multiplied(stage: Stage, rows: Handles) -> Handles:
+            most = known_most(product, rows, unit, secret)
+            return stage.rows.fixed_product(factor(stage.inputs), number, rows[0], most)
+
+        cells = run.made("multiply", [x.cells], multiplied)
+        return run.result(product.shape, wish.by_columns, cells, x.unit, (request.in_bytes, False))

@@ -4,20 +4,25 @@ carry it, and what it takes."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeAlias, TypeVar
 
 from cipherblas.common.errors import ParameterError
 from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.lang.nodes import Expression
 from cipherblas.methods.products import GEMM
 from cipherblas.rlwe.counts import Counts
+from cipherblas.runtime.inputs import Inputs
 from cipherblas.runtime.placing import Wish
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.values import Value
 
 Size = TypeVar("Size", covariant=True)
+
+
+Factor: TypeAlias = Callable[[Inputs], ClearFactor]
+"""The integers of a clear factor, of the inputs of a run; all else of it is the same in every run."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +37,11 @@ class Request:
     """
 
     wishes: Mapping[int, Wish]
-    clear: ClearFactor | None = None
+    clear: Factor | None = None
     in_bytes: bool = False
 
     @property
-    def factor(self) -> ClearFactor:
+    def factor(self) -> Factor:
         """The integers of the clear factor of a product that has one."""
         assert self.clear is not None
         return self.clear

@@ -7,7 +7,7 @@ import math
 from cipherblas.lang.analysis import is_constant
 from cipherblas.lang.nodes import Expression
 from cipherblas.runtime.slots import KNOWN_BELOW
-from cipherblas.runtime.values import Value
+from cipherblas.runtime.values import Handles
 
 
 def known_norm(node: Expression) -> float:
@@ -16,24 +16,28 @@ def known_norm(node: Expression) -> float:
     return node.norm if node.norm < usual and not is_constant(node) else math.inf
 
 
-def keeps(value: Value, node: Expression) -> bool:
+def keeps(pieces: Handles, unit: float, node: Expression) -> bool:
     """Whether what the program knows of a node holds for the messages of its value: errors are no part of them."""
-    return all(piece.bound <= node.bound / abs(value.unit) for piece in value.handles)
+    return all(piece.bound <= node.bound / unit for piece in pieces)
 
 
-def known_most(product: Expression, value: Value, secret: Expression) -> float:
+def known_most(product: Expression, pieces: Handles, unit: float, secret: Expression) -> float:
     """What no entry of a product with a clear factor exceeds, in units of its secret one's value, of which the norm is
-    known from here on."""
-    if not keeps(value, secret):
+    known from here on.
+
+    Args:
+        pieces, unit: of the value of `secret`.
+    """
+    if not keeps(pieces, unit, secret):
         return math.inf
-    for piece in value.handles:
-        piece.norm = known_norm(secret) / abs(value.unit)
-    return product.bound / abs(value.unit)
+    for piece in pieces:
+        piece.norm = known_norm(secret) / unit
+    return product.bound / unit
 
 
-def know_sums(value: Value, node: Expression, known: float) -> None:
+def know_sums(pieces: Handles, unit: float, node: Expression, known: float) -> None:
     """What the program knows of the sums over the inner dimension of a factor, and of its norm."""
-    if keeps(value, node):
-        unit, norm = abs(value.unit), known_norm(node)
-        for piece in value.handles:
+    if keeps(pieces, unit, node):
+        norm = known_norm(node)
+        for piece in pieces:
             piece.column_sum, piece.norm = known / unit, norm / unit

@@ -26,4 +26,5 @@ class RoundedWeights(Variant):
         self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
     ) -> Request:
         found = self.beneath.request(run, product, wish, bounds)
-        return replace(found, clear=replace(found.factor, rounding=MOST_ROUNDING))
+        factor = found.factor
+        return replace(found, clear=lambda inputs: replace(factor(inputs), rounding=MOST_ROUNDING))

@@ -11,11 +11,12 @@ from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.methods.matmul.gemm import secret_product
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import operand_level
+from cipherblas.runtime.listing import Stage
 from cipherblas.runtime.placing import Wish
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.kind import Request, RowProduct
 from cipherblas.runtime.row_products.known import keeps, know_sums
-from cipherblas.runtime.values import Value
+from cipherblas.runtime.values import Handles, Value
 
 
 class SecretFactors(RowProduct):
@@ -89,22 +90,29 @@ def _factors(
 
 def pieces_product(run: RowPieces, product: Expression, wish: Wish, x: Value, y: Value) -> Value:
     """The products of the pieces of both factors."""
-    ev, (left, right) = run.ev, product.children
-    most = math.inf
-    if x is not y and not any(value.rows.columns_by_bytes for value in (x, y)):
-        know_sums(x, left, left.row_sum)
-        know_sums(y, right, right.column_sum)
-        if keeps(x, left) and keeps(y, right):
-            most = product.bound / abs(x.unit * y.unit)
-    first, second = (y, x) if wish.by_columns else (x, y)
-    apart = not operands_of(left) & operands_of(right)
-    ev.spend(ev.product_steps * len(first.handles) * len(second.handles), "products of pieces")
-    pieces = [
-        ev.rows_of(
-            ev.stack([secret_product(ev, row_piece, col_piece, apart, most) for row_piece in first.handles]),
-            *(0, first.rows.shape[1]),
-        )
-        for col_piece in second.handles
-    ]
+    left, right = product.children
+    known = x is not y and not any(value.rows.columns_by_bytes for value in (x, y))
+    units, by_columns = (abs(x.unit), abs(y.unit)), wish.by_columns
+    first, second = (y, x) if by_columns else (x, y)
+    apart, rows = not operands_of(left) & operands_of(right), first.rows.shape[1]
+    run.ev.spend(run.ev.product_steps * len(first.handles) * len(second.handles), "products of pieces")
+
+    def multiplied(stage: Stage, xs: Handles, ys: Handles) -> Handles:
+        ev, most = stage.rows, math.inf
+        if known:
+            know_sums(xs, units[0], left, left.row_sum)
+            know_sums(ys, units[1], right, right.column_sum)
+            if keeps(xs, units[0], left) and keeps(ys, units[1], right):
+                most = product.bound / (units[0] * units[1])
+        firsts, seconds = (ys, xs) if by_columns else (xs, ys)
+        return [
+            ev.rows_of(
+                ev.stack([secret_product(ev, row_piece, col_piece, apart, most) for row_piece in firsts]),
+                *(0, rows),
+            )
+            for col_piece in seconds
+        ]
+
     cut = first.rows.columns_by_bytes, second.rows.columns_by_bytes
-    return run.result(product.shape, wish.by_columns, pieces, x.unit * y.unit, cut)
+    cells = run.made("multiply", [x.cells, y.cells], multiplied)
+    return run.result(product.shape, by_columns, cells, x.unit * y.unit, cut)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.forms.form import Placing
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.methods.matmul.ring_elements import (
-    Elements,
     Errors,
     packed_elements,
-    placed_elements,
     rows_of,
     spread,
 )
@@ -27,14 +24,15 @@ from cipherblas.methods.matmul.ring_products import (
 from cipherblas.methods.matmul.ring_weights import gathered_product, packed_product
 from cipherblas.methods.products import RING
 from cipherblas.runtime.executor import APART, OPERAND
+from cipherblas.runtime.listing import Stage
 from cipherblas.runtime.placing import Carried, Wish, carried, placeable
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.clear_factors import clear_factor
-from cipherblas.runtime.row_products.clear_in_ring import LEAST_ROWS
-from cipherblas.runtime.row_products.kind import Request
+from cipherblas.runtime.row_products.clear_in_ring import LEAST_ROWS, as_elements
+from cipherblas.runtime.row_products.kind import Factor, Request
 from cipherblas.runtime.row_products.known import keeps
 from cipherblas.runtime.row_products.secret_factors import SecretFactors, balanced, pieces_product
-from cipherblas.runtime.values import Value
+from cipherblas.runtime.values import Cells, Handles, Value
 
 
 class SecretsInRing(SecretFactors):
@@ -73,42 +71,58 @@ def _outer(run: RowPieces, node: Expression, wish: Wish, scales: tuple[float, fl
 
     x = placed(wide, Placing(each))
     ys = [placed(narrow, Placing(each, first)) for first in range(0, count, each)]
-    terms = _known(run, node, (x, ys[0]), swapped=wide == 1)
-    rows = outer_product(run.run.evaluators, x.first(), [y.first() for y in ys], count, degree, terms)
-    return run.result(node.shape, wish.by_columns, [rows], x.unit * ys[0].unit)
+    terms = _known(node, (x, ys[0]), swapped=wide == 1)
+
+    def multiplied(stage: Stage, xs: Handles, *others: Handles) -> Handles:
+        rights = [other[0] for other in others]
+        return [outer_product(stage.evaluators, xs[0], rights, count, degree, terms)]
+
+    cells = run.made("multiply", [x.cells, *(y.cells for y in ys)], multiplied)
+    return run.result(node.shape, wish.by_columns, cells, x.unit * ys[0].unit)
 
 
 def _outer_moved(run: RowPieces, node: Expression, wish: Wish, moved: Carried) -> Value:
     """Q·(x·W)ᵀ = (Q·Wᵀ)·xᵀ: a product of what is packed with the operand, whose rows are placed narrowly."""
-    evs, narrow = run.run.evaluators, int(wish.by_columns)
+    narrow = int(wish.by_columns)
     length, count = matrix_shape(node)[:: 1 if wish.by_columns else -1]
     degree = run.width(length)
     each, by_columns = run.ev.n // degree, narrow == 0
-    factor = _moved_factor(run, moved.product, transposed=not by_columns).columns(*moved.rows)
+    of_inputs, part = _moved_factor(run, moved.product, transposed=not by_columns), moved.rows
+    factor, gain = of_inputs(run.inputs).columns(*part), moved.gain
     y = _operand(run, moved, by_columns, each, _placed_scale(run), wish.limbs)
     scale = wish.scale * moved.gain * factor.unit / _placed_scale(run)
     wished = Wish(not by_columns, scale, wish.limbs, placing=Placing(each))
     x = run.value(node.children[1 - narrow], wished)
-    wide = placed_elements(evs, x.first())
-    terms, other = factor.shape[1], node.children[narrow].bound / moved.gain
-    with run.run.measured(moved.product, run.name):
-        alone = replace(wide, errors=wide.errors.alone)
-        turned = packed_product(evs, factor, alone, each, negative=True)
+    wide = as_elements(run, x.cells)
+    (made, terms), other = factor.shape, node.children[narrow].bound / gain
 
-    def rights(start: int, stop: int) -> list[list[Ct]]:
-        return [[group.cts[row] for group in y] for row in range(start, stop)]
+    def turned(stage: Stage, ones: Handles) -> Handles:
+        (one,), own = ones, of_inputs(stage.inputs).columns(*part)
+        alone = replace(one, errors=one.errors.alone)
+        return [packed_product(stage.evaluators, own, alone, each, negative=True)]
 
-    found = inner_elements(
-        *(evs, turned, rights, y[0].errors),
-        sums=count,
-        terms=factor.shape[0],
-        bound=terms * wide.cts[0].bound * other,
-    )
-    # Of Q·(x·W)ᵀ, an error of Q meets no more than entries of x·W, whatever both products before it gather.
-    met = other * found.cts[0].scale / wide.cts[0].scale
-    found = replace(found, errors=found.errors.beside(_of_sums(wide.errors, met, terms)))
-    rows = run.ev.absorb(rows_of(evs, found, (count, degree), held=1), moved.gain)
-    return run.result(node.shape, wish.by_columns, [rows], x.unit * moved.sign)
+    with run.run.apart(moved.product, run.name):
+        lefts = run.made("multiply", [wide], turned)
+
+    def multiplied(stage: Stage, left: Handles, ones: Handles, *groups: Handles) -> Handles:
+        evs, (one,), own = stage.evaluators, ones, [group for (group,) in groups]
+
+        def rights(start: int, stop: int) -> list[list[Ct]]:
+            return [[group.cts[row] for group in own] for row in range(start, stop)]
+
+        found = inner_elements(
+            *(evs, left[0], rights, own[0].errors),
+            sums=count,
+            terms=made,
+            bound=terms * one.cts[0].bound * other,
+        )
+        # Of Q·(x·W)ᵀ, an error of Q meets no more than entries of x·W, whatever both products before it gather.
+        met = other * found.cts[0].scale / one.cts[0].scale
+        found = replace(found, errors=found.errors.beside(_of_sums(one.errors, met, terms)))
+        return [stage.rows.absorb(rows_of(evs, found, (count, degree), held=1), gain)]
+
+    cells = run.made("multiply", [lefts, wide, *y], multiplied)
+    return run.result(node.shape, wish.by_columns, cells, x.unit * moved.sign)
 
 
 def _inner(run: RowPieces, node: Expression, wish: Wish, scales: tuple[float, float]) -> Value:
@@ -120,7 +134,7 @@ def _inner(run: RowPieces, node: Expression, wish: Wish, scales: tuple[float, fl
     each = run.ev.n // run.width(matrix_shape(packed)[0 if by_columns else 1])
     moved = _moved(run, other, by_columns, each)
     if moved is not None:
-        factor = _moved_factor(run, moved.product, transposed=by_columns)
+        factor = _moved_factor(run, moved.product, transposed=by_columns)(run.inputs)
         others = _placed_scale(run)
         own = wish.scale * moved.gain * factor.unit / others / each  # which what is taken apart grows by
     x = run.value(packed, Wish(by_columns, own, wish.limbs))
@@ -139,46 +153,72 @@ def _inner(run: RowPieces, node: Expression, wish: Wish, scales: tuple[float, fl
         run.value(other, Wish(by_columns, scale, held.limbs, placing=Placing(each, first, negative=True)))
         for first in range(-held.first, terms, each)
     ]
-    known = _known(run, node, (x, ys[0]), swapped=not by_columns)
-    rows = inner_product(run.run.evaluators, held, [y.first() for y in ys], terms, known)
-    return run.result(node.shape, by_columns, [rows], x.unit * ys[0].unit)
+    known = _known(node, (x, ys[0]), swapped=not by_columns)
+
+    def multiplied(stage: Stage, xs: Handles, *rest: Handles) -> Handles:
+        return [inner_product(stage.evaluators, xs[0], [one[0] for one in rest], terms, known)]
+
+    cells = run.made("multiply", [x.cells, *(y.cells for y in ys)], multiplied)
+    return run.result(node.shape, by_columns, cells, x.unit * ys[0].unit)
 
 
 def _inner_moved(run: RowPieces, node: Expression, x: Value, moved: Carried, scale: float) -> Value:
     """P·(x·W) = (P·x)·W: a product of rows of P, taken apart, with the operand, and then with the clear factor."""
-    evs, by_columns = run.run.evaluators, x.rows.by_columns
-    held, terms, other = x.first(), node.children[0].shape[1], node.children[1 if by_columns else 0]
-    degree = held.shape[1]
+    by_columns, held = x.rows.by_columns, x.first()
+    terms, other = node.children[0].shape[1], node.children[1 if by_columns else 0].bound / moved.gain
+    degree, first, gain = held.shape[1], held.first, moved.gain
     each = run.ev.n // degree
-    factor = _moved_factor(run, moved.product, transposed=by_columns).rows(*moved.rows)
+    of_inputs, part = _moved_factor(run, moved.product, transposed=by_columns), moved.rows
+    count, inner = of_inputs(run.inputs).rows(*part).shape
     y = _operand(run, moved, by_columns, each, scale, held.limbs)
-    with run.run.measured(node, APART):
-        parts = spread(evs, packed_elements(evs, held), each, held.first, terms)
-    product = outer_elements(
-        evs,
-        replace(parts, errors=parts.errors.alone),
-        lambda start, stop: [list(group.cts) for group in y[start:stop]],
-        y[0].errors,
-        sums=len(y),
-        entries=(degree, min(each, factor.shape[1])),
-        bound=terms * held.bound * y[0].cts[0].bound,
-    )
-    most = terms * held.bound * other.bound / moved.gain
-    with run.run.measured(moved.product, run.name):
-        found = gathered_product(evs, factor, product, each, most=most)
-    met = other.bound / moved.gain * found.cts[0].scale / parts.cts[0].scale
-    found = replace(found, errors=found.errors.beside(_of_sums(parts.errors, met, terms)))
-    rows = run.ev.absorb(rows_of(evs, found, (factor.shape[0], degree), held=1), moved.gain)
-    return run.result(node.shape, by_columns, [rows], x.unit * moved.sign)
+
+    def taken_apart(stage: Stage, pieces: Handles) -> Handles:
+        evs = stage.evaluators
+        return [spread(evs, packed_elements(evs, pieces[0]), each, first, terms)]
+
+    with run.run.apart(node, APART):
+        parts = run.made("take apart", [x.cells], taken_apart)
+
+    def multiplied(stage: Stage, ones: Handles, pieces: Handles, *groups: Handles) -> Handles:
+        (one,), own = ones, [group for (group,) in groups]
+        return [
+            outer_elements(
+                stage.evaluators,
+                replace(one, errors=one.errors.alone),
+                lambda start, stop: [list(group.cts) for group in own[start:stop]],
+                own[0].errors,
+                sums=len(own),
+                entries=(degree, min(each, inner)),
+                bound=terms * pieces[0].bound * own[0].cts[0].bound,
+            )
+        ]
+
+    product = run.made("multiply", [parts, x.cells, *y], multiplied)
+
+    def gathered(stage: Stage, ones: Handles, pieces: Handles) -> Handles:
+        own, most = of_inputs(stage.inputs).rows(*part), terms * pieces[0].bound * other
+        return [gathered_product(stage.evaluators, own, ones[0], each, most=most)]
+
+    with run.run.apart(moved.product, run.name):
+        found = run.made("multiply", [product, x.cells], gathered)
+
+    def finished(stage: Stage, ones: Handles, before: Handles) -> Handles:
+        (one,), (apart,) = ones, before
+        met = other * one.cts[0].scale / apart.cts[0].scale
+        one = replace(one, errors=one.errors.beside(_of_sums(apart.errors, met, terms)))
+        return [stage.rows.absorb(rows_of(stage.evaluators, one, (count, degree), held=1), gain)]
+
+    cells = run.made("as rows", [found, parts], finished)
+    return run.result(node.shape, by_columns, cells, x.unit * moved.sign)
 
 
-def _known(run: RowPieces, node: Expression, factors: tuple[Value, Value], swapped: bool) -> Terms:
+def _known(node: Expression, factors: tuple[Value, Value], swapped: bool) -> Terms:
     """What the program knows of a product; the first factor is the left one, or `swapped`."""
     left, right = node.children
     sides = (left, left.row_sum), (right, right.column_sum)
     kept, terms = [], []
     for value, (side, total) in zip(factors, sides[::-1] if swapped else sides, strict=True):
-        kept.append(keeps(value, side))
+        kept.append(keeps(value.handles, abs(value.unit), side))
         terms.append(total / side.bound if kept[-1] else math.inf)
     most = node.bound / abs(math.prod(value.unit for value in factors)) if all(kept) else math.inf
     return Terms(terms[0], terms[1], most)
@@ -200,7 +240,7 @@ def _moved(run: RowPieces, factor: Expression, by_columns: bool, each: int) -> C
 
 def _operand(
     run: RowPieces, moved: Carried, by_columns: bool, each: int, scale: float, limbs: int | None
-) -> list[Elements]:
+) -> list[Cells]:
     """The secret operand encrypted the other way, in groups of `each` entries that stand together, as elements."""
     (node,) = (child for child in moved.product.children if child.secret)
     length = matrix_shape(node)[1 if by_columns else 0]
@@ -210,24 +250,25 @@ def _operand(
     ]
 
 
-def _moved_factor(run: RowPieces, product: Expression, transposed: bool) -> ClearFactor:
-    """The clear factor of a product that several others take, with integers that are made once."""
+def _moved_factor(run: RowPieces, product: Expression, transposed: bool) -> Factor:
+    """The clear factor of a product that several others take, with integers that are made once in a run."""
     key = SecretsInRing, id(product), transposed
     if key not in run.kept:
-        run.kept[key] = clear_factor(run, product, transposed).once()
-    found: ClearFactor = run.kept[key]
+        factor = clear_factor(run, product, transposed)
+        run.kept[key] = lambda inputs: inputs.kept(key, lambda: factor(inputs).once())
+    found: Factor = run.kept[key]
     return found
 
 
-def _placed_elements(run: RowPieces, node: Expression, wish: Wish) -> Elements:
+def _placed_elements(run: RowPieces, node: Expression, wish: Wish) -> Cells:
     """A placed operand as ring elements, for all products that take it like this."""
     turned = node.transposed != wish.by_columns
     key = SecretsInRing, node.name, turned, node.steps, wish.placing, wish.scale, wish.limbs
     if key not in run.kept:
         value = run.placed_operand(node, wish, turned=False)
-        with run.run.measured(node, OPERAND):
-            run.kept[key] = placed_elements(run.run.evaluators, value.first())
-    found: Elements = run.kept[key]
+        with run.run.apart(node, OPERAND):
+            run.kept[key] = as_elements(run, value.cells)
+    found: Cells = run.kept[key]
     return found
 
 
