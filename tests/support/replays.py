@@ -1,0 +1,98 @@
+"""Other replays than that of the package: in a random order that respects what is read, and on several threads."""
+
+from __future__ import annotations
+
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from cipherblas.evaluators.family import Evaluators
+from cipherblas.runtime.listing import Instruction, Replay
+
+
+class Frontier:
+    """The instructions that have not begun."""
+
+    def __init__(self, replay: Replay) -> None:
+        self._replay = replay
+        self._waiting = list(replay.listing)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def ready(self) -> list[int]:
+        """Positions of those whose sources are made."""
+        held = self._replay.held
+        return [
+            position
+            for position, one in enumerate(self._waiting)
+            if all(source in held for source in one.sources)
+        ]
+
+    def begin(self, position: int) -> Instruction:
+        return self._waiting.pop(position)
+
+
+class Shuffled(Replay):
+    """Any instruction that can begin, at random.
+
+    Attributes:
+        orders: of all such replays, the numbers of their instructions.
+    """
+
+    orders: list[list[int]] = []  # noqa: RUF012
+    seed = 0
+
+    def _run(self) -> None:
+        chosen, frontier, order = random.Random(self.seed), Frontier(self), []
+        while len(frontier):
+            one = frontier.begin(chosen.choice(frontier.ready()))
+            self.finish(one, self.compute(one, self.stage))
+            order.append(one.number)
+        self.orders.append(order)
+
+
+class OnTwoThreads(Replay):
+    """Whatever can begin, on two threads with evaluators of their own, which wait for one another where they can.
+
+    Attributes:
+        most: instructions that ran at a time, in any such replay.
+    """
+
+    most = 0
+
+    def _run(self) -> None:
+        frontier, changed = Frontier(self), threading.Condition()
+        running, failed = 0, False
+
+        def work() -> Evaluators:
+            nonlocal running, failed
+            own = self.stage.evaluators.sibling()
+            stage = self.stage._replace(evaluators=own)
+            while True:
+                with changed:
+                    changed.wait_for(lambda: failed or not len(frontier) or bool(frontier.ready()))
+                    if failed or not len(frontier):
+                        return own
+                    one = frontier.begin(frontier.ready()[0])
+                    running += 1
+                    OnTwoThreads.most = max(OnTwoThreads.most, running)
+                    changed.notify_all()
+                    # Short ones may end before another thread wakes up.
+                    changed.wait_for(lambda: failed or running > 1 or not frontier.ready(), timeout=0.2)
+                try:
+                    cells: Any = self.compute(one, stage)
+                except BaseException:
+                    with changed:
+                        failed = True
+                        changed.notify_all()
+                    raise
+                with changed:
+                    running -= 1
+                    self.finish(one, cells)
+                    changed.notify_all()
+
+        with ThreadPoolExecutor(2) as pool:
+            for worker in [pool.submit(work) for _ in range(2)]:
+                self.stage.evaluators.join(worker.result())
