@@ -150,7 +150,7 @@ def _runs(program: cb.Program, ranks: int) -> Any:
     from cipherblas.distributed.dry_run import rank_runs
 
     plan = program.plan
-    return rank_runs(plan.parameters, program.executed, plan.decided, ranks)
+    return rank_runs(plan.parameters, program.listing, plan.decided, ranks)
 
 
 def test_a_program_sends_nothing_alone() -> None:

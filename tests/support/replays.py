@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.runtime.listing import Instruction, Replay
@@ -63,36 +62,41 @@ class OnTwoThreads(Replay):
     most = 0
 
     def _run(self) -> None:
-        frontier, changed = Frontier(self), threading.Condition()
-        running, failed = 0, False
-
-        def work() -> Evaluators:
-            nonlocal running, failed
-            own = self.stage.evaluators.sibling()
-            stage = self.stage._replace(evaluators=own)
-            while True:
-                with changed:
-                    changed.wait_for(lambda: failed or not len(frontier) or bool(frontier.ready()))
-                    if failed or not len(frontier):
-                        return own
-                    one = frontier.begin(frontier.ready()[0])
-                    running += 1
-                    OnTwoThreads.most = max(OnTwoThreads.most, running)
-                    changed.notify_all()
-                    # Short ones may end before another thread wakes up.
-                    changed.wait_for(lambda: failed or running > 1 or not frontier.ready(), timeout=0.2)
-                try:
-                    cells: Any = self.compute(one, stage)
-                except BaseException:
-                    with changed:
-                        failed = True
-                        changed.notify_all()
-                    raise
-                with changed:
-                    running -= 1
-                    self.finish(one, cells)
-                    changed.notify_all()
-
+        self._frontier, self._changed = Frontier(self), threading.Condition()
+        self._running, self._failed = 0, False
         with ThreadPoolExecutor(2) as pool:
-            for worker in [pool.submit(work) for _ in range(2)]:
+            for worker in [pool.submit(self._work) for _ in range(2)]:
                 self.stage.evaluators.join(worker.result())
+
+    def _work(self) -> Evaluators:
+        own = self.stage.evaluators.sibling()
+        while (one := self._next()) is not None:
+            try:
+                cells = self.compute(one, self.stage._replace(evaluators=own))
+            except BaseException:
+                with self._changed:
+                    self._failed = True
+                    self._changed.notify_all()
+                raise
+            with self._changed:
+                self._running -= 1
+                self.finish(one, cells)
+                self._changed.notify_all()
+        return own
+
+    def _next(self) -> Instruction | None:
+        frontier = self._frontier
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended() or bool(frontier.ready()))
+            if self._ended():
+                return None
+            one = frontier.begin(frontier.ready()[0])
+            self._running += 1
+            OnTwoThreads.most = max(OnTwoThreads.most, self._running)
+            self._changed.notify_all()
+            # Short ones may end before another thread wakes up.
+            self._changed.wait_for(lambda: self._failed or self._running > 1 or not frontier.ready(), 0.2)
+            return one
+
+    def _ended(self) -> bool:
+        return self._failed or not len(self._frontier)

@@ -21,7 +21,7 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import Operand
 from cipherblas.planner.plan.exact import exact_options
 from cipherblas.planner.plan.plan import Plan, PlanOptions
-from cipherblas.planner.predict.dry_run import DryRun
+from cipherblas.planner.predict.dry_run import DryRun, counted_evaluators
 from cipherblas.planner.predict.feasible import feasible
 from cipherblas.planner.rings.row_sizes import RowSize
 from cipherblas.planner.search.budgets import budgets_of, secret_entries
@@ -30,6 +30,8 @@ from cipherblas.planner.search.search import Search
 from cipherblas.planner.search.strategy import Candidate
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy
+from cipherblas.runtime.inputs import SymbolicInputs
+from cipherblas.runtime.listing import Replay
 
 Matrix = NDArray[np.float64]
 
@@ -142,6 +144,20 @@ def comes_back(program: cb.Program) -> None:
     """From a pickle, which holds what a file holds and is read as one, as the same program with the same plan."""
     again = pickle.loads(pickle.dumps(program))
     assert (again.id, again.plan, again.outputs) == (program.id, program.plan, program.outputs)
+
+
+def is_a_list(program: cb.Program) -> None:
+    """Its instructions take what the plan says, in counts, keys, uploads and memory, when they are computed again."""
+    plan, listing = program.plan, program.listing
+    options: dict[str, Any] = {"policy": plan.key_policy, "mask_budget": plan.mask_budget}
+    evaluators, inputs = counted_evaluators(plan.parameters, **options), SymbolicInputs()
+    Replay(listing, evaluators, inputs).results()
+    assert evaluators.counts == plan.counts == sum((one.counts for one in listing), Counts())
+    assert evaluators.request == plan.keys
+    assert {one.key for one in inputs.wanted.values()} == {
+        one.key for name in program.operands for one in program.inputs_of(name)
+    }
+    assert listing.peak_bytes >= evaluators.ledger.peak
 
 
 def matrix(operand: Operand, rng: np.random.Generator) -> Matrix:

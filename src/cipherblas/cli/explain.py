@@ -31,6 +31,10 @@ def explain(
             show_default=False,
         ),
     ] = None,
+    steps: Annotated[
+        bool,
+        typer.Option("--steps", help="Every step of a run too: what it reads, and how its result lies."),
+    ] = False,
     ranks: Ranks = None,
     network: NetworkFile = None,
     security: Security = 128,
@@ -47,6 +51,7 @@ def explain(
     \b
     Examples:
       cipherblas explain plan.cb
+      cipherblas explain plan.cb --steps
       cipherblas explain plan.cb --plot plan.png
       cipherblas explain plan.cb --ranks 8 --network network.json
     """
@@ -60,7 +65,7 @@ def explain(
     if plot is not None:
         with display.progress("drawing"):
             program_picture.draw(plot, formula(program.expression), boxes_of(program))
-    printed(program, json, ranks, network)
+    printed(program, json, ranks, network, steps=steps)
     if plot is not None:
         display.note(f"wrote {plot}")
 

@@ -31,6 +31,7 @@ from cipherblas.crypto import files
 from cipherblas.distributed.messages import Network
 from cipherblas.lang import graph
 from cipherblas.lang.operands import Operand
+from cipherblas.planner.plan.listed import rows_of
 from cipherblas.report import Display, print_json
 from cipherblas.roles.on_ranks import fastest_on_ranks
 from cipherblas.roles.program import Program, compile
@@ -299,7 +300,14 @@ def plan(
         display.note(f"wrote {output}")
 
 
-def printed(planned: Program, json: bool, ranks: int | None = None, network: Path | None = None) -> None:
+def printed(
+    planned: Program,
+    json: bool,
+    ranks: int | None = None,
+    network: Path | None = None,
+    *,
+    steps: bool = False,
+) -> None:
     """Print a program as text or as JSON, with what it takes on several ranks."""
     shared = None
     if ranks is not None:
@@ -308,9 +316,10 @@ def printed(planned: Program, json: bool, ranks: int | None = None, network: Pat
     elif network is not None:
         raise typer.BadParameter("needs --ranks", param_hint="--network")
     if json:
-        print_json(description(planned) | ({} if shared is None else {"on_ranks": shared.to_dict()}))
+        listed = {"steps": rows_of(planned.plan, planned.executed, planned.listing)} if steps else {}
+        print_json(description(planned) | listed | ({} if shared is None else {"on_ranks": shared.to_dict()}))
         return
-    typer.echo(planned.explain())
+    typer.echo(planned.explain(steps=steps))
     if shared is not None:
         typer.echo(shared.explain())
 

@@ -31,10 +31,9 @@ from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.values import Batch, ClearFactor, Encryption, Rows
 from cipherblas.evaluators.slots.shared import SharedSymbolic
 from cipherblas.evaluators.slots.values import Ct
-from cipherblas.lang.nodes import Expression
 from cipherblas.rlwe.counts import Counts
-from cipherblas.runtime.executor import Executor
 from cipherblas.runtime.inputs import SymbolicInputs
+from cipherblas.runtime.listing import Listing, Replay
 from cipherblas.runtime.values import Decisions, Handles, Input
 
 
@@ -65,7 +64,7 @@ class RankRun:
 
 def rank_runs(
     parameters: Parameters,
-    expression: Expression,
+    listing: Listing,
     decisions: Decisions,
     size: int,
     sharing: Sharing = "4d-s",
@@ -94,8 +93,7 @@ def rank_runs(
             lambda secrets: SharedSymbolic(parameters, secrets, key_policy=policy),
         )
         inputs = _Inputs()
-        executor = Executor(evaluators, expression, decisions, inputs)
-        for value in executor.results():
+        for value in Replay(listing, evaluators, inputs).results():
             for handle in value.handles:
                 if isinstance(handle, Rows):
                     assert isinstance(evaluators.rows, RowsRanks)

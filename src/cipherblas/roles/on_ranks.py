@@ -174,8 +174,8 @@ def on_ranks(
         )
     plan = program.plan
     rates, n = (machine or Machine.usual()).rates, plan.parameters.n
-    runs = rank_runs(plan.parameters, program.executed, plan.decided, ranks, sharing)
-    alone = runs if ranks == 1 else rank_runs(plan.parameters, program.executed, plan.decided, 1, sharing)
+    runs = rank_runs(plan.parameters, program.listing, plan.decided, ranks, sharing)
+    alone = runs if ranks == 1 else rank_runs(plan.parameters, program.listing, plan.decided, 1, sharing)
     return RankPlan(
         ranks,
         threads,

@@ -34,6 +34,7 @@ from cipherblas.planner.plan.assembly import executed, peak_bytes_of, replay
 from cipherblas.planner.plan.by_samples import simulated_plan
 from cipherblas.planner.plan.exact import check_planned
 from cipherblas.planner.plan.explain import explain
+from cipherblas.planner.plan.listed import listed
 from cipherblas.planner.plan.plan import Plan
 from cipherblas.planner.plan.worst_case import worst_errors
 from cipherblas.planner.predict.dry_run import DryRun, dry_run, listing_of
@@ -111,10 +112,22 @@ class PlannedProgram:
             },
         }
 
-    def explain(self) -> str:
-        """The plan as text: algorithm, parameters, keys, time, memory, error, all predicted before anything runs."""
+    def explain(self, *, steps: bool = False) -> str:
+        """The plan as text: algorithm, parameters, keys, time, memory, error, all predicted before anything runs.
+
+        Args:
+            steps: every step of a run too, in order: what it does, for which node, which steps made what it reads, how
+                its result lies, at which limbs and scale, and until which step that is held.
+
+        Examples:
+            >>> import cipherblas as cb
+            >>> program = cb.compile(lambda a, b: a @ b, {"a": cb.secret(8, 8), "b": cb.secret(8, 8)})
+            >>> "multiply" in program.explain(steps=True)
+            True
+        """
         shapes = [node.shape for node in self.results]
-        return explain(self.plan, graph.formula(self.expression), self.operands, shapes)
+        text = explain(self.plan, graph.formula(self.expression), self.operands, shapes)
+        return f"{text}\n{listed(self.plan, self.executed, self.listing)}" if steps else text
 
     @property
     def results(self) -> tuple[Expression, ...]:
@@ -147,7 +160,8 @@ class PlannedProgram:
     @functools.cached_property
     def listing(self) -> Listing:
         """The instructions of a run, in order."""
-        return listing_of(self.plan.parameters, self.executed, self.plan.decided)
+        plan = self.plan
+        return listing_of(plan.parameters, self.executed, plan.decided, plan.mask_budget)
 
     @functools.cached_property
     def outputs(self) -> tuple[Output, ...]:

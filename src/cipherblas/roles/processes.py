@@ -106,7 +106,7 @@ class Ranks(OneProcess):
         self.tells = communicator.rank == 0
         self.lent_bytes = program.plan.lent_bytes
         plan = program.plan
-        self._runs = rank_runs(plan.parameters, program.executed, plan.decided, communicator.size, sharing)
+        self._runs = rank_runs(plan.parameters, program.listing, plan.decided, communicator.size, sharing)
 
     @property
     def runs(self) -> list[RankRun]:

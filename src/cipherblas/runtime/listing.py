@@ -116,7 +116,7 @@ class Instruction:
         counts: what it takes.
         working_bytes: the most memory that it takes beside what there is before, encodings aside.
         bytes: of its result, as far as that is new.
-        passes_on: the sources of which its result has ciphertexts.
+        passes_on: the sources whose memory its result holds.
         ticks: of progress, when it is done.
     """
 
@@ -180,14 +180,15 @@ class Listing:
         live, peak, ledger.peak = ledger.live, ledger.peak, ledger.live
         cells = Cells(work(stage, *sources), len(self.instructions))
         took, ledger.peak = ledger.peak - live, max(peak, ledger.peak)
+        new = ledger.live - live
         self.instructions.append(
             Instruction(
                 *(cells.made_by, at.node, name, read, [work], _encoding(cells), at.told),
                 counts=evaluators.counts - before,
                 working_bytes=took,
-                bytes=ledger.live - live,
+                bytes=new,
                 passes_on=tuple(
-                    source.made_by for source in sources if source and source[0][0][0] is cells[0][0][0]
+                    source.made_by for source in sources if not new or source[0][0][0] is cells[0][0][0]
                 ),
             )
         )

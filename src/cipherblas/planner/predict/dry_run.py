@@ -199,30 +199,35 @@ class _LimitedSymbolic(Symbolic):
 
 
 def counted_evaluators(
-    ring: Ring, slots: Callable[[], Symbolic] | None = None, policy: KeyPolicy = "direct"
+    ring: Ring,
+    slots: Callable[[], Symbolic] | None = None,
+    policy: KeyPolicy = "direct",
+    mask_budget: int = MASK_BYTES,
 ) -> Evaluators:
     """Those that count, on a ring and on that of its rows.
 
     Args:
-        slots: makes that of slots; by default as those of the others.
+        slots: makes that of slots; by default as those of the others, with this budget of masks.
     """
     rows = row_ring(ring)
     return Evaluators(
-        slots or (lambda: Symbolic(ring, key_policy=policy)),
+        slots or (lambda: Symbolic(ring, key_policy=policy, mask_budget=mask_budget)),
         lambda: RowsSymbolic(rows, key_policy=policy),
         None if rows is ring else lambda: Symbolic(rows, key_policy=policy),
         lambda secrets: SharedSymbolic(ring, secrets, key_policy=policy),
     )
 
 
-def listing_of(ring: Ring, expression: Expression, decisions: Decisions) -> Listing:
-    """The instructions of a program.
+def listing_of(
+    ring: Ring, expression: Expression, decisions: Decisions, mask_budget: int = MASK_BYTES
+) -> Listing:
+    """The instructions of a program; arguments as of `dry_run`.
 
     Raises:
         LevelError, ShapeError: as `dry_run` raises them.
     """
     listing = Listing()
-    evaluators = counted_evaluators(ring, policy=decisions.key_policy)
+    evaluators = counted_evaluators(ring, policy=decisions.key_policy, mask_budget=mask_budget)
     Executor(evaluators, expression, decisions, SymbolicInputs(), listing=listing).results()
     return listing
 
