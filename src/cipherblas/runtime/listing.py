@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 from cipherblas.common.progress import Progress
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.interface import RowsEvaluator
+from cipherblas.evaluators.rows.values import Batch, Rows
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.forms.form import Form
 from cipherblas.lang.nodes import Expression
@@ -58,7 +59,7 @@ class Encoding:
     """How a value lies.
 
     Attributes:
-        ciphertexts: or pieces of encrypted rows, or plaintexts.
+        ciphertexts: or encrypted rows, or plaintexts.
         limbs, scale: of the first of them; of clear ones 0.
         form: None where the instruction leaves that of what it reads.
         unit: an entry is unit · what is encrypted; NaN where `form` is None.
@@ -250,6 +251,8 @@ def _encoding(cells: Cells) -> Encoding:
     if isinstance(first, Elements):
         return Encoding(len(first.cts), first.cts[0].limbs, first.cts[0].scale)
     number = len(cells) * len(cells[0]) * len(cells[0][0])
+    if isinstance(first, (Rows, Batch)):
+        number = sum(piece.shape[0] for piece in cells[0][0])
     return Encoding(number, getattr(first, "limbs", 0), getattr(first, "scale", 0.0))
 
 
