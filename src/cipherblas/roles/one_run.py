@@ -31,7 +31,7 @@ from cipherblas.roles.given import checked_operands
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.processes import OneProcess
 from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult
-from cipherblas.runtime.listing import NodeSeconds, Replay
+from cipherblas.runtime.listing import Listing, NodeSeconds, Replay
 from cipherblas.runtime.values import Value
 
 RUN = "this run, beside the keys"  # what memory is asked for
@@ -43,12 +43,14 @@ class Equipment:
     """What all runs of a server share: nothing of it changes with a run.
 
     Attributes:
+        listing: the instructions of the program.
         keys: those that are used here.
         key_digest: of all keys, where ranks compare them.
         encodings: of masks and weights, kept from run to run.
     """
 
     program: PlannedProgram
+    listing: Listing
     keys: EvaluationKeys
     key_digest: str
     engine: Engine
@@ -113,7 +115,7 @@ class Run:
         masks = self._masks(_stored_bytes(self._encrypted))
         inputs, evaluators = processes.inputs(self._encrypted, self._clear), self._evaluators(masks)
         weights = plan.counts.plain_products if plan.counts.stored_bytes else 0
-        replay = Replay(program.listing, evaluators, inputs, self._told, weights=weights)
+        replay = Replay(given.listing, evaluators, inputs, self._told, weights=weights)
         sent, watch = processes.sent(), Stopwatch(processes.communicator)
         start = time.perf_counter()
         values = replay.results()

@@ -71,6 +71,7 @@ class Server:
         processes = OneProcess(program) if communicator is None else Ranks(program, communicator, sharing)
         self._equipment = Equipment(
             program,
+            program.listing,
             processes.own(keys),
             "" if communicator is None else keys.digest(),
             engine_of(engine, program.plan.parameters),

@@ -163,7 +163,6 @@ class Executor:
         progress: called as progress(done, total) after every block product, every product by rows, or every layer and
             as weights are ready (the first run encodes them).
         choose: asked for choices that `decisions` lack.
-        weights: how many weights there are, which a plan has counted.
         observed: what each node takes is kept in `figures`.
         listing: where the instructions are written down.
 
@@ -190,7 +189,6 @@ class Executor:
         progress: Progress | None = None,
         *,
         choose: Choose | None = None,
-        weights: int = 0,
         observed: bool = False,
         listing: Listing | None = None,
     ) -> None:
@@ -220,7 +218,7 @@ class Executor:
         self._messages: dict[tuple[int, str], Value] = {}  # see `exact`
         self.beyond: dict[int, float] = {}
         self._progress, self._done = progress, 0
-        self._total = weights + sum(self.form_run(form).steps() for form in decisions.every_form)
+        self._total = sum(self.form_run(form).steps() for form in decisions.every_form)
 
     def perform(self, name: str, sources: Sequence[Cells], work: Work) -> Cells:
         """What an instruction makes, which is computed, and written down where somebody wants that.
