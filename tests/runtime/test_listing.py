@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
+from cipherblas.planner.predict.dry_run import counted_evaluators
 from cipherblas.roles import one_run
-from cipherblas.runtime.listing import Replay
+from cipherblas.runtime.listing import At, Listing, Replay, Stage
+from cipherblas.runtime.values import Cells
 from tests.support.replays import OnTwoThreads, Shuffled
 from tests.support.runs import Parties, toy, values_of
 
@@ -118,6 +120,15 @@ def test_an_instruction_that_reads_too_early_is_noticed(monkeypatch: pytest.Monk
     monkeypatch.setattr(one_run, "Replay", Backwards)
     with pytest.raises(KeyError):
         parties.server.run(parties.inputs(values_of(parties.program)))
+
+
+def test_what_no_instruction_makes_is_refused() -> None:
+    listing, stage = (
+        Listing(),
+        Stage(counted_evaluators(toy(lambda a: a, a=S(4, 4)).plan.parameters), None, int),
+    )  # type: ignore[arg-type]
+    with pytest.raises(cb.ParameterError, match=r"Write: .*run\.mapped"):
+        listing.add(At(0, 0), "own", [Cells([[[1]]])], lambda stage, cells: cells, stage)
 
 
 def test_a_listing_holds_no_ciphertext() -> None:

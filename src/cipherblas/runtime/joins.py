@@ -64,6 +64,6 @@ def part(run: RowRun, node: Expression, wish: Wish) -> Value:
     by_columns = node.axis == 1
     x = run.value(node.x, wish._replace(by_columns=by_columns))
     start, stop = node.start, node.stop
-    cells = run.mapped("take rows", x, lambda ev, piece: ev.rows_of(piece, start, stop))
-    result = run.result(node.shape, by_columns, cells, x.unit)
+    rows = run.mapped("take rows", x, lambda ev, piece: ev.rows_of(piece, start, stop))
+    result = run.result(node.shape, by_columns, rows.cells, x.unit)
     return result if by_columns == wish.by_columns else run.turned(result)

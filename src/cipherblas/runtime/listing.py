@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
+from cipherblas.common.errors import ParameterError
 from cipherblas.common.progress import Progress
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.interface import RowsEvaluator
@@ -24,7 +25,7 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.methods.matmul.ring_elements import Elements
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.inputs import Inputs
-from cipherblas.runtime.values import Cells, Value
+from cipherblas.runtime.values import NOBODY, Cells, Value
 
 
 class Stage(NamedTuple):
@@ -173,10 +174,9 @@ class Listing:
         """Write down an instruction, and compute it.
 
         Raises:
-            AssertionError: what it reads was made by none.
+            ParameterError: what it reads was made by none.
         """
-        read, evaluators = tuple(source.made_by for source in sources), stage.evaluators
-        assert min(read, default=0) >= 0, name
+        read, evaluators = tuple(map(_made_by, sources)), stage.evaluators
         before, ledger = evaluators.counts, evaluators.ledger
         live, peak, ledger.peak = ledger.live, ledger.peak, ledger.live
         cells = Cells(work(stage, *sources), len(self.instructions))
@@ -203,7 +203,7 @@ class Listing:
 
     def lies(self, value: Value) -> None:
         """A value is done."""
-        one = self.instructions[value.cells.made_by]
+        one = self.instructions[_made_by(value.cells)]
         one.encoding = replace(one.encoding, form=value.form, unit=value.unit)
 
     def end(self, values: Sequence[Value], total: int) -> None:
@@ -244,6 +244,17 @@ class Listing:
         read = Counter(source for one in self.instructions for source in set(one.sources))
         read.update({number for _, number in self.results})
         return read
+
+
+def _made_by(cells: Any) -> int:
+    """The instruction that made cells."""
+    if not isinstance(cells, Cells) or cells.made_by == NOBODY:
+        raise ParameterError(
+            "A method made the ciphertexts of a value by itself, and not as an instruction of the program.",
+            advice="value.holding(run.perform(name, [x.cells], work)), or run.mapped(name, x, work)",
+            got="cells that no instruction made",
+        )
+    return cells.made_by
 
 
 def _encoding(cells: Cells) -> Encoding:

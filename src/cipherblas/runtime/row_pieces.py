@@ -76,8 +76,8 @@ class RowPieces(FormRun, ABC):
         copies = self.copies(node, wish.by_columns)
         if copies > 1 and not shared and not wish.in_digits:
             value = self.operand(first_of(node, 1 if wish.by_columns else 0), wish)
-            cells = self.mapped("repeat", value, lambda ev, piece: ev.stack([piece] * copies))
-            return self.result(node.shape, wish.by_columns, cells, value.unit)
+            whole = self.mapped("repeat", value, lambda ev, piece: ev.stack([piece] * copies))
+            return self.result(node.shape, wish.by_columns, whole.cells, value.unit)
         cols = node.shape[0 if wish.by_columns else 1]
         if wish.in_digits:
             cols *= 2
@@ -170,9 +170,13 @@ class RowPieces(FormRun, ABC):
 
         return self.run.perform(name, sources, whole)
 
-    def mapped(self, name: str, value: Value, work: Callable[[RowsEvaluator, Any], Any]) -> Cells:
-        """work(ev, piece) in the place of every piece of a value."""
-        return self.made(name, [value.cells], lambda stage, pieces: [work(stage.rows, one) for one in pieces])
+    def mapped(self, name: str, value: Value, work: Callable[[RowsEvaluator, Any], Any]) -> Value:
+        """The value with work(ev, piece) in the place of every piece."""
+
+        def each(stage: Stage, pieces: Handles) -> Handles:
+            return [work(stage.rows, piece) for piece in pieces]
+
+        return value.holding(self.made(name, [value.cells], each))
 
     def turned(self, value: Value) -> Value:
         """The same matrix encrypted the other way: one C-MT per N × N block."""
@@ -206,6 +210,6 @@ class RowPieces(FormRun, ABC):
         def dropped(value: Value) -> Value:
             if value.first().limbs == limbs:
                 return value
-            return value.holding(self.mapped("drop limbs", value, lambda ev, piece: ev.drop(piece, limbs)))
+            return self.mapped("drop limbs", value, lambda ev, piece: ev.drop(piece, limbs))
 
         return dropped(x), dropped(y)

@@ -78,7 +78,7 @@ class RowRun(RowPieces):
             ev.settled(piece)
             return piece
 
-        return value.holding(self.mapped("settle", value, settled))
+        return self.mapped("settle", value, settled)
 
     def result_wish(self, node: Expression) -> Wish:
         """As it was computed for other results; else at as large a scale as the modulus holds."""
@@ -159,8 +159,8 @@ def scale(run: RowRun, node: Expression, wish: Wish) -> Value:
     """A change of scale alone, and of sign."""
     factor = node.gain(0)
     value = run.value(node.children[0], wish._replace(scale=wish.scale * factor))
-    cells = run.mapped("scale", value, lambda ev, piece: ev.absorb(piece, factor))
-    return replace(value, cells=cells, unit=math.copysign(value.unit, value.unit * node.parameters["factor"]))
+    scaled = run.mapped("scale", value, lambda ev, piece: ev.absorb(piece, factor))
+    return replace(scaled, unit=math.copysign(value.unit, value.unit * node.parameters["factor"]))
 
 
 @computes(ROWS, "assume")
@@ -172,7 +172,7 @@ def assume(run: RowRun, node: Expression, wish: Wish) -> Value:
     def assumed(ev: RowsEvaluator, piece: Rows) -> Rows:
         return ev.bounded(ev.as_message(piece) if exact else piece, bound)
 
-    return value.holding(run.mapped("bound", value, assumed))
+    return run.mapped("bound", value, assumed)
 
 
 @computes(ROWS, "truncated")

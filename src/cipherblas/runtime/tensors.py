@@ -6,7 +6,7 @@ How an input is packed and how a layer is computed is a choice: the planner's ar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -58,18 +58,18 @@ class TensorRun(SlotRun):
         """A value in a layout, as the last instruction left it."""
         return self.laid(shape, SlotForm.of_tensor(tensor), cells, unit)
 
-    def made(self, name: str, values: Sequence[Value], work: Callable[..., Sequence[Any]]) -> Cells:
-        """The ciphertexts of work(stage, *those of the values), which are tensors."""
+    def made(self, name: str, sources: Sequence[Cells], work: Callable[..., Iterable[Any]]) -> Cells:
+        """The ciphertexts of work(stage, *those of the sources), which are tensors."""
 
         def whole(stage: Stage, *cells: Cells) -> list[list[Handles]]:
             return [[list(work(stage, *(one[0][0] for one in cells)))]]
 
-        return self.run.perform(name, [value.cells for value in values], whole)
+        return self.run.perform(name, sources, whole)
 
     def masked(self, value: Value, once: bool = False) -> Value:
         """The value with zeros in slots without an entry, or but one copy of each. Levels: 1."""
         tensor = tensor_of(value).once() if once else tensor_of(value).with_clean(True)
-        cells = self.made("mask", [value], lambda stage, cts: masked(stage.slots, cts, tensor))
+        cells = self.made("mask", [value.cells], lambda stage, cts: masked(stage.slots, cts, tensor))
         return self.of(value.shape, tensor, cells, value.unit)
 
     def cleared(self, value: Value) -> Value:
@@ -122,7 +122,7 @@ class TensorRun(SlotRun):
     def _moved(self, value: Value, tensor: TensorLayout) -> Value:
         source, target = value.layout, tensor.layout
         cells = self.made(
-            "re-arrange", [value], lambda stage, cts: relayout(stage.slots, cts, source, target)
+            "re-arrange", [value.cells], lambda stage, cts: relayout(stage.slots, cts, source, target)
         )
         return self.of(value.shape, tensor, cells, value.unit)
 
@@ -148,7 +148,9 @@ class TensorRun(SlotRun):
         method = method_of(node, x, Choice(choice.method, options))
         ev.spend(method.steps, "weights of a layer")
         cells = self.made(
-            choice.method, [value], lambda stage, cts: method.run(stage.slots, cts, weights(stage.inputs))
+            choice.method,
+            [value.cells],
+            lambda stage, cts: method.run(stage.slots, cts, weights(stage.inputs)),
         )
         return self.of(node.shape, method.out, cells, value.unit * weights(self.inputs).bound)
 
@@ -224,7 +226,7 @@ def avg_pool2d(run: TensorRun, node: Expression, wish: None) -> Value:
             found.append(ev.bounded(total, ct.bound * taps))
         return found
 
-    return run.of(node.shape, out, run.made("sums of neighbours", [value], sums), value.unit / taps)
+    return run.of(node.shape, out, run.made("sums of neighbours", [value.cells], sums), value.unit / taps)
 
 
 def _mean(window: Window) -> Weights:
@@ -263,7 +265,7 @@ def add(run: TensorRun, node: Expression, wish: None) -> Value:
     x = run.value(first)
     if not second.secret:
         x = run.with_room(x, second.bound)
-        return x.holding(run.made("add", [x], _added(run.plains(tensor_of(x), second, x.unit))))
+        return x.holding(run.made("add", [x.cells], _added(run.plains(tensor_of(x), second, x.unit))))
     y = run.alike(x, run.value(second))
     clean = tensor_of(x).clean and tensor_of(y).clean
     total = run.sum_of_secrets(x, y)
@@ -286,7 +288,7 @@ def multiply(run: TensorRun, node: Expression, wish: None) -> Value:
                 for ct, plain in zip(cts, plains(stage.inputs), strict=True)
             ]
 
-        cells = run.made("multiply", [x], by_clear)
+        cells = run.made("multiply", [x.cells], by_clear)
         return run.of(node.shape, tensor.with_clean(True), cells, x.unit * second.bound)
     if second is first:
         x = y = run.ready(run.within(x, first))
@@ -300,7 +302,7 @@ def multiply(run: TensorRun, node: Expression, wish: None) -> Value:
     def entrywise(stage: Stage, xs: Handles, ys: Handles) -> Handles:
         return [multiplied(stage.slots, a, b) for a, b in zip(xs, ys, strict=True)]
 
-    cells = run.made("multiply", [x, y], entrywise)
+    cells = run.made("multiply", [x.cells, y.cells], entrywise)
     zeros = [factor.magnified for factor in (x, y) if tensor_of(factor).clean]
     found = run.of(node.shape, tensor.with_clean(bool(zeros)), cells, x.unit * y.unit)
     return replace(found, magnified=min(zeros, default=1.0))
@@ -335,7 +337,7 @@ def polynomial(run: TensorRun, node: Expression, wish: None) -> Value:
         entries_plain(tensor, number, key, entries, abs(share), constant=True)
         for number in range(tensor.ciphertexts)
     ]
-    cells = run.made("add", [value], _added(lambda inputs: plains, 1.0))
+    cells = run.made("add", [value.cells], _added(lambda inputs: plains, 1.0))
     return replace(run.of(node.shape, tensor, cells, value.unit), magnified=magnified)
 
 
