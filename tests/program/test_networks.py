@@ -241,11 +241,11 @@ def test_values_of_an_earlier_run_are_not_taken_for_those_of_this_run():
     addend = Leaf("b", cb.public(4))
     keys = set()
     for _ in range(20):
-        evaluators = evaluators_of(Symbolic(RING))
-        run = Executor(evaluators, x + addend, Decisions("tensors"), SymbolicInputs()).form_run("tensors")
+        evaluators, inputs = evaluators_of(Symbolic(RING)), SymbolicInputs()
+        run = Executor(evaluators, x + addend, Decisions("tensors"), inputs).form_run("tensors")
         assert isinstance(run, TensorRun)
-        keys.add(run.plain(contiguous((4,), SLOTS), 0, addend, 1.0).key)
-        keys.add(run.weights_of(addend).key)
+        keys.add(run.plains(contiguous((4,), SLOTS), addend, 1.0)(inputs)[0].key)
+        keys.add(run.weights_of(addend)(inputs).key)
     assert len(keys) == 40
 
 

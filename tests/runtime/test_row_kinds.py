@@ -17,12 +17,13 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.methods.products import GEMM, RING
 from cipherblas.planner.predict.dry_run import dry_run
 from cipherblas.rlwe.rings import RingShape
+from cipherblas.runtime.listing import Stage
 from cipherblas.runtime.placing import Wish
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.kind import Request, RingSearch, RowProduct, Size, Variant
 from cipherblas.runtime.row_products.table import PLAIN, VARIANTS, plain
 from cipherblas.runtime.rows import ROWS
-from cipherblas.runtime.values import Choice, Decisions, Value
+from cipherblas.runtime.values import Choice, Decisions, Handles, Value
 from tests.support.runs import program_by_rows, run, run_by_files, values_of
 
 
@@ -39,18 +40,24 @@ class InHalves(Variant):
 
     def compute(self, run: RowPieces, product: Expression, wish: Wish, request: Request) -> Value:
         ((side, wished),) = request.wishes.items()
-        x, (_, inner) = run.value(product.children[side], wished), request.factor.shape
+        x, inner, of_inputs = (
+            run.value(product.children[side], wished),
+            product.children[0].shape[-1],
+            request.factor,
+        )
         halves = (0, inner // 2), (inner // 2, inner)
-        pieces = [
-            run.ev.add(
-                *(
-                    run.ev.clear_product(request.factor.columns(*half), run.ev.rows_of(piece, *half))
-                    for half in halves
+
+        def multiplied(stage: Stage, pieces: Handles) -> Handles:
+            ev, factor = stage.rows, of_inputs(stage.inputs)
+            return [
+                ev.add(
+                    *(ev.clear_product(factor.columns(*half), ev.rows_of(piece, *half)) for half in halves)
                 )
-            )
-            for piece in x.handles
-        ]
-        return run.result(product.shape, wish.by_columns, pieces, x.unit)
+                for piece in pieces
+            ]
+
+        cells = run.made("multiply", [x.cells], multiplied)
+        return run.result(product.shape, wish.by_columns, cells, x.unit)
 
     def sizes(self, search: RingSearch[Size]) -> Sequence[Size]:
         return search.without_keys()[:1]
