@@ -478,7 +478,7 @@ class Executor:
         if self.decisions.stepwise:
             self.step_errors[number] = value.step_error().beside(self.step_errors.get(number, StepError()))
         if self.listing is not None:
-            self.listing.lies(value)
+            self.listing.lies(value, settled=self.decisions.stepwise)
         self._at = at
         if self._observed:
             spent = self.evaluators.counts - counted

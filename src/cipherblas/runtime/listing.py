@@ -25,7 +25,7 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.methods.matmul.ring_elements import Elements
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.inputs import Inputs
-from cipherblas.runtime.values import NOBODY, Cells, Value
+from cipherblas.runtime.values import NOBODY, Cells, Value, handles_of
 
 
 class Stage(NamedTuple):
@@ -201,9 +201,11 @@ class Listing:
         assert last.number == cells.made_by, last.name
         last.works.append(work)
 
-    def lies(self, value: Value) -> None:
-        """A value is done."""
+    def lies(self, value: Value, settled: bool) -> None:
+        """A value is done; `settled`: its errors are no longer counted from here on (`Value.step_error`)."""
         one = self.instructions[_made_by(value.cells)]
+        if settled and one.works[-1] is not _settled:
+            one.works.append(_settled)
         one.encoding = replace(one.encoding, form=value.form, unit=value.unit)
 
     def end(self, values: Sequence[Value], total: int) -> None:
@@ -244,6 +246,12 @@ class Listing:
         read = Counter(source for one in self.instructions for source in set(one.sources))
         read.update({number for _, number in self.results})
         return read
+
+
+def _settled(stage: Stage, cells: Cells) -> Cells:
+    for handle in handles_of(cells):
+        handle.settled()
+    return cells
 
 
 def _made_by(cells: Any) -> int:
