@@ -15,7 +15,7 @@ from cipherblas.roles import one_run
 from cipherblas.runtime.listing import At, Listing, Replay, Stage
 from cipherblas.runtime.values import Cells
 from tests.support.replays import OnTwoThreads, Shuffled
-from tests.support.runs import Parties, toy, values_of
+from tests.support.runs import Parties, toy, toy_rows, values_of
 
 S, P = cb.secret, cb.public
 RNG = np.random.default_rng(3)
@@ -60,11 +60,11 @@ def rows() -> cb.Program:
     def program(w: Any, x: Any, y: Any) -> Any:
         return {"p": w @ x + y, "q": (w @ x) @ w, "r": y * 3}
 
-    return toy(program, w=P(12, 12), x=S(12, 12), y=S(12, 12), form="rows")
+    return toy_rows(program, w=P(12, 12), x=S(12, 12), y=S(12, 12))
 
 
 def secret_rows() -> cb.Program:
-    return toy(lambda x, y: (x @ y, x.T @ x), x=S(12, 12), y=S(12, 12), form="rows")
+    return toy_rows(lambda x, y: (x @ y, x.T @ x), x=S(12, 12), y=S(12, 12))
 
 
 def mixed() -> cb.Program:
