@@ -24,6 +24,7 @@ from cipherblas.planner.search.rows import RowStrategy
 from cipherblas.runtime import blocks
 from cipherblas.runtime.executor import METHODS
 from tests.corpus.machine import MACHINE
+from tests.support.runs import toy
 
 PLANNER = Path(pipeline.__file__).parent
 # Files that catch what is raised for other reasons: options that the user gave, files of machines, the system.
@@ -175,3 +176,14 @@ def test_uploads_are_larger_where_nothing_else_is_in_the_way() -> None:
     asked.clear()
     pipeline.with_larger_uploads(request(product, SMALL, upload_budget=1 << 20), following)
     assert asked == [1 << 20]
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [({"precision": 1e-13}, "precision="), ({"form": "blocks"}, "the same without form=")],
+)
+def test_a_form_that_lacks_an_operation_is_one_way_of_several(options: dict[str, Any], advice: str) -> None:
+    """Blocks know no parts of a computed value: that is no fault, and what helps is said."""
+    with pytest.raises(cb.PrecisionError) as refused:
+        toy(lambda a, b: cb.square(cb.split(a @ b, [1])[1]), a=cb.secret(4, 2), b=cb.secret(2, 2), **options)
+    assert advice in str(refused.value)

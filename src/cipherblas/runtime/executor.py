@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from cipherblas.common.errors import ParameterError
+from cipherblas.common.errors import ParameterError, UnsuitedError
 from cipherblas.common.progress import Progress
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.values import ClearFactor
@@ -88,9 +88,9 @@ class FormRun:
         """A part without secrets, where methods ask for it as for any other.
 
         Raises:
-            ParameterError: they know none in this form.
+            UnsuitedError: they know none in this form.
         """
-        raise ParameterError(
+        raise UnsuitedError(
             "A factor of a product must be encrypted in this form.",
             expected="an encrypted one",
             got=f"{node.title}, clear",
@@ -461,7 +461,7 @@ class Executor:
         if own == run.name:
             method = METHODS.get((own, node.op))
             if method is None:
-                raise ParameterError(
+                raise UnsuitedError(
                     f"No method computes {node.title} in the form {own!r}.", expected="one", got="none"
                 )
             value, choice = method(run, node, wish), self.choices.get(number)
@@ -469,7 +469,7 @@ class Executor:
         else:
             conversion = CONVERSIONS.get((own, run.name))
             if conversion is None:
-                raise ParameterError(
+                raise UnsuitedError(
                     f"No conversion takes {node.title} to the form that is needed.",
                     expected="one that there is",
                     got=f"{own} to {run.name}",

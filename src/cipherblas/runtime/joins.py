@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cipherblas.common.errors import MismatchError
+from cipherblas.common.errors import UnmatchedError
 from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.lang.joins import JOINED, PART, Joined, Part
 from cipherblas.lang.nodes import Expression
@@ -32,7 +32,7 @@ def joined(run: RowRun, node: Expression, wish: Wish) -> Value:
             own = Wish(by_columns, first.scale / abs(found[place].unit), first.limbs, matched=True)
     values = [found[place] for place in range(len(node.children))]
     if len({value.unit < 0 for value in values}) > 1:
-        raise MismatchError(
+        raise UnmatchedError(
             "Matrices that are joined must have units of one sign.",
             expected="one sign",
             got=[value.unit for value in values],

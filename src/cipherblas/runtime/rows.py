@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import MismatchError
+from cipherblas.common.errors import UnmatchedError
 from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.rows.values import Rows
 from cipherblas.forms.form import RowForm
@@ -194,7 +194,7 @@ def add(run: RowRun, node: Expression, wish: Wish) -> Value:
     y = run.value(second, wish)
     x, y = run.at_equal_limbs(x, y)
     if abs(x.unit) != abs(y.unit):
-        raise MismatchError(
+        raise UnmatchedError(
             "Rows that are added must have equal units.", expected=abs(x.unit), got=abs(y.unit)
         )
     name = "add" if x.unit == y.unit else "sub"

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from cipherblas.common.errors import ParameterError, ShapeError
+from cipherblas.common.errors import ParameterError, ShapeError, UnsuitedError
 from cipherblas.common.work import ENTRIES_PER_STEP
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.convert.relayout import relayout
@@ -181,7 +181,7 @@ def matmul(run: TensorRun, node: Expression, wish: None) -> Value:
     """W @ x, or W @ X: a convolution of the rows of X, taken for channels, with filters of one entry."""
     weights, x = node.children
     if weights.secret or not x.secret or not node.shape:
-        raise ParameterError(
+        raise UnsuitedError(
             "A product of a network needs a clear matrix and an encrypted factor.",
             expected="a clear matrix and an encrypted factor",
             got=node.title,
