@@ -192,7 +192,7 @@ class Executor:
         observed: bool = False,
         listing: Listing | None = None,
     ) -> None:
-        self.stage, self.listing = Stage(evaluators, inputs, self._is_done), listing
+        self.listing = listing
         self._at = At(NOBODY, NOBODY)  # where instructions are written down
         self.evaluators, self.node, self.decisions, self.inputs = evaluators, node, decisions, inputs
         facts = facts_of(node)
@@ -219,6 +219,11 @@ class Executor:
         self.beyond: dict[int, float] = {}
         self._progress, self._done = progress, 0
         self._total = sum(self.form_run(form).steps() for form in decisions.every_form)
+
+    @property
+    def stage(self) -> Stage:
+        """What instructions run on; made anew, since a circle would keep what the run holds."""
+        return Stage(self.evaluators, self.inputs, self._is_done)
 
     def perform(self, name: str, sources: Sequence[Cells], work: Work) -> Cells:
         """What an instruction makes, which is computed, and written down where somebody wants that.

@@ -117,7 +117,7 @@ class Instruction:
         told: whom its seconds belong to, by the place in `Listing.told`.
         counts: what it takes.
         working_bytes: the most memory that it takes beside what there is before, encodings aside.
-        bytes: of its result, as far as that is new.
+        held_bytes: memory of all ciphertexts that are held when it begins, operands aside.
         passes_on: the sources whose memory its result holds.
         ticks: of progress, when it is done.
     """
@@ -131,7 +131,7 @@ class Instruction:
     told: int
     counts: Counts
     working_bytes: int
-    bytes: int
+    held_bytes: int
     passes_on: tuple[int, ...] = ()
     ticks: int = 0
 
@@ -181,15 +181,15 @@ class Listing:
         live, peak, ledger.peak = ledger.live, ledger.peak, ledger.live
         cells = Cells(work(stage, *sources), len(self.instructions))
         took, ledger.peak = ledger.peak - live, max(peak, ledger.peak)
-        new = ledger.live - live
+        kept = ledger.live == live  # of what it read
         self.instructions.append(
             Instruction(
                 *(cells.made_by, at.node, name, read, [work], _encoding(cells), at.told),
                 counts=evaluators.counts - before,
                 working_bytes=took,
-                bytes=new,
+                held_bytes=live,
                 passes_on=tuple(
-                    source.made_by for source in sources if not new or source[0][0][0] is cells[0][0][0]
+                    source.made_by for source in sources if kept or source[0][0][0] is cells[0][0][0]
                 ),
             )
         )
@@ -215,16 +215,8 @@ class Listing:
 
     @property
     def peak_bytes(self) -> int:
-        """Most memory of ciphertexts at a time, by when they are made and needed for the last time."""
-        ends = self.ends
-        gone = [0] * (len(self.instructions) + 1)
-        for one in self.instructions:
-            gone[ends[one.number]] += one.bytes
-        live = peak = 0
-        for one in self.instructions:
-            peak = max(peak, live + one.working_bytes)
-            live += one.bytes - gone[one.number]
-        return peak
+        """Most memory of ciphertexts at a time, in this order of the instructions; operands and encodings aside."""
+        return max((one.held_bytes + one.working_bytes for one in self.instructions), default=0)
 
     @property
     def ends(self) -> list[int]:
@@ -294,12 +286,16 @@ class Replay:
         progress: Progress | None = None,
         weights: int = 0,
     ) -> None:
-        self.listing, self._progress = listing, progress
-        self.stage = Stage(evaluators, inputs, self.tick)
+        self.listing, self.evaluators, self.inputs, self._progress = listing, evaluators, inputs, progress
         self._seconds = [0.0] * len(listing.told)
         self.held: dict[int, Cells] = {}
         self._left = listing.readers
         self._done, self._total = 0, weights + listing.total
+
+    @property
+    def stage(self) -> Stage:
+        """What instructions run on; made anew, since a circle would keep what the run holds."""
+        return Stage(self.evaluators, self.inputs, self.tick)
 
     @property
     def seconds(self) -> tuple[NodeSeconds, ...]:
@@ -316,14 +312,16 @@ class Replay:
 
     def results(self) -> list[Value]:
         """The results, in their order, still encrypted."""
-        self.stage.evaluators.on_weights(self.tick)
+        self.evaluators.on_weights(self.tick)
         try:
             self._run()
         finally:
-            self.stage.evaluators.on_weights(None)  # circles would keep what the run holds
+            self.evaluators.on_weights(None)  # as `stage`
         if self._done < self._total:  # masks were counted among the weights
             self.tick(self._total - self._done)
-        return [value.holding(self.held[number]) for value, number in self.listing.results]
+        values = [value.holding(self.held[number]) for value, number in self.listing.results]
+        self.held.clear()
+        return values
 
     def _run(self) -> None:
         for one in self.listing:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import LevelError, MismatchError, ShapeError
+from cipherblas.common.errors import FitError, LevelError, ShapeError, UnmatchedError
 from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto.keys.key_id import RELINEARISATION
 from cipherblas.evaluators.rows.bookkeeping import (
@@ -493,13 +493,13 @@ class RowsEvaluator(RowsBookkeeper):
     @staticmethod
     def _check_alike(x: Rows, y: Rows, shape: tuple[int, int]) -> None:
         if y.shape != shape or x.limbs != y.limbs:
-            raise ShapeError(
+            raise FitError(
                 "Encryptions that are combined must have equal shapes and limbs.",
                 expected=(shape, x.limbs),
                 got=(y.shape, y.limbs),
             )
         if abs(x.scale - y.scale) > SCALE_TOLERANCE * x.scale:
-            raise MismatchError(
+            raise UnmatchedError(
                 "Encryptions that are combined must have equal scales.",
                 expected=f"{x.scale:g}",
                 got=f"{y.scale:g}",

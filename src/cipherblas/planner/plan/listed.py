@@ -35,7 +35,7 @@ def rows_of(plan: Plan, program: Expression, listing: Listing) -> list[dict[str,
             "scale_bits": _bits(one.encoding),
             "unit": None if math.isnan(one.encoding.unit) else one.encoding.unit,
             "seconds": plan.seconds_of(one.counts),
-            "bytes": one.bytes,
+            "held_bytes": one.held_bytes,
             "working_bytes": one.working_bytes,
             "until": ends[one.number],
         }
