@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
-from cipherblas.common.errors import FitError, ParameterError, ShapeError
+from cipherblas.common.errors import FitError, ParameterError
 from cipherblas.forms.blocks import grid_shape
 from cipherblas.forms.convert.coefficients import Packing
 from cipherblas.forms.convert.relayout import relayout
@@ -146,7 +146,7 @@ class BlockRun(SlotRun):
         if source.equals(layout):
             return value
         if not value.secret:
-            raise ShapeError(
+            raise FitError(
                 "A clear value is packed once and cannot be re-arranged.", expected=layout.key, got=source.key
             )
         if (source.rows, source.cols) != (layout.rows, layout.cols):  # as they may come from rows

@@ -17,7 +17,6 @@ import numpy as np
 
 from cipherblas.common.errors import (
     LevelError,
-    MismatchError,
     RangeError,
     ShapeError,
     UnmatchedError,
@@ -261,7 +260,7 @@ class Levels(Bookkeeper, ABC):
 
     def _check_scales(self, got: float, expected: float) -> None:
         if abs(got / expected - 1) > self._scale_tolerance:
-            raise MismatchError(
+            raise UnmatchedError(
                 "The terms of a sum differ in scale.",
                 expected=f"2^{math.log2(expected):.6f}",
                 got=f"2^{math.log2(got):.6f}",
