@@ -715,18 +715,15 @@ def ordered(node: Expression, origins: bool = False) -> list[Expression]:
         origins: after them the values that they are known to be arrangements of, with all that these are made of.
     """
     found: dict[int, Expression] = {}
-
-    def visit(current: Expression) -> None:
-        if id(current) not in found:
-            for child in current.children:
-                visit(child)
-            found[id(current)] = current
-
-    visit(node)
-    seen = 0
-    while origins and seen < len(found):
-        for current in list(found.values())[seen:]:
-            seen += 1
-            if current.arranged_of is not None:
-                visit(current.arranged_of[0])
+    waiting = [node]
+    while waiting:
+        current = waiting[-1]
+        ahead = [child for child in current.children if id(child) not in found]
+        if id(current) in found or not ahead:
+            found[id(current)] = waiting.pop()
+        else:
+            waiting += reversed(ahead)
+        if not waiting and origins:
+            arranged = (one.arranged_of[0] for one in found.values() if one.arranged_of is not None)
+            waiting += [one for one in arranged if id(one) not in found][:1]
     return list(found.values())

@@ -6,7 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from numpy.typing import NDArray
@@ -58,11 +58,27 @@ class Equipment:
     processes: OneProcess
 
 
+@dataclass(frozen=True)
+class RunReport:
+    """What a run took; the operands are not in it, so that a server that keeps it does not keep them.
+
+    Attributes:
+        counts, sent, rank_times, seconds, node_seconds, encoding_seconds: as those of `Server`.
+    """
+
+    counts: Counts = field(default_factory=Counts)
+    sent: Sent = field(default_factory=Sent)
+    rank_times: tuple[RankTimes, ...] = ()
+    seconds: float = 0.0
+    node_seconds: tuple[NodeSeconds, ...] = ()
+    encoding_seconds: float = 0.0
+
+
 class Run:
     """One run; made by `Server.prepare`, which has checked its operands. Others may run beside it.
 
     Attributes:
-        counts, seconds, node_seconds, encoding_seconds, sent, rank_times: as those of `Server`, when it is done.
+        report: what it took, when it is done.
         done, total: block operations so far, and of all; or layers and weights of a network.
     """
 
@@ -70,7 +86,7 @@ class Run:
         self,
         equipment: Equipment,
         operands: Mapping[str, Any],
-        finished: Callable[[Run], None],
+        finished: Callable[[RunReport], None],
     ) -> None:
         self._equipment, self._finished = equipment, finished
         self._progress: Progress | None = None
@@ -78,11 +94,7 @@ class Run:
         self._encrypted, self._clear = checked_operands(equipment.program, equipment.keys.key_id, operands)
         self._rows: RowsNative | None = None
         self.done = self.total = 0
-        self.counts = Counts()
-        self.sent = Sent()
-        self.rank_times: list[RankTimes] = []
-        self.seconds = self.encoding_seconds = 0.0
-        self.node_seconds: tuple[NodeSeconds, ...] = ()
+        self.report = RunReport()
 
     def cancel(self) -> None:
         """End the run, from another thread, when the operation on blocks that it is at is done."""
@@ -105,7 +117,7 @@ class Run:
         except BaseException as error:
             self._equipment.processes.failed(error)
             raise
-        self._finished(self)
+        self._finished(self.report)
         return found
 
     def _computed(self) -> EncryptedResult:
@@ -119,22 +131,26 @@ class Run:
         sent, watch = processes.sent(), Stopwatch(processes.communicator)
         start = time.perf_counter()
         values = replay.results()
-        self.encoding_seconds = evaluators.encoding_seconds
-        own = time.perf_counter() - start - self.encoding_seconds - inputs.seconds
-        self.counts, self.node_seconds = evaluators.counts, replay.seconds
+        encoding = evaluators.encoding_seconds
+        own = time.perf_counter() - start - encoding - inputs.seconds
         arrays = [self._arrays(value) for value in values]
         if self._rows is not None:
             watch.copies = self._rows.copying_seconds
         times = watch.stop()
-        self.sent = processes.sent() - sent
-        self.rank_times = of_all(processes.communicator, times)
-        self.seconds = processes.seconds(own, time.perf_counter() - start - self.encoding_seconds)
+        self.report = RunReport(
+            evaluators.counts,
+            processes.sent() - sent,
+            tuple(of_all(processes.communicator, times)),
+            processes.seconds(own, time.perf_counter() - start - encoding),
+            replay.seconds,
+            encoding,
+        )
         return EncryptedResult(
             program.id,
             program.shape,
             plan.parameters,
             tuple(itertools.chain.from_iterable(arrays)),
-            self.seconds,
+            self.report.seconds,
             given.keys.key_id,
             {name: operand.digest for name, operand in self._encrypted.items()},
             tuple(map(len, arrays)) if program.expression.root else (),

@@ -18,7 +18,7 @@ from cipherblas.distributed.stages import RankTimes
 from cipherblas.engines.registry import CPU, engine_of
 from cipherblas.rlwe.counts import Counts
 from cipherblas.roles.calls import operands_in_one_mapping
-from cipherblas.roles.one_run import Equipment, Run
+from cipherblas.roles.one_run import Equipment, Run, RunReport
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.processes import OneProcess, Ranks
 from cipherblas.roles.wire.messages import EncryptedResult, check_parameters, short_id
@@ -85,7 +85,7 @@ class Server:
         }
         if communicator is not None:
             self._options |= {"communicator": communicator, "sharing": sharing}
-        self.last: Run | None = None
+        self.last = RunReport()
 
     @property
     def rank_runs(self) -> list[RankRun]:
@@ -139,8 +139,8 @@ class Server:
             self._equipment.processes.failed(error)
             raise
 
-    def _done(self, run: Run) -> None:
-        self.last = run
+    def _done(self, report: RunReport) -> None:
+        self.last = report
 
     @operands_in_one_mapping
     def run(self, operands: Mapping[str, Any], /, *, progress: Progress | None = None) -> EncryptedResult:
@@ -163,32 +163,32 @@ class Server:
     def counts(self) -> Counts:
         """What the last run counted: equal to the plan's counts, but for masks that are encoded again where memory for
         keeping them is lacking."""
-        return Counts() if self.last is None else self.last.counts
+        return self.last.counts
 
     @property
     def sent(self) -> Sent:
         """What this rank sent to others in the last run."""
-        return Sent() if self.last is None else self.last.sent
+        return self.last.sent
 
     @property
     def rank_times(self) -> list[RankTimes]:
         """Of every rank of the last run, where its time went; of one process, its own."""
-        return [] if self.last is None else self.last.rank_times
+        return list(self.last.rank_times)
 
     @property
     def seconds(self) -> float:
         """Duration of the last run, evaluation alone, in which clear operands are encoded; on several ranks that of the
         slowest, messages included."""
-        return 0.0 if self.last is None else self.last.seconds
+        return self.last.seconds
 
     @property
     def node_seconds(self) -> tuple[NodeSeconds, ...]:
         """Of that, by node in the order in which they were computed: title, form, encrypted parts, seconds; encoding of
         weights is among them, and expanding ciphertexts that products take one by one."""
-        return () if self.last is None else self.last.node_seconds
+        return self.last.node_seconds
 
     @property
     def encoding_seconds(self) -> float:
         """What the last run spent beside that on encoding weights that are constants of the program; the first run of a
         network does, later ones find them stored."""
-        return 0.0 if self.last is None else self.last.encoding_seconds
+        return self.last.encoding_seconds
