@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 import cipherblas as cb
 
 Matrix = NDArray[np.float64]
-LARGEST = 3.0  # activation, after a layer's normalisation
+MAX_ACTIVATION = 3.0  # activation, after a layer's normalisation
 SCORES = 2.0  # no score is larger
 PARTS = (  # of a run, whose seconds are printed
     *(
@@ -158,9 +158,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def normalised(x: Matrix) -> Matrix:
-    """Rows with mean 0 and deviation 1, as a layer's normalisation leaves them, and no entry beyond LARGEST."""
+    """Rows with mean 0 and deviation 1, as a layer's normalisation leaves them, and no entry beyond MAX_ACTIVATION."""
     x = x - x.mean(axis=1, keepdims=True)
-    found: Matrix = np.clip(x / x.std(axis=1, keepdims=True), -LARGEST, LARGEST)
+    found: Matrix = np.clip(x / x.std(axis=1, keepdims=True), -MAX_ACTIVATION, MAX_ACTIVATION)
     return found
 
 
@@ -190,7 +190,7 @@ def compiled(layer: Layer, tokens: int, error: float, threads: int | None) -> cb
     """The program for activations of so many tokens."""
     return cb.compile(
         lambda x: attention(layer, x, polynomial_weights),
-        {"x": cb.secret(tokens, len(layer.query), bound=LARGEST)},
+        {"x": cb.secret(tokens, len(layer.query), bound=MAX_ACTIVATION)},
         error=error,
         threads=threads,
         upload_budget=1 << 32,

@@ -55,8 +55,8 @@ ERROR_DEVIATION, SECRET_DEVIATION = 3.2, math.sqrt(2 / 3)
 SUCCESS = math.sqrt(0.99)  # of each of the two stages of the dual hybrid attack
 SIEVE_BITS = 0.2075  # a sieve in dimension β gives 2^(0.2075 β) vectors
 BLOCKS = np.arange(41.0, 2500.0)
-MOST_GUESSED = 150
-SPARSE_BLOCKS, MOST_FOUND = 460, 16  # of the hybrid attack: blocks to try, entries ±1 that it searches for
+MAX_GUESSED = 150
+SPARSE_BLOCKS, MAX_FOUND = 460, 16  # of the hybrid attack: blocks to try, entries ±1 that it searches for
 
 # What a user may see: the program of the README (its plan: docs/tutorial.md), the largest number of secrets under one a
 # at the rings of `rows`.
@@ -190,7 +190,7 @@ def dual_hybrid(n: int, log_qp: float, model: Sieve) -> Attack:
     log_q = log_qp * math.log(2)
     beta = np.arange(max(BLOCKS[0], start - 40), start + 20)[:, None]
     log_delta = log_hermite(beta)
-    guessed = np.arange(float(MOST_GUESSED))
+    guessed = np.arange(float(MAX_GUESSED))
     rest = n - guessed
     log_c = math.log(SECRET_DEVIATION / ERROR_DEVIATION) + log_q
     samples = np.maximum(np.ceil(np.sqrt(rest * log_c / log_delta)) - rest, 1)
@@ -227,7 +227,7 @@ def hybrid(n: int, log_q: float, weight: int, model: Sieve) -> Hybrid:
 
     The attack is repeated until a choice of coordinates holds so few: 1 / (its probability) times.
     """
-    blocks, counts = BLOCKS[:SPARSE_BLOCKS], range(min(weight, MOST_FOUND) + 1)
+    blocks, counts = BLOCKS[:SPARSE_BLOCKS], range(min(weight, MAX_FOUND) + 1)
     found = np.array(counts)[:, None]
     log_delta, best = log_hermite(blocks), Hybrid(math.inf, 0, 0)
     log_modulus, places = log_q * math.log(2), _log2_choose(n, weight)

@@ -18,7 +18,7 @@ Stream: TypeAlias = BinaryIO | gzip.GzipFile
 
 GZIP_MAGIC = b"\x1f\x8b"
 UNSIGNED_BYTE = 0x08  # the element type of images and labels; the format knows five others
-LARGEST = 1 << 30  # bytes: a damaged header must not ask for more
+MAX_BYTES = 1 << 30  # bytes: a damaged header must not ask for more
 
 
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
@@ -65,9 +65,11 @@ def _read(stream: Stream, path: Path, dimensions: int) -> NDArray[np.uint8]:
         )
     shape = tuple(int(length) for length in np.frombuffer(_exactly(stream, 4 * dimensions, path), ">u4"))
     size = math.prod(shape)
-    if not 0 < size <= LARGEST:
+    if not 0 < size <= MAX_BYTES:
         raise FormatError(
-            f"The array of {path.name} is empty or too large.", expected=f"1 to {LARGEST} entries", got=shape
+            f"The array of {path.name} is empty or too large.",
+            expected=f"1 to {MAX_BYTES} entries",
+            got=shape,
         )
     content = _exactly(stream, size, path)
     if stream.read(1):

@@ -13,7 +13,7 @@ from classification.idx import read_idx
 
 CLASSES = 10
 PIXEL_BOUND = 0.5  # pixels are moved to [-1/2, 1/2]: half the bound of [0, 1], so smaller error bounds
-MOST_TRAINING, MOST_TESTING = 8000, 2000
+MAX_TRAINING, MAX_TESTING = 8000, 2000
 SETS = ("train", "t10k")  # in this order: the last images are then from the test set
 SEED = 1
 
@@ -123,9 +123,9 @@ def split(images: LabelledImages, testing: int | None) -> tuple[LabelledImages, 
         FormatError: there are too few images.
     """
     count = len(images.digits)
-    testing = min(count // 5, MOST_TESTING) if testing is None else testing
-    training = min(count - testing, MOST_TRAINING)
-    if testing < 1 or (training < count // 2 and training < MOST_TRAINING):
+    testing = min(count // 5, MAX_TESTING) if testing is None else testing
+    training = min(count - testing, MAX_TRAINING)
+    if testing < 1 or (training < count // 2 and training < MAX_TRAINING):
         raise FormatError(
             "The number of images to classify is out of range.",
             expected=f"1 to half of the {count} images",

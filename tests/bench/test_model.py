@@ -21,7 +21,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         return work(*given) if work is model.measured else apart.apart(what, work, *given)
 
     monkeypatch.setattr(model, "apart", measured_here)
-    monkeypatch.setattr(model, "MOST_RUNS", 2)
+    monkeypatch.setattr(model, "MAX_RUNS", 2)
 
 
 @pytest.mark.usefixtures("small")

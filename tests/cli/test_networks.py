@@ -16,7 +16,7 @@ from tests.support.runs import lasting
 
 RANDOM = np.random.default_rng(11)
 IMAGE = RANDOM.uniform(-1, 1, (2, 6, 6))
-FILTERS, MORE = RANDOM.uniform(-1, 1, (3, 2, 3, 3)), RANDOM.uniform(-1, 1, (2, 3, 1, 1))
+FILTERS, MORE_VALUES = RANDOM.uniform(-1, 1, (3, 2, 3, 3)), RANDOM.uniform(-1, 1, (2, 3, 1, 1))
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Network:
 
     @property
     def expected(self) -> NDArray[np.float64]:
-        return self.program.evaluate({"x": IMAGE, "more": MORE})
+        return self.program.evaluate({"x": IMAGE, "more": MORE_VALUES})
 
     def run(self, invoke: Any, output: Path, *options: object) -> Any:
         """The server's command."""
@@ -44,12 +44,12 @@ def network(invoke: Any, tmp_path_factory: pytest.TempPathFactory) -> Network:
     folder = tmp_path_factory.mktemp("network")
     program = cb.compile(
         lambda x, more: cb.conv2d(cb.conv2d(x, FILTERS), more),
-        {"more": cb.public(*MORE.shape), "x": cb.secret(*IMAGE.shape)},
+        {"more": cb.public(*MORE_VALUES.shape), "x": cb.secret(*IMAGE.shape)},
         precision=1e-3,
     )
     program.save(folder / "plan")
     np.save(folder / "image.npy", IMAGE)
-    np.save(folder / "more.npy", MORE)
+    np.save(folder / "more.npy", MORE_VALUES)
     for step in (
         ["keygen", folder / "plan", "-o", folder / "keys"],
         ["encrypt", folder / "keys", folder / "image.npy", "-o", folder / "x.ct"],
@@ -121,7 +121,7 @@ def test_wrong_images(network: Network, invoke: Any, tmp_path: Path, values: Any
 
 
 def test_wrong_filters(network: Network, invoke: Any, tmp_path: Path) -> None:
-    np.save(tmp_path / "more.npy", MORE[:, :, 0, 0])
+    np.save(tmp_path / "more.npy", MORE_VALUES[:, :, 0, 0])
     files = (f"x={network.folder / 'x.ct'}", f"more={tmp_path / 'more.npy'}")
     operands = [word for file in files for word in ("--operand", file)]
     keys = network.folder / "keys" / "evaluation"

@@ -11,7 +11,7 @@ import pytest
 from cipherblas.common import limits
 from cipherblas.common.errors import MemoryBudgetError, StorageError, WorkBudgetError
 from cipherblas.common.memory import aligned_empty, check_memory, mapped_file, stacked
-from cipherblas.common.work import MOST_COMPILED_STEPS, PARTS, Work, budget_of, check_nodes
+from cipherblas.common.work import MAX_COMPILED_STEPS, PARTS, Work, budget_of, check_nodes
 
 
 def filled(*shape: int) -> Any:
@@ -92,10 +92,10 @@ def test_work_that_is_too_much_says_what_to_write() -> None:
         "Program.load(path",
         PARTS.split(",")[0],
     ]
-    with budget_of(MOST_COMPILED_STEPS):
+    with budget_of(MAX_COMPILED_STEPS):
         Work().spend(11)
         with pytest.raises(WorkBudgetError) as caught:
-            Work().spend(MOST_COMPILED_STEPS + 1)
+            Work().spend(MAX_COMPILED_STEPS + 1)
     assert [one.write for one in caught.value.advice] == [PARTS]
     with pytest.raises(WorkBudgetError):
         check_nodes(1 << 20)

@@ -22,7 +22,7 @@ PAIRS: dict[str, tuple[Any, str, str, Any]] = {
     "integers of narrow products": (gemm_paths.NARROW_LARGEST, "gemm/kernels.h", "kNarrowOffset", 0),
     "moduli of narrow products": (gemm_paths.NARROW_BITS, "gemm/kernels.h", "kNarrowBits", 0),
     "cost of bytes": (gemm_paths.BYTE_COST, "gemm/gemm.cpp", "kByteCost", 0),
-    "integers of one byte": (gemm_paths.BYTE_LARGEST, "gemm/byte_gemm.h", "kOneByte", 1),
+    "integers of one byte": (gemm_paths.MAX_BYTE_VALUE, "gemm/byte_gemm.h", "kOneByte", 1),
     "residues of two bytes": ((gemm_paths.BYTE_MODULI[1] - 1) / 2, "gemm/byte_gemm.h", "kTwoBytes", 0),
     "bits of primes": (fields.MAX_PRIME_BITS, "arith/modulus.h", "kMaxModulusBits", 0),
     "bits of words": (reference_engine.MONTGOMERY_BITS, "arith/modulus.h", "kWordBits", 0),
@@ -32,7 +32,7 @@ PAIRS: dict[str, tuple[Any, str, str, Any]] = {
         *(bookkeeping.FRACTION_BITS[1], "gemm/operand_gemm.h", "kSecondFractionBits"),
         bookkeeping.FRACTION_BITS[0],
     ),
-    "messages of operands": (fields.MOST_OPERAND_MESSAGE, "rlwe/row_segments.h", "kLargest", -1),
+    "messages of operands": (fields.MAX_OPERAND_MESSAGE, "rlwe/row_segments.h", "kLargest", -1),
     "digits": (fields.MAX_LIMBS, "rlwe/context.h", "kMaxDigits", 0),
     "limbs of a digit": (fields.MAX_ALPHA, "ring/base_conversion.h", "kMaxSources", 0),
     "special limbs": (fields.MAX_SPECIAL_LIMBS, "ring/base_conversion.h", "kMaxSources", -1),
@@ -60,7 +60,7 @@ def test_constants_that_the_core_tells_are_those_of_its_text() -> None:
 def test_the_least_number_of_coefficients_is_what_the_core_takes() -> None:
     ring = Ring(n=64)
     ct = ring.random_ciphertext(1)
-    for count, taken in ((native.LEAST_COEFFICIENTS, True), (native.LEAST_COEFFICIENTS // 2, False)):
+    for count, taken in ((native.MIN_COEFFICIENTS, True), (native.MIN_COEFFICIENTS // 2, False)):
         polynomials = np.ones((1, 1, count), np.int64)
         if taken:
             ring.context.polynomial_sums(polynomials, [ct])

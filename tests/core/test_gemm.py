@@ -20,7 +20,7 @@ from tests.support.ring_oracle import centred
 PATHS = ["auto", "scalar", "ifma", "strassen", "strassen2", "blas"]
 SMALL_PATHS = ["auto", "scalar", "ifma", "exact"]
 MODULI = [3, 97, _core.primes(1024, 22, 1)[0], _core.primes(1024, 36, 1)[0], _core.primes(1024, 50, 1)[0]]
-LARGEST = MODULI[-1]
+MAX_MODULUS = MODULI[-1]
 U_TYPES = [np.int8, np.int16, np.int32, np.int64, np.float64]
 NARROW = 1 << 15  # entries, and moduli below 2^36, of the narrow path
 NEEDS = {
@@ -174,7 +174,7 @@ def test_residues_of_two_bytes(modulus: int, shape: tuple[int, int, int], seed: 
     np.testing.assert_array_equal(_core.modular_gemm(a, b, modulus, "bytes"), exact(a, b, modulus))
 
 
-@pytest.mark.parametrize("modulus", [40961, LARGEST])
+@pytest.mark.parametrize("modulus", [40961, MAX_MODULUS])
 @pytest.mark.parametrize("k", [4096, 4097, 9000])
 def test_the_largest_bytes_do_not_overflow(k: int, modulus: int) -> None:
     need("bytes")
@@ -208,7 +208,7 @@ def test_narrow_factors_are_checked() -> None:
     with pytest.raises(ValueError, match="up to 2\\^15 and a modulus below 2\\^36, got 32769"):
         _core.small_gemm(np.array([[NARROW + 1]], np.int32), b, MODULI[3], "narrow")
     with pytest.raises(ValueError, match="below 2\\^36"):
-        _core.small_gemm(np.array([[1]], np.int32), b, LARGEST, "narrow")
+        _core.small_gemm(np.array([[1]], np.int32), b, MAX_MODULUS, "narrow")
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -218,7 +218,7 @@ def test_larger_products(path: str, shape: tuple[int, int, int]) -> None:
     need(path)
     m, k, n = shape
     generator = np.random.default_rng(7)
-    for modulus in (MODULI[2], LARGEST):
+    for modulus in (MODULI[2], MAX_MODULUS):
         a, b = residues(generator, (m, k), modulus), residues(generator, (k, n), modulus)
         want = _core.modular_gemm(a, b, modulus, "scalar")
         np.testing.assert_array_equal(_core.modular_gemm(a, b, modulus, path), want)
@@ -228,7 +228,7 @@ def test_larger_products(path: str, shape: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize("k", [4096, 4097, 8193])
 def test_the_largest_residues_do_not_overflow(path: str, k: int) -> None:
     need(path)
-    for modulus in (MODULI[2], LARGEST):
+    for modulus in (MODULI[2], MAX_MODULUS):
         a = np.full((2, k), modulus - 1, np.uint64)
         got = _core.modular_gemm(a, a.T, modulus, path)
         assert (got == k % modulus).all()  # (-1)(-1) k
@@ -264,11 +264,11 @@ def test_the_bound_holds_for_hostile_sums(k: int, largest: int) -> None:
         [np.ones(k), (-1) ** index, np.where(index < k // 2, 1, -1), np.where(index % 3, 1, -2) / 2]
     )
     u = np.rint(signs * largest)
-    half = LARGEST // 2
-    columns = [np.full(k, half), half - 2 * (index % 5), half + 1 + index % 7, index * 104729 % LARGEST]
+    half = MAX_MODULUS // 2
+    columns = [np.full(k, half), half - 2 * (index % 5), half + 1 + index % 7, index * 104729 % MAX_MODULUS]
     b = np.stack(columns, axis=1).astype(np.uint64)
-    bound = _core.small_gemm_error(k, largest, LARGEST)
-    assert np.abs(rounding_errors(u, b, LARGEST)).max() <= bound
+    bound = _core.small_gemm_error(k, largest, MAX_MODULUS)
+    assert np.abs(rounding_errors(u, b, MAX_MODULUS)).max() <= bound
 
 
 @pytest.mark.parametrize("k", [512, 2048, 4096])
@@ -276,30 +276,30 @@ def test_the_typical_error_is_that_of_the_model(k: int) -> None:
     need("rounded")
     generator = np.random.default_rng(11)
     u = generator.choice([-999, 999], (24, k)).astype(np.int16)
-    b = generator.integers(0, LARGEST, (k, 40), dtype=np.uint64)
-    found = np.sqrt(np.mean(rounding_errors(u, b, LARGEST) ** 2))
-    model = _core.small_gemm_rms(k, 999, LARGEST)
-    assert _core.small_gemm_rms(k, 2.0**40, LARGEST) == np.inf
+    b = generator.integers(0, MAX_MODULUS, (k, 40), dtype=np.uint64)
+    found = np.sqrt(np.mean(rounding_errors(u, b, MAX_MODULUS) ** 2))
+    model = _core.small_gemm_rms(k, 999, MAX_MODULUS)
+    assert _core.small_gemm_rms(k, 2.0**40, MAX_MODULUS) == np.inf
     assert model / 4 < found < 2 * model
-    assert model < _core.small_gemm_error(k, 999, LARGEST)
+    assert model < _core.small_gemm_error(k, 999, MAX_MODULUS)
 
 
 def test_out_is_a_view_or_an_operand() -> None:
     generator = np.random.default_rng(3)
-    a, b = (residues(generator, (12, 12), LARGEST) for _ in range(2))
-    want = exact(a, b, LARGEST)
+    a, b = (residues(generator, (12, 12), MAX_MODULUS) for _ in range(2))
+    want = exact(a, b, MAX_MODULUS)
     store = np.full((24, 20), 7, np.uint64)
     view = store[::2, 3:15]
     for path in filter(available, PATHS):
-        assert _core.modular_gemm(a, b, LARGEST, path, out=view) is view
+        assert _core.modular_gemm(a, b, MAX_MODULUS, path, out=view) is view
         np.testing.assert_array_equal(view, want)
     assert (store[1::2] == 7).all() and (store[:, :3] == 7).all() and (store[:, 15:] == 7).all()
     square = a.copy()
-    _core.modular_gemm(square, b, LARGEST, out=square)
+    _core.modular_gemm(square, b, MAX_MODULUS, out=square)
     np.testing.assert_array_equal(square, want)
     square = a.copy()
-    _core.modular_gemm(square.T, square, LARGEST, out=square, accumulate=True)
-    np.testing.assert_array_equal(square, (exact(a.T, a, LARGEST) + a) % LARGEST)
+    _core.modular_gemm(square.T, square, MAX_MODULUS, out=square, accumulate=True)
+    np.testing.assert_array_equal(square, (exact(a.T, a, MAX_MODULUS) + a) % MAX_MODULUS)
 
 
 def test_empty_products() -> None:

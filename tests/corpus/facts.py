@@ -24,7 +24,7 @@ from .machine import MACHINE
 
 Fact = tuple[str, str]
 STAGES = ("encrypt", "upload", "load_keys", "expand", "encode", "evaluate", "download", "decrypt")
-LONGEST = 12  # runs of keys that are listed; of more, a digest
+MAX_LISTED = 12  # runs of keys that are listed; of more, a digest
 # How counts are put in lines; others go into a line of their own.
 COUNTS = (
     (
@@ -296,7 +296,9 @@ def _runs(numbers: Sequence[int]) -> str:
         by = f" by {step}" if step > 1 else ""
         texts.append(str(rest[0]) if length == 1 else f"{rest[0]} to {rest[length - 1]}{by}")
         rest = rest[length:]
-    return ", ".join(texts) if len(texts) <= LONGEST else f"{numbers[0]} … {numbers[-1]}, {_digest(numbers)}"
+    return (
+        ", ".join(texts) if len(texts) <= MAX_LISTED else f"{numbers[0]} … {numbers[-1]}, {_digest(numbers)}"
+    )
 
 
 def _digest(numbers: Iterable[int]) -> str:

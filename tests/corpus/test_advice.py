@@ -20,7 +20,7 @@ LONG = (
     "key budget/none, any",
     "key budget/1 MiB",
 )  # whose planning takes most of the time
-LONGEST = 400  # characters of a line
+MAX_LINE_LENGTH = 400  # characters of a line
 REFUSED = [
     name for name, lines in storage.read().items() if any(line.startswith("refused ") for line in lines)
 ]
@@ -40,7 +40,7 @@ def test_advice_compiles(name: str) -> None:
     case = CASES[name]
     error = _refusal(case)
     assert error.advice, str(error)
-    assert all(len(line) <= LONGEST for line in str(error).splitlines()), str(error)
+    assert all(len(line) <= MAX_LINE_LENGTH for line in str(error).splitlines()), str(error)
     assert not {"inf", "nan"} & set(str(error.sentence).split()), str(error)
     for advice in error.advice:
         if is_ready(advice):

@@ -26,7 +26,7 @@ from tests.support.clear_runs import evaluators_of
 
 pytestmark = pytest.mark.slow
 
-MOST_TASKS = 600  # products of blocks, or blocks of operands, that are worth walking
+MAX_TASKS = 600  # products of blocks, or blocks of operands, that are worth walking
 STORED = storage.read()
 
 
@@ -51,7 +51,7 @@ def several(name: str) -> bool:
     grids = [
         int(rows) * int(cols) for line in lines for rows, cols in re.findall(r"(\d+)x(\d+) blocks", line)
     ]
-    return 1 < max(grids, default=0) <= MOST_TASKS
+    return 1 < max(grids, default=0) <= MAX_TASKS
 
 
 def run(evaluators: Evaluators, inputs: SymbolicInputs, program: cb.Program) -> list[Value]:
@@ -72,7 +72,7 @@ def test_multiplicity_is_a_walk(name: str) -> None:
         sizes = (plan.decided.blocks[axis] for axis in (rows, inner, cols))
         lengths = (*node.children[0].shape, node.children[1].shape[1])
         block_products += math.prod(-(-a // b) for a, b in zip(lengths, sizes, strict=True))
-    if block_products > MOST_TASKS:
+    if block_products > MAX_TASKS:
         pytest.skip(f"{block_products} products of blocks")
     options: dict[str, Any] = {"key_policy": plan.key_policy, "mask_budget": plan.mask_budget}
     counted, walked = Symbolic(plan.parameters, **options), Walked(plan.parameters, **options)

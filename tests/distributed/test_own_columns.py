@@ -123,13 +123,13 @@ def own_bytes(rows: Any, kind: str, ranks: int, rank: int) -> int:
     return total
 
 
-@pytest.mark.parametrize("least", [1, columns.LEAST_BYTES])
+@pytest.mark.parametrize("least", [1, columns.MIN_BYTES])
 @pytest.mark.parametrize("name", READ)
 def test_a_rank_reads_its_own_columns(
     name: str, least: int, tmp_path: Path, noted: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To the byte, with groups of one column and of more; and each rank's sums to less than all of it for each."""
-    monkeypatch.setattr(columns, "LEAST_BYTES", least)
+    monkeypatch.setattr(columns, "MIN_BYTES", least)
     function, operands, kinds = READ[name]
     whole = InFiles(toy_rows(function, key_policy="composed", precision=1e-2, **operands), tmp_path)
     for ranks in RANKS:
@@ -262,7 +262,7 @@ def test_headers_have_room_for_some_digests(
     beside: InFiles, room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of none, of one part of b, of both."""
-    monkeypatch.setattr(stored, "MOST_PARTS", room)
+    monkeypatch.setattr(stored, "MAX_PARTS", room)
     for name, operand in beside.sent.items():
         operand.save(beside.folder / name)
     beside.on(2)

@@ -19,7 +19,7 @@ from tests.support import documents
 
 pytestmark = [pytest.mark.encrypted, pytest.mark.usefixtures("fewest_runs")]
 PAGE = documents.ROOT / "docs" / "bench.md"
-LEAST = 1e-4  # seconds per side: the least number of runs
+BRIEF = 1e-4  # seconds per side: the least number of runs
 
 
 def toy() -> Parameters:
@@ -32,9 +32,9 @@ def toy() -> Parameters:
 def bootstraps() -> list[harness.Row]:
     """One by one, two together, and pairs that share an a part."""
     ours = bootstrap.Refreshes(toy(), real=True)
-    single = bootstrap.measured(ours, 1, LEAST, in_a_row=1)
+    single = bootstrap.measured(ours, 1, BRIEF, in_a_row=1)
     batches = [
-        bootstrap.of_a_batch(ours, number, 1, LEAST, single["seconds"], sharing)
+        bootstrap.of_a_batch(ours, number, 1, BRIEF, single["seconds"], sharing)
         for number, sharing in ((2, None), (6, bootstrap.Sharing(ours, 6)))
     ]
     return [single, *batches]
@@ -63,36 +63,36 @@ def test_common_fields_are_listed() -> None:
 @pytest.mark.parametrize(
     "rows",
     [
-        pytest.param(lambda: bench.run_cc([(4, 3, 2)], budget=LEAST), id="cc"),
-        pytest.param(lambda: bench.run_cc([(4, 3, 2)], budget=LEAST, one_ciphertext=True), id="cc one ciphertext"),
-        pytest.param(lambda: bench.run_cc([(4, 3, 2)], budget=LEAST, exact="int8"), id="cc exact"),
-        pytest.param(lambda: bench.run_pc([(4, 3, 2)], budget=LEAST, exact=True), id="pc exact"),
-        pytest.param(lambda: bench.run_bae([8], forms=["to slots"], budget=LEAST), id="pc suite"),
+        pytest.param(lambda: bench.run_cc([(4, 3, 2)], budget=BRIEF), id="cc"),
+        pytest.param(lambda: bench.run_cc([(4, 3, 2)], budget=BRIEF, one_ciphertext=True), id="cc one ciphertext"),
+        pytest.param(lambda: bench.run_cc([(4, 3, 2)], budget=BRIEF, exact="int8"), id="cc exact"),
+        pytest.param(lambda: bench.run_pc([(4, 3, 2)], budget=BRIEF, exact=True), id="pc exact"),
+        pytest.param(lambda: bench.run_bae([8], forms=["to slots"], budget=BRIEF), id="pc suite"),
         pytest.param(lambda: bench.run_bae([256], forms=["rlwe rows"], limit=0.0), id="pc suite predicted"),
-        pytest.param(lambda: bench.run_linear_transform(sets=["A"], diagonals=4, budget=LEAST), id="transform"),
-        pytest.param(lambda: bench.run_primitives(ring_degrees=[8192], cases=["rescale"], budget=LEAST), id="core"),
-        pytest.param(lambda: bench.run_roofline(ring_degrees=[8192], cases=["rotate"], budget=LEAST), id="roofline"),
-        pytest.param(lambda: bench.run_transpose([(8, 8)], policies=["light"], budget=LEAST), id="transpose"),
-        pytest.param(lambda: bench.run_ntt(isas=["scalar"], ring_degrees=[4096], budget=LEAST), id="ntt"),
-        pytest.param(lambda: bench.run_crossover([4], kinds=["pc"], budget=LEAST), id="crossover"),
-        pytest.param(lambda: bench.run_crossover([4], limit=0.0, budget=LEAST), id="crossover estimate"),
-        pytest.param(lambda: bench.run_masks(sizes=[4], budget=LEAST), id="masks"),
+        pytest.param(lambda: bench.run_linear_transform(sets=["A"], diagonals=4, budget=BRIEF), id="transform"),
+        pytest.param(lambda: bench.run_primitives(ring_degrees=[8192], cases=["rescale"], budget=BRIEF), id="core"),
+        pytest.param(lambda: bench.run_roofline(ring_degrees=[8192], cases=["rotate"], budget=BRIEF), id="roofline"),
+        pytest.param(lambda: bench.run_transpose([(8, 8)], policies=["light"], budget=BRIEF), id="transpose"),
+        pytest.param(lambda: bench.run_ntt(isas=["scalar"], ring_degrees=[4096], budget=BRIEF), id="ntt"),
+        pytest.param(lambda: bench.run_crossover([4], kinds=["pc"], budget=BRIEF), id="crossover"),
+        pytest.param(lambda: bench.run_crossover([4], limit=0.0, budget=BRIEF), id="crossover estimate"),
+        pytest.param(lambda: bench.run_masks(sizes=[4], budget=BRIEF), id="masks"),
         pytest.param(lambda: bench.run_nn_counts(["8x4", "8x8"]), id="nn counts"),
         pytest.param(lambda: bench.run_nn_published(["MVM1"]), id="nn published"),
         pytest.param(lambda: bench.run_nn(["Conv1"], limit=0.0, published_ring=True), id="nn published ring"),
-        pytest.param(lambda: bench.run_nn(["Conv1"], budget=LEAST, limit=0.0), id="nn"),
-        pytest.param(lambda: bench.run_model(["layer 10x784"], budget=LEAST), id="model"),
+        pytest.param(lambda: bench.run_nn(["Conv1"], budget=BRIEF, limit=0.0), id="nn"),
+        pytest.param(lambda: bench.run_model(["layer 10x784"], budget=BRIEF), id="model"),
         pytest.param(lambda: bootstraps(), id="bootstrap"),
         pytest.param(lambda: [mambo.measured(mambo.Fused(toy(), 2, 1), 4, 1, 1.0, 1.0)], id="mambo"),
         pytest.param(lambda: bench.run_e2dm_study([2], isas=["scalar"], limit=0.0), id="e2dm study"),
         pytest.param(
             lambda: bench.run_peers(
                 libraries=["seal"], folder=documents.ROOT, pythons={"seal": "/nowhere"},
-                vectors=[8], squares=[2], cases=["rescale"], budget=LEAST,
+                vectors=[8], squares=[2], cases=["rescale"], budget=BRIEF,
             ),
             id="peers",
         ),
-        pytest.param(lambda: bench.run_gemm([(8, 9, 10)], budget=LEAST), id="gemm"),
+        pytest.param(lambda: bench.run_gemm([(8, 9, 10)], budget=BRIEF), id="gemm"),
         pytest.param(lambda: bench.run_distributed([(8, 9, 10)], [1, 2], rounds=1), id="distributed"),
         pytest.param(lambda: bench.run_fhe4dmm(["Slim"], [1, 2], slots=256, rounds=1), id="fhe4dmm"),
     ],

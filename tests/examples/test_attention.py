@@ -22,7 +22,7 @@ X = attention.normalised(RANDOM.normal(size=(8, 8)))
 def test_an_encrypted_layer_is_that_of_numpy(tmp_path: Path) -> None:
     program = cb.compile(
         lambda x: attention.attention(LAYER, x, attention.polynomial_weights),
-        {"x": cb.secret(*X.shape, bound=attention.LARGEST)},
+        {"x": cb.secret(*X.shape, bound=attention.MAX_ACTIVATION)},
         **{"error": 0.05, "security": 0, "insecure": True, "ring_degree": 4096, "upload_budget": 1 << 30},
     )
     found = attention.encrypted(program, X, LAYER.heads)
@@ -36,7 +36,7 @@ def test_an_encrypted_layer_is_that_of_numpy(tmp_path: Path) -> None:
 def test_heads_that_are_refreshed_are_one_value(capsys: pytest.CaptureFixture[str]) -> None:
     """Scores, means and what they weigh, each of both heads at once; the same as head by head."""
     layer = replace(LAYER, refreshed=True).calibrated([X])
-    operands = {"x": cb.secret(*X.shape, bound=attention.LARGEST)}
+    operands = {"x": cb.secret(*X.shape, bound=attention.MAX_ACTIVATION)}
     with pytest.warns(cb.InsecureParametersWarning):
         program = cb.compile(
             lambda x: attention.attention(layer, x, attention.polynomial_weights),

@@ -21,7 +21,7 @@ from tests.support.advice import is_ready
 from tests.support.advised import DECLARED, WRITTEN
 from tests.support.error_sites import sites
 
-LONGEST = 400  # characters of a line
+MAX_LINE_LENGTH = 400  # characters of a line
 OF_FILES, BEFORE = "a field of a file", "checked before, of what a user writes"
 # Errors without advice, by file and function, and why: no program comes there, or nothing can be written instead.
 WITHOUT = {
@@ -93,7 +93,7 @@ def test_advice_is_taken(run: Any, formula: str, followed: dict[str, str]) -> No
     error = caught.value
     advice = [one.write for one in error.advice if not is_ready(one)]
     assert advice == list(followed), str(error)
-    assert all(len(line) <= LONGEST for line in str(error).splitlines())
+    assert all(len(line) <= MAX_LINE_LENGTH for line in str(error).splitlines())
     for changed in followed.values():
         run(changed)
 

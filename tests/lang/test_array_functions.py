@@ -20,7 +20,7 @@ from tests.support.array_programs import ROWS, Row
 S = cb.secret
 RANDOM = np.random.default_rng(5)
 
-MORE = (
+MORE_ROWS = (
     Row("rows of a product", lambda A, B: (A @ B)[1:3, ::-2]),
     Row("a number of a product", lambda A, B: (A @ B)[-1, 0]),
     Row("a column", lambda A, x: (A @ x)[:, None] * A),
@@ -115,7 +115,7 @@ MORE = (
 )
 
 
-@pytest.mark.parametrize("row", [*ROWS, *MORE], ids=lambda row: row.formula)
+@pytest.mark.parametrize("row", [*ROWS, *MORE_ROWS], ids=lambda row: row.formula)
 def test_shapes_and_values_are_those_of_numpy(row: Row) -> None:
     arrays, operands = row.arrays(4, RANDOM), row.operands(4)
     node = trace(row.function, operands)

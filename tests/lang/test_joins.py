@@ -11,7 +11,7 @@ import pytest
 import cipherblas as cb
 from cipherblas.lang.analysis import evaluate_clear, trace
 from cipherblas.lang.graph import constants, deduplicated, formula, from_json, to_json
-from cipherblas.lang.joins import MOST_PARTS
+from cipherblas.lang.joins import MAX_PARTS
 from cipherblas.lang.nodes import ordered
 
 RNG = np.random.default_rng(3)
@@ -59,7 +59,7 @@ def test_what_is_split_is_computed_once() -> None:
 
 REFUSED: list[tuple[Callable[..., Any], type[Exception], str]] = [
     (lambda A, B: cb.joined([]), cb.ParameterError, "1 to 1024"),
-    (lambda A, B: cb.joined([A @ B] * (MOST_PARTS + 1)), cb.ParameterError, "got 1025"),
+    (lambda A, B: cb.joined([A @ B] * (MAX_PARTS + 1)), cb.ParameterError, "got 1025"),
     (lambda A, B: cb.joined([A @ B, A]), cb.ShapeError, "equal lengths along the other axis"),
     (lambda A, B: cb.joined([A @ B, A], axis=1), cb.ParameterError, "got A 4x6"),
     (lambda A, B: cb.joined([A @ B, np.ones((4, 4))]), cb.DTypeError, "got ndarray"),

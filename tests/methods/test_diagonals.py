@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import cipherblas as cb
 from cipherblas.common.errors import ParameterError, ShapeError
-from cipherblas.methods.matmul.diagonals import MOST_VECTORS, Diagonals
+from cipherblas.methods.matmul.diagonals import MAX_VECTORS, Diagonals
 from tests.corpus.machine import MACHINE
 from tests.support import product_runs as harness
 
@@ -63,8 +63,8 @@ def test_bad_sizes():
 
 def test_planned_where_there_are_few_vectors():
     """Or when it is asked for by name."""
-    assert Diagonals.worthwhile(40, 9, MOST_VECTORS) and Diagonals.worthwhile(MOST_VECTORS, 9, 40)
-    assert not Diagonals.worthwhile(40, 9, MOST_VECTORS + 1)
+    assert Diagonals.worthwhile(40, 9, MAX_VECTORS) and Diagonals.worthwhile(MAX_VECTORS, 9, 40)
+    assert not Diagonals.worthwhile(40, 9, MAX_VECTORS + 1)
     operands = {"a": cb.secret(40, 9), "b": cb.secret(9, 30)}
     program = cb.compile(lambda a, b: a @ b, operands, machine=MACHINE)
     assert "diagonals" not in {program.plan.algorithm, *(loser.algorithm for loser in program.plan.rejected)}

@@ -30,7 +30,7 @@ S, P = cb.secret, cb.public
 RING = RingShape.for_depth(512, 14, 30.0)
 LIMB_BYTES = RING.n * 8
 WEIGHTS = np.random.default_rng(3).normal(size=(20, 20))
-LONGEST, MOST_BLOCKS = 16, 4
+MAX_LENGTH, MAX_BLOCKS = 16, 4
 
 
 class Walked(Symbolic):
@@ -114,12 +114,12 @@ def check(
 @given(st.data())
 @settings(max_examples=150, deadline=None)
 def test_counted_blocks_are_those_of_a_walk(data: st.DataObject) -> None:
-    shape = [data.draw(st.integers(1, LONGEST), label=name) for name in "mknp"]
+    shape = [data.draw(st.integers(1, MAX_LENGTH), label=name) for name in "mknp"]
     function, operands = data.draw(st.sampled_from(programs(*shape)), label="program")
     expression = deduplicated(traced(function, operands))
     axes = Axes(expression)
     blocks = {
-        axis: data.draw(st.integers(-(-length // MOST_BLOCKS), length), label=axis)
+        axis: data.draw(st.integers(-(-length // MAX_BLOCKS), length), label=axis)
         for axis, length in axes.lengths.items()
     }
     choices = []

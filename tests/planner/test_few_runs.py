@@ -15,7 +15,7 @@ from cipherblas.planner.predict import dry_run
 from cipherblas.roles import program as _  # noqa: F401  (all modules are there before one is watched)
 from tests.corpus.machine import MACHINE
 
-MOST_RUNS, MOST_WALKS = 40, 30
+MAX_RUNS, MAX_WALKS = 40, 30
 WEIGHTS = np.random.default_rng(1).normal(size=(64, 64))
 THREE_NODES: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (lambda a, b: a @ b, {"a": cb.secret(64, 64), "b": cb.secret(64, 64)}),
@@ -49,6 +49,6 @@ def test_a_program_of_three_nodes_takes_few_dry_runs_and_walks(
 ) -> None:
     runs, walks = counted(monkeypatch, dry_run.dry_run), counted(monkeypatch, nodes.ordered)
     program = cb.compile(*THREE_NODES[number], machine=MACHINE)
-    assert 0 < len(runs) <= MOST_RUNS
-    assert 0 < len(walks) <= MOST_WALKS
+    assert 0 < len(runs) <= MAX_RUNS
+    assert 0 < len(walks) <= MAX_WALKS
     assert program.plan.rejected  # other ways were looked at

@@ -22,7 +22,7 @@ from cipherblas.engines.cpu import CpuEngine
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.planner.predict import machine as machines
 from cipherblas.planner.predict import measuring
-from cipherblas.planner.predict.machine import LONGEST_TEXT, MARK, VERSION, Machine
+from cipherblas.planner.predict.machine import MARK, MAX_TEXT_LENGTH, VERSION, Machine
 from tests.corpus.machine import MACHINE
 from tests.support.engine_draws import Watched
 
@@ -164,7 +164,9 @@ def changed(place: tuple[Any, ...], new: Any) -> dict[str, Any]:
 def test_every_field_is_checked(place: tuple[Any, ...]) -> None:
     texts = ("name", "processor", "isa")
     wrong = [True, [], {}, -1, math.inf, math.nan, 1e300, 1 << 63]
-    wrong += [1, "", "a\x1b[2J", "é", "x" * (LONGEST_TEXT + 1), None] if place[0] in texts else ["1", 2.5e5]
+    wrong += (
+        [1, "", "a\x1b[2J", "é", "x" * (MAX_TEXT_LENGTH + 1), None] if place[0] in texts else ["1", 2.5e5]
+    )
     if place[0] != "memory":
         wrong.append(None)
     for new in wrong:

@@ -24,7 +24,7 @@ def shallow() -> Any:
     """Rings with so few levels that short programs are too deep for them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chains, "MOST_WORKING", 5)
-        patch.setattr(sizing, "DEEPEST", 12)
+        patch.setattr(sizing, "MAX_INSECURE_LIMBS", 12)
         yield
 
 

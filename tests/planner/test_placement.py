@@ -97,7 +97,7 @@ def test_random_graphs_keep_to_the_levels(seed: int) -> None:
 def shallow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rings with so few levels that short programs are too deep for them."""
     monkeypatch.setattr(chains, "MOST_WORKING", 5)
-    monkeypatch.setattr(sizing, "DEEPEST", 12)
+    monkeypatch.setattr(sizing, "MAX_INSECURE_LIMBS", 12)
 
 
 def chain_of(length: int) -> Any:
@@ -324,7 +324,7 @@ def test_parts_of_more_ciphertexts_than_a_few_are_arranged_by_few_masks(
 ) -> None:
     """Of a slice; a transpose of as many is computed a second time."""
     monkeypatch.setattr(arranged, "FEW_ARRANGED", 1)
-    monkeypatch.setattr(arranged, "MOST_MASKS", 200)
+    monkeypatch.setattr(arranged, "MAX_MASKS", 200)
     rows, turned = (
         toy(lambda x, part=LARGE[name]: (bent(x), part(bent(x))), x=S(70, 50), error=0.05)
         for name in ("rows", "transpose")

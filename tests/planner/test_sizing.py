@@ -17,7 +17,7 @@ import cipherblas as cb
 from cipherblas.common import work
 from cipherblas.common.errors import LevelError
 from cipherblas.lang.operations import Leaf
-from cipherblas.planner.rings.sizing import DEEPEST, NoRingError, draft, drafted
+from cipherblas.planner.rings.sizing import MAX_INSECURE_LIMBS, NoRingError, draft, drafted
 from cipherblas.planner.search.refusals import widest
 from cipherblas.rlwe.rings import RingShape
 from tests.support.runs import TOY, program_of, run, toy
@@ -137,7 +137,7 @@ def test_drafts_end_where_security_sets_no_limit() -> None:
     def run(ring: RingShape) -> None:
         raise LevelError("too few")
 
-    with pytest.raises(NoRingError, match=f"{DEEPEST} are allowed"):
+    with pytest.raises(NoRingError, match=f"{MAX_INSECURE_LIMBS} are allowed"):
         drafted(run, 1 << 12, 30.0, math.inf)
 
 

@@ -19,7 +19,7 @@ Array = NDArray[Any]
 Parts = dict[str, Array]
 
 # Of every type values that overflow as soon as they are added, multiplied, negated or divided by a bound in it.
-LARGEST: dict[str, Any] = {
+MAX_ENTRY: dict[str, Any] = {
     "bool": True,
     **{name: np.iinfo(name).min for name in ("int8", "int16", "int32", "int64")},
     **{name: np.iinfo(name).max for name in ("uint8", "uint16", "uint32", "uint64")},
@@ -59,8 +59,8 @@ def extremes(dtype: str, shape: tuple[int, ...], rng: np.random.Generator) -> Ar
         values[rng.random(shape) < 0.2] = 100
     if kind.kind == "f":
         values[rng.random(shape) < 0.2] = np.finfo(kind).smallest_subnormal
-        values[rng.random(shape) < 0.3] = -LARGEST[dtype]
-    values.flat[:: max(1, values.size // 3)] = LARGEST[dtype]
+        values[rng.random(shape) < 0.3] = -MAX_ENTRY[dtype]
+    values.flat[:: max(1, values.size // 3)] = MAX_ENTRY[dtype]
     return values
 
 
@@ -84,7 +84,7 @@ def found_and_expected(
     return program, result, formula(**wide, x=x.astype(np.float64), three=float(three))
 
 
-@pytest.mark.parametrize("dtype", LARGEST)
+@pytest.mark.parametrize("dtype", MAX_ENTRY)
 @pytest.mark.parametrize(("form", "name"), [(form, name) for form, some in FORMULAS.items() for name in some])
 def test_nothing_is_computed_in_a_narrow_type(dtype: str, form: str, name: str) -> None:
     """Constants, clear operands and what is encrypted, in every type and operation; numbers of that type too."""
@@ -106,7 +106,7 @@ def test_nothing_is_computed_in_a_narrow_type(dtype: str, form: str, name: str) 
         assert np.abs(found - expected).max() <= program.plan.error
 
 
-@pytest.mark.parametrize("dtype", LARGEST)
+@pytest.mark.parametrize("dtype", MAX_ENTRY)
 def test_layers_of_images_take_every_type(dtype: str) -> None:
     """Filters, a bias, a clear image that is added and one that is multiplied."""
     rng = np.random.default_rng(2)
@@ -194,7 +194,7 @@ def test_any_layout_in_memory(layout: str, dtype: str, sums_of_products: Any) ->
 def test_scalars_and_arrays_without_dimensions() -> None:
     """Numbers of any type are factors and terms; as a matrix they are refused."""
     x = np.arange(1.0, 5.0).reshape(2, 2)
-    for dtype in LARGEST:
+    for dtype in MAX_ENTRY:
         if dtype == "bool":
             continue
         kind = np.dtype(dtype)

@@ -56,7 +56,7 @@ def test_what_was_sent_with_more_limbs_is_not_sent_again(name: str) -> None:
 
 def test_uploads_that_nobody_limits_may_be_those_of_refreshed_programs(monkeypatch: Any) -> None:
     """Where nothing else lacks: ciphertexts of deep programs are large."""
-    monkeypatch.setattr("cipherblas.planner.search.budgets.LEAST_UPLOAD", 1 << 10)
+    monkeypatch.setattr("cipherblas.planner.search.budgets.MIN_UPLOAD", 1 << 10)
     monkeypatch.setattr("cipherblas.planner.search.budgets.UPLOAD_RATIO", 1)
 
     def squares(x: Any) -> Any:

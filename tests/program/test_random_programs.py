@@ -31,7 +31,7 @@ from tests.support.runs import matrix
 
 SLOTS = 512
 RING = RingShape.from_bits(2 * SLOTS, [50.0] * 6 + [30.0] * 30, [50.0], 1, 30.0)
-LONGEST = 7
+MAX_LENGTH = 7
 FACTORS = (-1.0, 2.0, -3.0, 0.5, 1 / 3, 1e-6, 1e5, 0.7)
 BOUNDS = (1.0, 1.0, 0.01, 16.0, 1e6)
 
@@ -72,7 +72,7 @@ class Builder:
         if kind == "multiply":
             return self.build(shape, depth - 1) * self.build(shape, self.random.randint(0, depth - 1))
         if kind == "matmul":
-            inner = self.random.randint(1, LONGEST)
+            inner = self.random.randint(1, MAX_LENGTH)
             left = self.build((shape[0], inner), self.random.randint(0, depth - 1))
             return left @ self.build((inner, shape[1]), self.random.randint(0, depth - 1))
         if kind == "polynomial":
@@ -100,7 +100,7 @@ class Builder:
 def programs(draw: Any) -> tuple[Expression, dict[str, Operand]]:
     random = Random(draw(st.integers(0, 2**64)))
     builder = Builder(random)
-    shape = (random.randint(1, LONGEST), random.randint(1, LONGEST))
+    shape = (random.randint(1, MAX_LENGTH), random.randint(1, MAX_LENGTH))
     expression = builder.build(shape, random.randint(1, 3))
     if not expression.secret:
         builder.operands["extra"] = extra = secret(*shape)

@@ -18,7 +18,7 @@ from cipherblas.crypto import files
 from tests.support.foreign_files import as_json, choice_of, content
 
 Change = Callable[[dict[str, Any]], None]
-MOST = 1 << 24  # rows or columns of an operand
+MAX_LENGTH = 1 << 24  # rows or columns of an operand
 SECONDS = 30  # what is refused takes a fraction of a second
 
 PROGRAMS: dict[str, Callable[[], cb.Program]] = {
@@ -98,19 +98,19 @@ def changed(path: Path, target: Path, change: Change) -> Path:
     ("program", "change"),
     [
         ("slots", shapes(a=(512, 512), b=(512, 512))),
-        ("slots", shapes(a=(MOST, MOST), b=(MOST, MOST))),
-        ("slots", shapes(a=(8, MOST), b=(MOST, 8))),
+        ("slots", shapes(a=(MAX_LENGTH, MAX_LENGTH), b=(MAX_LENGTH, MAX_LENGTH))),
+        ("slots", shapes(a=(8, MAX_LENGTH), b=(MAX_LENGTH, 8))),
         ("slots", both(shapes(a=(128, 128), b=(128, 128)), blocks(1))),
         ("slots", nodes(5000)),
-        ("secret rows", shapes(a=(MOST, MOST), b=(MOST, MOST))),
-        ("secret rows", shapes(a=(8, MOST), b=(MOST, MOST))),
-        ("convolution", shapes(w=(MOST, 1, 3, 3))),
-        ("convolution", shapes(x=(1, MOST, 8))),
-        ("convolution", shapes(x=(1, MOST, 4096))),
+        ("secret rows", shapes(a=(MAX_LENGTH, MAX_LENGTH), b=(MAX_LENGTH, MAX_LENGTH))),
+        ("secret rows", shapes(a=(8, MAX_LENGTH), b=(MAX_LENGTH, MAX_LENGTH))),
+        ("convolution", shapes(w=(MAX_LENGTH, 1, 3, 3))),
+        ("convolution", shapes(x=(1, MAX_LENGTH, 8))),
+        ("convolution", shapes(x=(1, MAX_LENGTH, 4096))),
         ("convolution", shapes(x=(1, 4096, 4096), w=(2, 1, 4096, 4096))),
         ("convolution", shapes(x=(1 << 15, 8, 8), w=(1 << 15, 1 << 15, 3, 3))),
-        ("vector", both(shapes(x=(MOST,), w=(8, MOST)), options(0, channels=1))),
-        ("vector", both(shapes(w=(MOST, 64)), options(1, each=1))),
+        ("vector", both(shapes(x=(MAX_LENGTH,), w=(8, MAX_LENGTH)), options(0, channels=1))),
+        ("vector", both(shapes(w=(MAX_LENGTH, 64)), options(1, each=1))),
     ],
 )
 def test_much_work_from_few_bytes(
@@ -177,7 +177,7 @@ def test_budgets_are_kept_to_the_step(
     monkeypatch.setattr(work.Work, "__init__", recorded)
     cb.Program.load(saved[program])
     needed = max(one.steps for one in counted)
-    assert 0 < needed < work.MOST_STEPS / 10
+    assert 0 < needed < work.MAX_STEPS / 10
     budget = int(share * needed)
     if share == 1.0:
         cb.Program.load(saved[program], work_budget=budget)

@@ -33,13 +33,13 @@ def test_more_entries_and_less_failure_take_more_deviations() -> None:
 
 
 def test_errors_are_those_that_the_core_samples() -> None:
-    assert _core.NOISE_SIGMA == noise.SIGMA and _core.LARGEST_NOISE == noise.LARGEST_ERROR
+    assert _core.NOISE_SIGMA == noise.SIGMA and _core.LARGEST_NOISE == noise.MAX_ERROR
     context = _core.Context(1 << 12, _core.primes(1 << 12, 40, 1), [], 1)
     words = np.random.default_rng(0).integers(0, 1 << 64, (8, 1 << 12), dtype=np.uint64)
     samples = np.concatenate([context.gaussian(row) for row in words])
     assert abs(samples.std() / noise.SIGMA - 1) < 6 / math.sqrt(2 * samples.size)
     largest = context.gaussian(np.full(1 << 12, (1 << 64) - 1, np.uint64))
-    assert np.abs(largest).max() == noise.LARGEST_ERROR
+    assert np.abs(largest).max() == noise.MAX_ERROR
 
 
 def test_slots_and_rows_have_the_same_variances() -> None:
@@ -68,4 +68,4 @@ def test_bounds_hold_for_any_secret() -> None:
         bound = noise.switch_bound(RING, limbs)
         assert noise.tail(1.0, 50) * math.sqrt(rows.switch(limbs)) <= bound <= worst.switch(limbs)
     assert noise.fresh_bound(RING) < noise.fresh_bound(RING, public_key=True)
-    assert noise.fresh_bound(RING) > noise.LARGEST_ERROR
+    assert noise.fresh_bound(RING) > noise.MAX_ERROR

@@ -15,7 +15,7 @@ from cipherblas.roles import received
 from tests.support.runs import toy
 
 S = cb.secret
-LEAST = 1 << 20
+MIN_BYTES = 1 << 20
 
 
 def uniform(seed: int, *shape: int) -> np.ndarray:
@@ -33,7 +33,7 @@ def program() -> cb.Program:
 @pytest.fixture
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Less than the ciphertexts of x take."""
-    monkeypatch.setattr(limits, "available_memory", lambda: LEAST)
+    monkeypatch.setattr(limits, "available_memory", lambda: MIN_BYTES)
 
 
 def test_memory_is_taken_where_there_is_enough(program: cb.Program, tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_ciphertexts_in_a_file(program: cb.Program, tmp_path: Path) -> None:
         client.encrypt({"x": VALUES["x"]})
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     x = client.encrypt({"x": VALUES["x"]}, folder=tmp_path)["x"]
-    assert x.nbytes > LEAST
+    assert x.nbytes > MIN_BYTES
     assert not list(tmp_path.iterdir())  # the file has no name
     x.save(tmp_path / "x")
     again = cb.EncryptedOperand.load(tmp_path / "x", insecure=True)
@@ -64,7 +64,7 @@ def test_ciphertexts_in_a_file(program: cb.Program, tmp_path: Path) -> None:
 def test_results_of_them(program: cb.Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client = program.client()
     with monkeypatch.context() as small:
-        small.setattr(limits, "available_memory", lambda: LEAST)
+        small.setattr(limits, "available_memory", lambda: MIN_BYTES)
         sent = client.encrypt({"x": VALUES["x"]}, folder=tmp_path) | client.encrypt({"q": VALUES["q"]})
     result = client.decrypt(program.server(client.evaluation_keys()).run(sent))
     assert np.abs(result - VALUES["x"] @ VALUES["q"]).max() <= program.plan.error

@@ -31,11 +31,11 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operations import Leaf
 from tests.support.runs import TOY, Parties, comes_back, listed, matrix
 
-MOST_LINES, MOST_TRIES = 7, 30
-MOST_BOUND, LEAST_BOUND = 1e4, 1e-4  # of a value that others are made of: toy rings are to hold all
-MOST_DEPTH = 24  # of operations
-MOST_ENTRIES = 400
-MOST_BYTES = 1 << 30  # of a server, for a run
+MAX_LINES, MAX_TRIES = 7, 30
+MAX_BOUND, MIN_BOUND = 1e4, 1e-4  # of a value that others are made of: toy rings are to hold all
+MAX_DEPTH = 24  # of operations
+MAX_ENTRIES = 400
+MAX_BYTES = 1 << 30  # of a server, for a run
 NUMBERS = ("2.0", "-1", "0.5", "-0.3", "1/3", "3")
 _NAME = re.compile(r"\b[vx]\d+\b")
 FUNCTIONS = {"cos": np.cos, "kink": np.abs, "line": lambda t: 0.5 * t}
@@ -183,8 +183,8 @@ class _Writer:
         self.exact = self.random.random() < 0.06
         for _ in range(self.random.choice((1, 2, 2, 3))):
             self._operand()
-        wanted, tries = self.random.randint(1, MOST_LINES), 0
-        while wanted and tries < MOST_TRIES:
+        wanted, tries = self.random.randint(1, MAX_LINES), 0
+        while wanted and tries < MAX_TRIES:
             tries += 1
             wanted -= self._line()
         self._return()
@@ -253,7 +253,7 @@ class _Writer:
         one = _Known(name, node, array)
         line = f"{name} = {text}"
         assert node.shape == array.shape, f"{line}: {node.shape}, in NumPy {array.shape}\n{self.drawn}"
-        if array.size > MOST_ENTRIES or not LEAST_BOUND < one.bound < MOST_BOUND or _depth(node) > MOST_DEPTH:
+        if array.size > MAX_ENTRIES or not MIN_BOUND < one.bound < MAX_BOUND or _depth(node) > MAX_DEPTH:
             return False
         self.drawn.lines.append(line)
         self.known.append(one)
@@ -520,7 +520,7 @@ def _by_constant(w: _Writer, a: _Known) -> str | None:
 
 def _outer(w: _Writer, a: _Known) -> str | None:
     b = w._beside(a, lambda shape: len(shape) == 1)
-    if a.array.size * b.array.size > MOST_ENTRIES:
+    if a.array.size * b.array.size > MAX_ENTRIES:
         return None
     return f"cb.outer({a.name}, {b.name})"
 
@@ -642,7 +642,7 @@ def checked(seed: int, encrypted: bool) -> str:
             except cb.CipherblasError as error:
                 return type(error).__name__
             comes_back(program)
-            if not encrypted or program.plan.peak_bytes > MOST_BYTES:
+            if not encrypted or program.plan.peak_bytes > MAX_BYTES:
                 return "compiles"
             run = Parties(program).run(found.values).within()
             wanted, got = (listed(program, one) for one in (found.expected(), run.decrypted))

@@ -35,7 +35,7 @@ from cipherblas_bench.peers import Peer, PeerError
 SETS = {16: (15, 3), 15: (3, 8)}  # log2 of the ring degree → working levels, digits
 FINE_SETS = {16: (16, 5), 15: (2, 6)}  # the same for two rounds, which spend one of the levels
 RAISED_SETS = {16: (14, 3), 15: (2, 8)}  # where ModRaise is first, which takes a prime more
-LEAST_RUNS, MOST_RUNS = 3, 20
+MIN_RUNS, MAX_RUNS = 3, 20
 MASKS = 6 << 30  # bytes of encoded diagonals that may be kept
 STEPS = ("slots_to_coefficients", "mod_raise", "coefficients_to_slots", "eval_mod")
 CONVERSIONS = ("to_shared", "from_shared")  # of ciphertexts that share their a part
@@ -367,7 +367,7 @@ def beside(
                 f"results of {ready['peer']}: expected an error of at most {most:.2g}, got {ready['error']:.2g}"
             )
         runs = theirs.measure("bootstrap", 1)
-        runs += theirs.measure("bootstrap", repeats_for(runs[0], budget, LEAST_RUNS, MOST_RUNS) - 1)
+        runs += theirs.measure("bootstrap", repeats_for(runs[0], budget, MIN_RUNS, MAX_RUNS) - 1)
     described = {name: value for name, value in ready.items() if name not in ("peer", "threads", "digits")}
     return {
         "peer": ready["peer"],
@@ -394,7 +394,7 @@ def measured(
     with peak_memory() as peak:
         seconds, error, result = ours.once()
     runs, errors = [seconds], [worst, error]
-    left = repeats_for(seconds["whole"], budget, LEAST_RUNS, MOST_RUNS) - 1
+    left = repeats_for(seconds["whole"], budget, MIN_RUNS, MAX_RUNS) - 1
     for _ in range(left if ciphertexts is None else ciphertexts - len(errors)):
         seconds, error, _ = ours.once()
         runs.append(seconds)
@@ -430,7 +430,7 @@ def of_a_batch(
     with peak_memory() as peak:  # also encodes what is missing, and is the first to take so much memory
         first, worst, result = ours.together(batch, sharing)
     runs, errors = [], [worst]
-    for _ in range(repeats_for(first["whole"], budget, 1, MOST_RUNS)):
+    for _ in range(repeats_for(first["whole"], budget, 1, MAX_RUNS)):
         seconds, error, _ = ours.together(batch, sharing)
         runs.append(seconds)
         errors.append(error)

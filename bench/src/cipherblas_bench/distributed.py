@@ -35,7 +35,7 @@ BENCH = "distributed"
 ROUNDS = 3
 TIMES = 2  # runs of a process, of which the first is apart
 # Seconds that short runs of a process take together, about, and how many they are at most.
-ENOUGH, MOST_TIMES = 0.5, 12
+ENOUGH, MAX_TIMES = 0.5, 12
 
 
 def run(
@@ -140,7 +140,7 @@ class OnRanks:
     def __init__(self, program: Program, folder: Path, threads: int, times: int = TIMES) -> None:
         self.program, self.folder, self.threads = program, folder, threads
         often = math.ceil(ENOUGH / program.plan.stages.evaluate)
-        self.times = times if times < 2 else max(times, min(often, MOST_TIMES))
+        self.times = times if times < 2 else max(times, min(often, MAX_TIMES))
         (m, k), n = program.operands["a"].shape, program.operands["b"].shape[1]
         self.case = f"{m}x{k}x{n}"
         self._client = program.client()

@@ -34,7 +34,7 @@ FIGURE_7, FIGURE_8, FIGURE_9, TABLE_6 = (8, 128), 64, 8, 256  # ranks
 LINEAR = 0.95  # of an efficiency that counts as linear
 PUBLISHED = "FHE4DMM (2024), Section VII-A"
 SPEEDUPS = {"Square": (4.31, 3.61), "Flat": (16.62, 9.72), "LargeM": (10.59, 5.88), "Slim": (14.44, 13.09)}
-LARGEST = {  # Table VI: shape, seconds of local computation and of MPI
+LARGE_NETWORKS = {  # Table VI: shape, seconds of local computation and of MPI
     "Square": (Cuboid(4096, 4096, 4096), 171.979, 0.255),
     "Slim": (Cuboid(32768, 16, 32768), 65.1457, 10.9836),
 }
@@ -181,8 +181,8 @@ def model_rows(name: str, threads: int) -> Iterator[Row]:
             "speedup_over_baseline": found["baseline", count].total / one.total,
         }
     yield from _figures(name, found, threads)
-    if name in LARGEST:
-        shape, local, mpi = LARGEST[name]
+    if name in LARGE_NETWORKS:
+        shape, local, mpi = LARGE_NETWORKS[name]
         largest = _modelled(name, shape, [TABLE_6], threads)["4d", TABLE_6]
         yield _row(f"Table VI {name}", "4d", TABLE_6, largest, threads) | {
             "published_local_seconds": local,
@@ -253,7 +253,7 @@ def _figures(name: str, found: Mapping[tuple[str, int], Modelled], threads: int)
         published_mean_speedup_over_baseline=mean,
         published_source=PUBLISHED,
     )
-    if name in LARGEST:
+    if name in LARGE_NETWORKS:
         least = min(
             found["4d", 1].total / (count * found["4d", count].total)
             for count in MODEL_RANKS

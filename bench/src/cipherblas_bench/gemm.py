@@ -31,7 +31,7 @@ from cipherblas.crypto.fields import OPERAND_MODULI
 from cipherblas_bench.harness import MeasurementError, Row, Timing, in_turns, local, peak_memory, row
 
 YARDSTICK = "float64"
-BYTE_BITS, LEAST_BYTE_BITS = 15, 9  # of moduli from 256 to 65279
+BYTE_BITS, MIN_BYTE_BITS = 15, 9  # of moduli from 256 to 65279
 OPERANDS = 8  # moduli of a byte each
 NARROW_BITS = 22  # one exact float64 product: (2^21)^2 · 2048 = 2^53
 MAX_U = 127
@@ -146,7 +146,7 @@ def _cases(shape: tuple[int, int, int], bits: int) -> Iterator[Case]:
 
     if "bytes" in _core.gemm_paths():
         yield _of_operands((m, k, n), generator)
-    if "bytes" in _core.gemm_paths() and bits >= LEAST_BYTE_BITS:
+    if "bytes" in _core.gemm_paths() and bits >= MIN_BYTE_BITS:
         short = _prime(min(bits, BYTE_BITS))
         name = f"bytes {short.bit_length()}"
         yield _modular(name, "bytes", a % np.uint64(short), b % np.uint64(short), short, out)
@@ -170,7 +170,7 @@ def _small_paths(bits: int) -> tuple[str, ...]:
     """Beside those of the BLAS."""
     import cipherblas._core as _core
 
-    least = {"ifma": 0, "bytes": LEAST_BYTE_BITS}
+    least = {"ifma": 0, "bytes": MIN_BYTE_BITS}
     return tuple(path for path in least if path in _core.gemm_paths() and bits >= least[path])
 
 

@@ -34,7 +34,7 @@ from cipherblas_bench.harness import (
 # A later `run` expands seeds and evaluates; matrices by rows keep what was expanded.
 STAGES = ("encrypt", "first_run", "run", "decrypt")
 FIRST_RUNS = 4  # least of so many
-LEAST_RUNS, MOST_RUNS = 2, 20
+MIN_RUNS, MAX_RUNS = 2, 20
 NEAR, FAR = 1.25, 2.0  # what the median of the factors, and nine in ten, are to stay within
 SHARE = 0.9
 
@@ -297,14 +297,14 @@ def _served(folder: Path, threads: int, budget: float) -> tuple[dict[str, list[f
     return {"first_run": first_runs, "run": runs}, found
 
 
-def _timed(work: Callable[[], Any], budget: float, least: int = LEAST_RUNS) -> tuple[Any, list[float]]:
+def _timed(work: Callable[[], Any], budget: float, least: int = MIN_RUNS) -> tuple[Any, list[float]]:
     """(what some work returns, the seconds of each time that it was done)."""
     import cipherblas._core as _core
 
     # On one thread what others do with the processors is left out, as it is of the rates.
     clock = time.process_time if _core.threads() == 1 else time.perf_counter
     seconds: list[float] = []
-    while len(seconds) < least or (sum(seconds) < budget and len(seconds) < MOST_RUNS):
+    while len(seconds) < least or (sum(seconds) < budget and len(seconds) < MAX_RUNS):
         start = clock()
         result = work()
         seconds.append(clock() - start)

@@ -17,7 +17,7 @@ from cipherblas.rlwe import matrices
 from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows
 from cipherblas.rlwe.matrices.matrix import bit_ceil
 from cipherblas.rlwe.matrices.transposition import (
-    MOST_SIZE,
+    MAX_SIZE,
     POLICIES,
     TransposePolicy,
     transpose_plan,
@@ -26,7 +26,7 @@ from cipherblas.rlwe.matrices.transposition import (
 from cipherblas_bench.harness import Row, measure, params_fields, peak_memory, row
 
 SCALE_BITS = 40.0
-_LEAST_RING = 1 << 12  # of 128 bits of security with two primes of 50 bits
+_MIN_RING_DEGREE = 1 << 12  # of 128 bits of security with two primes of 50 bits
 
 
 def run(
@@ -55,8 +55,8 @@ def run(
     if unknown:
         raise ValueError(f"policies: expected some of {', '.join(POLICIES)}, got {', '.join(unknown)}")
     for shape in shapes:
-        if min(shape) < 1 or max(shape) > MOST_SIZE:
-            raise ValueError(f"shape: expected 1 to {MOST_SIZE} rows and columns, got {shape[0]}x{shape[1]}")
+        if min(shape) < 1 or max(shape) > MAX_SIZE:
+            raise ValueError(f"shape: expected 1 to {MAX_SIZE} rows and columns, got {shape[0]}x{shape[1]}")
     _core.set_threads(threads)
     for shape in shapes:
         case = _Case(*shape)
@@ -69,7 +69,7 @@ class _Case:
 
     def __init__(self, rows: int, columns: int) -> None:
         self.params = make_parameters(
-            n=max(bit_ceil(max(rows, columns)), _LEAST_RING),
+            n=max(bit_ceil(max(rows, columns)), _MIN_RING_DEGREE),
             q_bits=[50.0],
             special_bits=50.0,
             special_limbs=1,

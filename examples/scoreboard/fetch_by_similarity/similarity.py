@@ -22,7 +22,7 @@ DIMENSIONS = (128, 128, 256, 512)
 NAMES = ("toy", "small", "medium", "large")
 SMALL = 1
 PAYLOAD = 7
-LARGEST_PAYLOAD = 4095
+MAX_PAYLOAD = 4095
 UNIT = 1.001  # the largest similarity, of vectors of length one in single precision
 GIB = 1 << 30
 
@@ -125,7 +125,7 @@ class Stage:
             options |= {"upload_budget": 1024 * GIB, "memory_budget": 1024 * GIB}
         if self.count_only:
             return cb.compile(count, operands, error=0.45, **options)
-        operands["payloads"] = cb.secret(self.records, PAYLOAD, bound=LARGEST_PAYLOAD)
+        operands["payloads"] = cb.secret(self.records, PAYLOAD, bound=MAX_PAYLOAD)
         errors = {f"payload_{column}": 0.4 for column in range(PAYLOAD)}
         return cb.compile(fetch, operands, error={**errors, "match": 1e-3}, **options)
 

@@ -29,7 +29,7 @@ from cipherblas.common.errors import MismatchError
 from cipherblas.crypto import files
 from cipherblas.report import Display, print_json
 from cipherblas.roles.planned import PlannedProgram
-from cipherblas.roles.sharing import LEAST_BITS, MOST_BITS, Sharing
+from cipherblas.roles.sharing import MAX_BITS, MIN_BITS, Sharing
 from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult
 
 
@@ -67,11 +67,11 @@ def decrypt(
     share_bits: Annotated[
         int | None,
         typer.Option(
-            min=LEAST_BITS,
-            max=MOST_BITS,
+            min=MIN_BITS,
+            max=MAX_BITS,
             metavar="BITS",
-            help=f"Statistical security of what is shared, {LEAST_BITS} to {MOST_BITS}.",
-            show_default=str(LEAST_BITS),
+            help=f"Statistical security of what is shared, {MIN_BITS} to {MAX_BITS}.",
+            show_default=str(MIN_BITS),
         ),
     ] = None,
     security: Security = 128,
@@ -118,7 +118,7 @@ def decrypt(
     with display.progress("reading the operands") as progress:
         given = [EncryptedOperand.load(path, **accepted, progress=progress) for path in of or []]
         operands = _by_name(given)
-    sharing = None if share is None else Sharing(share, LEAST_BITS if share_bits is None else share_bits)
+    sharing = None if share is None else Sharing(share, MIN_BITS if share_bits is None else share_bits)
     with display.progress("decrypting") as progress:
         values = client.decrypt(encrypted, of=operands, share=sharing, progress=progress)
     if program.expression.root and isinstance(values, np.ndarray):

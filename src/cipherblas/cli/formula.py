@@ -14,8 +14,8 @@ from cipherblas.common.errors import brief
 from cipherblas.lang.batches import Batch
 from cipherblas.lang.nodes import FUNCTIONS, Expression
 
-_LONGEST = 2000
-_DEEPEST = 200
+_MAX_LENGTH = 2000
+_MAX_DEPTH = 200
 
 _OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.MatMult: lambda left, right: left @ right,
@@ -66,8 +66,8 @@ class Formula:
     """
 
     def __init__(self, text: str, operands: Collection[str] = ()) -> None:
-        if len(text) > _LONGEST:
-            raise FormulaError(f"a formula has at most {_LONGEST} characters, got {len(text)}")
+        if len(text) > _MAX_LENGTH:
+            raise FormulaError(f"a formula has at most {_MAX_LENGTH} characters, got {len(text)}")
         try:
             statements = ast.parse(text.strip()).body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -111,8 +111,8 @@ class Formula:
             self._results[str(place)] = part
 
     def _check(self, node: ast.expr, depth: int) -> None:
-        if depth > _DEEPEST:
-            raise FormulaError(f"a formula is nested at most {_DEEPEST} deep")
+        if depth > _MAX_DEPTH:
+            raise FormulaError(f"a formula is nested at most {_MAX_DEPTH} deep")
         if isinstance(node, ast.Name):
             if node.id not in (*self.names, *self._results):
                 self.names.append(node.id)

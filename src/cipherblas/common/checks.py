@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from cipherblas.common.arrays import is_whole
 from cipherblas.common.errors import ParameterError, RangeError
 
-LONGEST_NAME = 100
+MAX_NAME_LENGTH = 100
 
 
 def _identifier(name: object) -> str:
     """A name that may stand in place of one that may not."""
-    found = re.sub(r"\W+", "_", str(name)[:LONGEST_NAME])
-    found = found if found.isidentifier() and not keyword.iskeyword(found) else f"_{found}"[:LONGEST_NAME]
+    found = re.sub(r"\W+", "_", str(name)[:MAX_NAME_LENGTH])
+    found = found if found.isidentifier() and not keyword.iskeyword(found) else f"_{found}"[:MAX_NAME_LENGTH]
     return found if found.isidentifier() else "x"
 
 
@@ -31,7 +31,7 @@ def check_name(name: object, what: str = "name of an operand") -> None:
         not isinstance(name, str)
         or not name.isidentifier()
         or keyword.iskeyword(name)
-        or len(name) > LONGEST_NAME
+        or len(name) > MAX_NAME_LENGTH
     ):
         raise ParameterError(
             f"The {what} must be a Python identifier.",

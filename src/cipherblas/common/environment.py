@@ -14,7 +14,7 @@ import cipherblas._core as _core
 from cipherblas.common.errors import DTypeError, ParameterError
 
 ISA, THREADS = "CIPHERBLAS_ISA", "CIPHERBLAS_THREADS"
-MOST_THREADS = 4096
+MAX_THREADS = 4096
 
 
 def check() -> None:
@@ -28,10 +28,10 @@ def check() -> None:
             advice=[f"{ISA}={name}" for name in _core.isas()],
         )
     text = os.environ.get(THREADS, "")
-    if text and (re.fullmatch(r"[0-9]{1,9}", text) is None or not 1 <= int(text) <= MOST_THREADS):
+    if text and (re.fullmatch(r"[0-9]{1,9}", text) is None or not 1 <= int(text) <= MAX_THREADS):
         raise ParameterError(
             f"The environment variable {THREADS} is not a number of threads.",
-            expected=f"1 to {MOST_THREADS}",
+            expected=f"1 to {MAX_THREADS}",
             got=repr(text),
             advice=f"{THREADS}=1, or more",
         )
@@ -78,11 +78,11 @@ def set_threads(count: int) -> None:
         raise DTypeError(
             "The number of threads must be an integer.", got=repr(count), advice="an integer, as 2"
         ) from None
-    if not 1 <= number <= MOST_THREADS:
+    if not 1 <= number <= MAX_THREADS:
         raise ParameterError(
             "The number of threads is out of range.",
-            expected=f"1 to {MOST_THREADS}",
+            expected=f"1 to {MAX_THREADS}",
             got=number,
-            advice="1" if number < 1 else str(MOST_THREADS),
+            advice="1" if number < 1 else str(MAX_THREADS),
         )
     _core.set_threads(number)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-_LONGEST_VALUE = 300  # a hostile file must not be able to flood a log through an error message
+_MAX_VALUE_LENGTH = 300  # a hostile file must not be able to flood a log through an error message
 
 
 def printable(text: str) -> str:
@@ -36,7 +36,7 @@ def brief(error: BaseException) -> str:
 
 def _shown(value: Any) -> str:
     text = str(value)
-    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"
+    return text if len(text) <= _MAX_VALUE_LENGTH else text[:_MAX_VALUE_LENGTH] + "…"
 
 
 def _says(message: str, value: str) -> bool:

@@ -10,7 +10,7 @@ FLOAT_BITS = 53  # up to which integers are exact in float64
 NARROW_LARGEST, NARROW_BITS = 1 << 15, 36
 # Integers that are one signed byte; rows that products of bytes are worth it for; and moduli whose residues are two
 # bytes each when they are multiplied by each other: above one byte, up to twice `kTwoBytes` of the core.
-BYTE_LARGEST, BYTE_ROWS = 128, 8
+MAX_BYTE_VALUE, BYTE_ROWS = 128, 8
 BYTE_COST = 0.14  # of a product of bytes, in products of float64: `kByteCost` of the core
 BYTE_MODULI = (256.0, 2.0 * (127 * 2**8 + 127) + 1)
 
@@ -31,7 +31,7 @@ def is_byte(q: float, k: int, largest: float) -> bool:
     """Whether the exact products of integers up to `largest` and residues modulo q are products of bytes, where the
     processor has that, and float64 would take longer."""
     return (
-        largest <= BYTE_LARGEST
+        largest <= MAX_BYTE_VALUE
         and q >= BYTE_MODULI[0]
         and BYTE_COST * bytes_of(q) < float_passes(q, k, largest)
     )

@@ -9,7 +9,7 @@ from cipherblas.common.errors import MemoryBudgetError
 from cipherblas.common.memory import more_memory
 
 MASK_BYTES = 384 << 20  # of masks and constants that a program keeps
-MOST_MASK_BYTES = 4 << 30  # of one that refreshes
+MAX_MASK_BYTES = 4 << 30  # of one that refreshes
 USUAL_MEMORY = 8 << 30  # that is available, where the system does not say
 RUN_BYTES = 128 << 20  # of clear operands, that one run keeps
 # Of ciphertexts of an operand: so many are expanded when a run begins, and of more, which products may take one by one,

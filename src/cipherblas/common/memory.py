@@ -19,11 +19,11 @@ from cipherblas.common.errors import MemoryBudgetError, StorageError, capitalize
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 
-MOST_BYTES = 1 << 62  # beyond any machine
+MAX_BYTES = 1 << 62  # beyond any machine
 
 FEW_BYTES = 1 << 20  # which one thread has hashed or copied before others have started
 
-MOST_LEFT = 64  # parts of mapped files that left memory: more than one call reads
+MAX_EVICTED = 64  # parts of mapped files that left memory: more than one call reads
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Item = TypeVar("Item")
@@ -40,10 +40,10 @@ def aligned_empty(shape: Sequence[int], dtype: Any = np.uint64) -> Array:
     """
     dtype = np.dtype(dtype)
     nbytes = math.prod(shape) * dtype.itemsize
-    if not 0 <= nbytes < MOST_BYTES:
+    if not 0 <= nbytes < MAX_BYTES:
         raise MemoryBudgetError(
             "No machine has so much memory.",
-            expected=f"below {MOST_BYTES} bytes",
+            expected=f"below {MAX_BYTES} bytes",
             got=nbytes,
             advice="smaller shapes",
         )
@@ -141,7 +141,7 @@ class ResidentParts:
         self.nbytes = 0
         self._used: OrderedDict[Hashable, tuple[mmap.mmap, int, int]] = OrderedDict()  # longest ago first
         # Parts that left: a call that took several may have read some of them again since.
-        self._left: deque[tuple[Hashable, tuple[mmap.mmap, int, int]]] = deque(maxlen=MOST_LEFT)
+        self._left: deque[tuple[Hashable, tuple[mmap.mmap, int, int]]] = deque(maxlen=MAX_EVICTED)
 
     def use(self, key: Hashable, mapped: mmap.mmap, start: int, nbytes: int) -> None:
         """A part is read next; others leave memory, used longest ago first, where they would be too many bytes."""
@@ -182,7 +182,7 @@ def bytes_of(array: Array) -> memoryview:
 
 
 def in_threads(
-    work: Callable[[Item], Result], items: Sequence[Item], nbytes: int = MOST_BYTES
+    work: Callable[[Item], Result], items: Sequence[Item], nbytes: int = MAX_BYTES
 ) -> list[Result]:
     """`[work(item) for item in items]`, in as many threads as the core has; the first error is raised, the rest
     dropped.

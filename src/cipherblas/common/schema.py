@@ -13,16 +13,18 @@ from typing import Any, NoReturn, TypeAlias
 from cipherblas.common.errors import FormatError
 
 Check: TypeAlias = Callable[[Any, str], None]
-LARGEST = (1 << 63) - 1
-_LONGEST_PLACE = 100
+MAX_INTEGER = (1 << 63) - 1
+_MAX_PLACE_LENGTH = 100
 
 
 def _refuse(place: str, expected: str, got: Any) -> NoReturn:
     shown = got if isinstance(got, (int, float, str, type(None))) else type(got).__name__
-    raise FormatError(f"The value of {place[:_LONGEST_PLACE]} is wrong.", expected=expected, got=repr(shown))
+    raise FormatError(
+        f"The value of {place[:_MAX_PLACE_LENGTH]} is wrong.", expected=expected, got=repr(shown)
+    )
 
 
-def whole(least: int = 0, most: int = LARGEST) -> Check:
+def whole(least: int = 0, most: int = MAX_INTEGER) -> Check:
     """An integer in a range; a boolean is none."""
 
     def check(value: Any, place: str) -> None:
@@ -76,7 +78,7 @@ def anything(value: Any, place: str) -> None:
     """Not checked here."""
 
 
-def listed(each: Check, least: int = 0, most: int = LARGEST) -> Check:
+def listed(each: Check, least: int = 0, most: int = MAX_INTEGER) -> Check:
     """A list of so many values."""
 
     def check(value: Any, place: str) -> None:

@@ -16,21 +16,21 @@ from cipherblas.common.errors import WorkBudgetError
 
 # Of a file: half a minute at the most. A product of 1024 x 1024 matrices in slots has a sixth of them, one of
 # 4096 x 4096 by GEMM thirty, and convolutional networks have some ten thousand to some hundred thousand.
-MOST_STEPS = 1 << 20
+MAX_STEPS = 1 << 20
 # Of what the user of this process compiles: minutes. A product of 4096 x 4096 matrices in slots has two thirds of them.
-MOST_COMPILED_STEPS = 1 << 24
+MAX_COMPILED_STEPS = 1 << 24
 # Nodes of a graph: what is asked of every node may look at all that it is computed from.
-MOST_NODES = 1 << 12
+MAX_NODES = 1 << 12
 # Entries of clear matrices that are computed from constants, and multiply-adds of their products, per step.
 ENTRIES_PER_STEP = 1 << 9
 MACS_PER_STEP = 1 << 17
 
-MORE_WORK = (
-    f"Program.load(path, work_budget={MOST_COMPILED_STEPS}), of a file from somebody who may take minutes"
+WORK_ADVICE = (
+    f"Program.load(path, work_budget={MAX_COMPILED_STEPS}), of a file from somebody who may take minutes"
 )
 PARTS = "several programs, one on the decrypted results of the other; or smaller operands"
 
-_budget: ContextVar[int] = ContextVar("budget", default=MOST_COMPILED_STEPS)
+_budget: ContextVar[int] = ContextVar("budget", default=MAX_COMPILED_STEPS)
 
 
 @contextmanager
@@ -57,13 +57,13 @@ class Work:
                 f"The plan takes too much work to be counted: {what}.",
                 expected=f"at most {self.budget} steps",
                 got=f"{self.steps} or more",
-                advice=[*([MORE_WORK] if self.budget < MOST_COMPILED_STEPS else []), PARTS],
+                advice=[*([WORK_ADVICE] if self.budget < MAX_COMPILED_STEPS else []), PARTS],
             )
 
 
 def check_nodes(count: int) -> None:
-    """Raise WorkBudgetError for a graph of more than `MOST_NODES` nodes."""
-    if count > MOST_NODES:
+    """Raise WorkBudgetError for a graph of more than `MAX_NODES` nodes."""
+    if count > MAX_NODES:
         raise WorkBudgetError(
-            "The program has too many nodes.", expected=f"at most {MOST_NODES}", got=count, advice=PARTS
+            "The program has too many nodes.", expected=f"at most {MAX_NODES}", got=count, advice=PARTS
         )

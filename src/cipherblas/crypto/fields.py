@@ -17,8 +17,8 @@ MAX_LIMBS = 512  # far above the table's 3523 bits; bounds the work that a hosti
 # word; by how many bits a prime that holds their masks exceeds N; and how many limbs there can be beside them.
 OPERAND_MODULI = (255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193, 191)
 MODULI_OF_WORD, OPERAND_PRIME_BITS, OPERAND_LIMBS = 8, 10, 2
-MOST_OPERAND_MESSAGE = (1 << 61) - 1  # with its error it is one word
-LEAST_SCALE_BITS, MOST_SCALE_BITS = 1, 200
+MAX_OPERAND_MESSAGE = (1 << 61) - 1  # with its error it is one word
+MIN_SCALE_BITS, MAX_SCALE_BITS = 1, 200
 WIDE_LEVEL = 2  # limbs of a level, where it has more than one: plaintexts of two are 64-bit integers yet
 MAX_ALPHA, MAX_SPECIAL_LIMBS = 64, 63  # of the kernels, which add up so many terms before they reduce
 # Limbs of rows that have a ring of their own: one for what a refresh takes from their coefficients, others for
@@ -82,12 +82,12 @@ class Fields:
                 got=type(value).__name__,
                 advice="a number, as scale_bits=40.0",
             )
-        if not LEAST_SCALE_BITS <= value <= MOST_SCALE_BITS:
+        if not MIN_SCALE_BITS <= value <= MAX_SCALE_BITS:
             raise ParameterError(
                 "The field scale_bits is out of its range.",
-                expected=f"{LEAST_SCALE_BITS} to {MOST_SCALE_BITS}",
+                expected=f"{MIN_SCALE_BITS} to {MAX_SCALE_BITS}",
                 got=value,
-                advice=f"scale_bits={MOST_SCALE_BITS if value > MOST_SCALE_BITS else LEAST_SCALE_BITS}",
+                advice=f"scale_bits={MAX_SCALE_BITS if value > MAX_SCALE_BITS else MIN_SCALE_BITS}",
             )
         object.__setattr__(self, "scale_bits", float(value))
 

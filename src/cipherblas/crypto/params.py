@@ -14,10 +14,10 @@ from cipherblas.common.errors import Advice, ParameterError, SecurityError
 from cipherblas.crypto import security as security_table
 from cipherblas.crypto.digits import checked_digits, digit_ranges, largest_digit
 from cipherblas.crypto.fields import MAX_LIMBS, ROW_LIMBS, Fields, check_alpha, check_degree
+from cipherblas.crypto.fields import MAX_OPERAND_MESSAGE as MAX_OPERAND_MESSAGE
 
 # What plans of rows take from here.
 from cipherblas.crypto.fields import MAX_PRIME_BITS as MAX_PRIME_BITS
-from cipherblas.crypto.fields import MOST_OPERAND_MESSAGE as MOST_OPERAND_MESSAGE
 from cipherblas.crypto.fields import OPERAND_LIMBS as OPERAND_LIMBS
 from cipherblas.crypto.fields import OPERAND_MODULI as OPERAND_MODULI
 

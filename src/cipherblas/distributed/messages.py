@@ -21,7 +21,7 @@ from cipherblas.distributed.grids import moved_4d
 
 Kind = Literal["broadcast", "all-gather", "all-reduce", "reduce"]
 
-MOST_BYTES = 1 << 12  # of a file
+MAX_BYTES = 1 << 12  # of a file
 _NETWORK = schema.record({"latency": schema.number(0, 60), "byte_seconds": schema.number(0, 1)})
 
 
@@ -55,7 +55,7 @@ class Network:
         """
         name = os.fspath(path)
         with files.opened(path, "a file of a network") as stream:
-            values = files.parse_json(name, stream.read(MOST_BYTES), "a network")
+            values = files.parse_json(name, stream.read(MAX_BYTES), "a network")
         _NETWORK(values, "a network")
         return cls(**values)
 

@@ -22,7 +22,7 @@ from cipherblas.distributed.communicator import Communicator, RankError, Words
 DATA, FAULT, HEARD, LEFT = 1, 2, 3, 4  # tags
 YIELDING = 1e-3  # seconds in which a wait only lets other processes go first, before it pauses
 YIELDS = 64  # between two looks at the clock, and at whether a rank has failed
-SHORTEST, LONGEST = 2e-5, 5e-4  # seconds of a pause after that
+MIN_PAUSE, MAX_PAUSE = 2e-5, 5e-4  # seconds of a pause after that
 RESERVE = 1 << 20  # bytes that a rank gives back when it has failed, for lack of memory maybe, to say so
 GRACE = 3.0  # seconds that ranks have to say why they stop, before all are ended
 LINGERING = 1.0  # seconds in which what a rank sent before it left arrives
@@ -94,7 +94,7 @@ class MpiCommunicator(Communicator):
                     got="fewer",
                     cause="A rank that ends, or fails, before it makes one is not waited for for ever.",
                 )
-            time.sleep(LONGEST)
+            time.sleep(MAX_PAUSE)
         return found
 
     def _put(self, words: Words, to: int) -> None:
@@ -176,7 +176,7 @@ class MpiCommunicator(Communicator):
             self.check()
             if time.monotonic() > end:
                 break
-        pause, left = SHORTEST, math.inf
+        pause, left = MIN_PAUSE, math.inf
         while not done():
             self.check()
             if other in self._left:
@@ -184,7 +184,7 @@ class MpiCommunicator(Communicator):
                 if time.monotonic() > left + LINGERING:
                     raise RankError(other, f"it left, and rank {self.rank} waits for it.")
             time.sleep(pause)
-            pause = min(2 * pause, LONGEST)
+            pause = min(2 * pause, MAX_PAUSE)
 
     def check(self) -> None:
         """Raise RankError where a rank has failed, in whichever thread asks; note those that have left."""
@@ -247,7 +247,7 @@ class MpiCommunicator(Communicator):
             self.check()
             for request, _, _ in self._pending:
                 request.Test()
-            time.sleep(LONGEST)
+            time.sleep(MAX_PAUSE)
 
     def _say_why(self, error: BaseException) -> None:
         """Until all others have heard of it, or for some seconds."""
@@ -264,7 +264,7 @@ class MpiCommunicator(Communicator):
             if not isinstance(error, RankError) and self._comm.Iprobe(self._mpi.ANY_SOURCE, HEARD):
                 self._comm.Recv([np.empty(1, np.uint64), self._mpi.UINT64_T], self._mpi.ANY_SOURCE, HEARD)
                 heard += 1
-            time.sleep(LONGEST)
+            time.sleep(MAX_PAUSE)
 
 
 def room_for(source: int, words: int) -> Words:

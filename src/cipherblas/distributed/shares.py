@@ -20,7 +20,7 @@ import cipherblas._core as _core
 from cipherblas.rlwe.matrices.matrix import stride_of
 
 Indices = NDArray[np.int64]
-LEAST_PARTS = 16
+MIN_PARTS = 16
 PARTS_PER_RANK = 4  # so that no rank has many more blocks than another
 
 
@@ -39,7 +39,7 @@ class Shares:
     @functools.cached_property
     def parts(self) -> int:
         """Blocks of the rows of a transposition."""
-        wanted = max(LEAST_PARTS, PARTS_PER_RANK << (self.size - 1).bit_length())
+        wanted = max(MIN_PARTS, PARTS_PER_RANK << (self.size - 1).bit_length())
         return min(wanted, self.n // 2)
 
     @property

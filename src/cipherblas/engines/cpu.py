@@ -23,7 +23,7 @@ from cipherblas.engines.protocol import Engine
 # fit the core's cache.
 PIECE_WORDS, MIN_PIECE_WORDS, PIECES_BYTES = 512, 64, 768 << 10
 ALL = slice(None)
-MOST_LOOKED_UP = 1 << 17  # integers whose residues are looked up
+MAX_LOOKED_UP = 1 << 17  # integers whose residues are looked up
 
 
 class CpuEngine(Engine):
@@ -254,10 +254,10 @@ class CpuEngine(Engine):
 
     def operand_integers(self, integers: NDArray[Any]) -> Words:
         least, largest = int(integers.min()), int(integers.max())
-        if largest - least >= MOST_LOOKED_UP:
+        if largest - least >= MAX_LOOKED_UP:
             raise RangeError(
                 "Integers that operands are multiplied by have 16 bits.",
-                expected=f"a range below {MOST_LOOKED_UP}",
+                expected=f"a range below {MAX_LOOKED_UP}",
                 got=largest - least,
             )
         numbers, moduli = np.arange(least, largest + 1), self._operand_moduli

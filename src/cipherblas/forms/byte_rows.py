@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 BASE = 256
 OFFSET = 128
-MOST = 2**15  # of U: 2^15 itself, which is no 16-bit integer, has an upper "byte" of 128
+MAX_VALUE = 2**15  # of U: 2^15 itself, which is no 16-bit integer, has an upper "byte" of 128
 
 
 def rows_of(rows: int) -> int:
@@ -28,7 +28,7 @@ def rows_of(rows: int) -> int:
 def in_bytes(values: NDArray[np.generic]) -> NDArray[np.integer[Any]]:
     """The upper bytes of all rows, the lower ones of all rows, and a row of ones."""
     rows, columns = values.shape
-    words = np.asarray(values).astype(np.int16 if values.max(initial=0) < MOST else np.int32, copy=False)
+    words = np.asarray(values).astype(np.int16 if values.max(initial=0) < MAX_VALUE else np.int32, copy=False)
     found = np.empty((rows_of(rows), columns), np.int8 if words.itemsize == 2 else np.int16)
     np.right_shift(words, 8, out=found[:rows], casting="unsafe")
     np.subtract(words & (BASE - 1), OFFSET, out=found[rows:-1], casting="unsafe")

@@ -15,14 +15,14 @@ from cipherblas.lang.batches import entrywise
 from cipherblas.lang.deferred import COARSEST, Deferred, Fitted, placed
 from cipherblas.lang.layers import Assume
 from cipherblas.lang.nodes import Expression, Numeric, Written
-from cipherblas.lang.polynomials import LONGEST_NAME, MAX_DEGREE, RANGE_TOLERANCE, Polynomial, simplest
+from cipherblas.lang.polynomials import MAX_DEGREE, MAX_NAME_LENGTH, RANGE_TOLERANCE, Polynomial, simplest
 
-LONGEST_SERIES = 1023  # terms of the series that is cut off
+MAX_SERIES_TERMS = 1023  # terms of the series that is cut off
 NEGLIGIBLE = 2.0**-48  # of the largest coefficient: rounding, where a function is odd or even
 UNIFORM_POINTS, POINTS_PER_DEGREE = 4097, 64  # at which the error is measured
 ERROR_MARGIN = 1.02  # the error between two of them, relative to that at one
 FINITE = "interval=(low, high), promised=True, where the function is finite and no entry is outside"
-LEAST_APART = 2.0**-30  # of two of them, of which a slope is taken
+MIN_DISTANCE = 2.0**-30  # of two of them, of which a slope is taken
 
 
 class Fit(NamedTuple):
@@ -75,7 +75,7 @@ def chebyshev(
     node_of(x, "The argument of a function")
     low, high = _interval(x, interval, promised)
     title = getattr(f, "__name__", "function") if name is None else name
-    title = (title if title.isascii() and title.isidentifier() else "function")[:LONGEST_NAME]
+    title = (title if title.isascii() and title.isidentifier() else "function")[:MAX_NAME_LENGTH]
     number, asked = _degree(degree), _precision(precision, degree)
 
     def fit(x: Expression, precision: float) -> Fitted:
@@ -153,7 +153,7 @@ def fitted(f: Numeric, low: float, high: float, degree: int | None, precision: f
 
 def _interpolated(f: Any) -> Any:
     with np.errstate(all="ignore"):  # sums of the largest doubles, whose polynomial is refused
-        return series.chebinterpolate(f, LONGEST_SERIES)
+        return series.chebinterpolate(f, MAX_SERIES_TERMS)
 
 
 def values_of(f: Numeric, points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -234,7 +234,7 @@ def _largest_slope(points: NDArray[np.float64], exact: NDArray[np.float64]) -> f
 
     def between(step: int) -> float:
         apart, change = np.diff(points[::step]), np.diff(exact[::step])
-        seen = apart > LEAST_APART
+        seen = apart > MIN_DISTANCE
         return float(np.abs(change[seen] / apart[seen]).max())
 
     largest, seen = between(1), between(2)

@@ -21,7 +21,7 @@ from cipherblas.lang.facts import operands_of
 from cipherblas.lang.nodes import Expression, column_shape, operation
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.operations import Constant, Leaf
-from cipherblas.lang.steps import EMPTY, MOST_STEPS, STEPS, Step, simplified, steps_from_json, steps_to_json
+from cipherblas.lang.steps import EMPTY, MAX_STEPS, STEPS, Step, simplified, steps_from_json, steps_to_json
 
 # ---- operands that the client arranges ----
 
@@ -37,11 +37,11 @@ class View(Leaf):
         self, name: str, operand: Operand, transposed: bool = False, steps: Sequence[Any] = ()
     ) -> None:
         self.steps = simplified(steps_from_json(steps), operand.shape)
-        if len(self.steps) > MOST_STEPS:
+        if len(self.steps) > MAX_STEPS:
             raise ShapeError(
                 "An operand is arranged too many times.",
                 got=len(self.steps),
-                advice=f"at most {MOST_STEPS} slices and indices one after another; one index x[rows] stands for many",
+                advice=f"at most {MAX_STEPS} slices and indices one after another; one index x[rows] stands for many",
             )
         super().__init__(name, operand, transposed)
         self.label = name + "".join(step.text for step in self.steps)

@@ -21,7 +21,7 @@ from cipherblas.lang.batches import Batch, batched, entrywise, is_batch, stacked
 from cipherblas.lang.layers import Flatten
 from cipherblas.lang.nodes import Expression, node_function
 from cipherblas.lang.operations import Constant, MatMul, Multiply
-from cipherblas.lang.steps import MOST_INDICES, Step
+from cipherblas.lang.steps import MAX_INDICES, Step
 
 __all__ = [
     "broadcast_to",
@@ -246,11 +246,11 @@ def _basic(x: Expression, parts: Sequence[Any], after: tuple[int, ...]) -> Expre
 
 
 def _taken(x: Expression, axis: int, indices: Any) -> Expression:
-    if len(indices) > MOST_INDICES:
+    if len(indices) > MAX_INDICES:
         raise ShapeError(
             "An index names too many entries.",
             got=len(indices),
-            advice=f"slices, which have no limit, or at most {MOST_INDICES} entries",
+            advice=f"slices, which have no limit, or at most {MAX_INDICES} entries",
         )
     return Arrange.of(x, Step("take", (axis, tuple(indices.tolist()))))
 

@@ -16,7 +16,7 @@ from cipherblas.lang.nodes import Bounds, Expression
 from cipherblas.lang.steps import Step
 
 SUM_ROUNDING = 2.0**-40  # relative, of sums of bounds, and of bounds by norms
-MOST_ENTRIES = 1 << 22  # of what is looked at entry by entry
+MAX_ENTRIES = 1 << 22  # of what is looked at entry by entry
 VIEWS = ("slice", "broadcast", "transpose", "diagonal")  # steps that copy nothing
 COLUMN, ROW = 1, 0  # axes of a matrix
 
@@ -34,7 +34,7 @@ def is_known(node: Expression) -> bool:
 def moved(entries: NDArray[np.float64], steps: Sequence[Step], bound: float) -> Bounds:
     """Those of entries that steps put at other places, from bounds of all entries before."""
     for step in steps:
-        if step.kind not in VIEWS and math.prod(step.out_shape(entries.shape)) > MOST_ENTRIES:
+        if step.kind not in VIEWS and math.prod(step.out_shape(entries.shape)) > MAX_ENTRIES:
             return None, None
         entries = step(entries)
     if entries.ndim not in (1, 2):

@@ -18,7 +18,7 @@ from cipherblas.lang.nodes import Expression, Written
 from cipherblas.lang.polynomials import Polynomial
 from cipherblas.lang.samples import as_bounded
 
-WIDEST = 0.99  # margin of a comparison, of the bound
+MAX_MARGIN = 0.99  # margin of a comparison, of the bound
 # Of the bound of what `relu` is of, by which the interval of its polynomials exceeds it: they are steep at the ends.
 RELU_REACH = 2.0**-5
 
@@ -57,7 +57,7 @@ def _sign(x: Expression, margin: float, precision: float | None, name: str) -> E
         )
 
     def fit(x: Expression, precision: float) -> Fitted:
-        least = found if found < x.bound else WIDEST * x.bound
+        least = found if found < x.bound else MAX_MARGIN * x.bound
         return Fitted(_composed(x, least, precision, x.bound), 1.0)
 
     if precision is None:
@@ -140,7 +140,7 @@ def _composed(
 def _nearer(low: float, precision: float) -> tuple[Advice, ...]:
     """What to write where no composition is so near to the sign."""
     found = ["a larger margin=…", "cb.assume(x, bound), where its entries stay below"]
-    if not _exists(WIDEST, precision):
+    if not _exists(MAX_MARGIN, precision):
         return (Advice(COARSER),)
     return tuple(map(Advice, [COARSER, *found] if _exists(low, COARSEST) else found))
 

@@ -25,8 +25,8 @@ GATED = "gated"
 BEYOND = 2.0**-7  # of the bound of an argument, that errors may take it beyond
 # Points at which a polynomial of degree d is looked at: at m zeros of T_m it comes within 1/cos(πd/2m) of its largest
 # value (Ehlich and Zeller 1964).
-LEAST_POINTS, POINTS_PER_DEGREE = 1 << 14, 4
-MOST_POINTS = 1 << 20
+MIN_POINTS, POINTS_PER_DEGREE = 1 << 14, 4
+MAX_POINTS = 1 << 20
 Array = NDArray[np.float64]
 Row = tuple[Hashable, ...]  # a node of a curve: what it does, and to which ones before it
 
@@ -134,8 +134,8 @@ def _slopes(rows: tuple[Row, ...], reach: float) -> tuple[float, ...] | None:
     degrees = [1]
     for kind, *of in rows:
         degrees.append(_degree(kind, of, degrees))
-    points = max(LEAST_POINTS, POINTS_PER_DEGREE * max(degrees))
-    if points > MOST_POINTS:
+    points = max(MIN_POINTS, POINTS_PER_DEGREE * max(degrees))
+    if points > MAX_POINTS:
         return None
     x = reach * np.cos((2 * np.arange(points) + 1) * math.pi / (2 * points))
     values, slopes = [x], [np.ones(points)]

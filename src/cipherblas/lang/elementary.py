@@ -13,7 +13,7 @@ from cipherblas.lang.arguments import number_of
 from cipherblas.lang.batches import entrywise
 from cipherblas.lang.nodes import Expression
 
-LARGEST_EXPONENT = 400.0  # of exp: its values are doubles, and bounds that products do not leave
+MAX_EXPONENT = 400.0  # of exp: its values are doubles, and bounds that products do not leave
 
 
 @entrywise
@@ -51,11 +51,11 @@ def exp(x: Expression, *, degree: int | None = None, precision: float | None = N
     Raises:
         RangeError: a bound of x above 400, or as `chebyshev`.
     """
-    if _bound_of(x) > LARGEST_EXPONENT:
+    if _bound_of(x) > MAX_EXPONENT:
         raise RangeError(
             "The exponential function could leave the range of doubles.",
             got=f"arguments up to {_bound_of(x):g}",
-            advice=f"cb.exp(cb.assume(x, bound)), with a bound of at most {LARGEST_EXPONENT:g} that its entries keep",
+            advice=f"cb.exp(cb.assume(x, bound)), with a bound of at most {MAX_EXPONENT:g} that its entries keep",
         )
     return _on_bound(np.exp, x, degree, precision, "exp")
 

@@ -23,8 +23,8 @@ from cipherblas.lang.operands import Operand
 from cipherblas.lang.operations import Constant
 from cipherblas.lang.results import Results  # noqa: F401  (enters it)
 
-LONGEST_FORMULA = 200
-LONGEST_PART = 60  # of one that is too long
+MAX_FORMULA_LENGTH = 200
+MAX_PART_LENGTH = 60  # of one that is too long
 
 
 _NODE = schema.record({"op": schema.text}, others=True)
@@ -36,8 +36,8 @@ def formula(node: Expression) -> str:
     for current in ordered(node):
         parts = [texts[id(child)] for child in current.children]
         text = current.text(parts)
-        if len(text) > LONGEST_FORMULA:
-            text = current.text([part if len(part) <= LONGEST_PART else "…" for part in parts])
+        if len(text) > MAX_FORMULA_LENGTH:
+            text = current.text([part if len(part) <= MAX_PART_LENGTH else "…" for part in parts])
         texts[id(current)] = text
     return texts[id(node)]
 

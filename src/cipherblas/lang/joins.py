@@ -28,8 +28,8 @@ from cipherblas.lang.steps import Step
 __all__ = ["joined", "split"]
 
 JOINED, PART = "joined", "part"
-MOST_PARTS = 1024
-MOST_LENGTH = 1 << 31
+MAX_PARTS = 1024
+MAX_LENGTH = 1 << 31
 
 
 class _Moved(Expression):
@@ -52,16 +52,16 @@ class Joined(_Moved):
     """Computed matrices one after another along an axis, as one value."""
 
     op = JOINED
-    most_inputs = MOST_PARTS
+    most_inputs = MAX_PARTS
     fields: ClassVar = {"axis": schema.whole(0, 1)}
 
     def __init__(self, *children: Expression, axis: int) -> None:
         self.axis = axis
-        if not 1 <= len(children) <= MOST_PARTS:
+        if not 1 <= len(children) <= MAX_PARTS:
             raise ParameterError(
                 "The number of joined matrices is out of range.",
                 got=len(children),
-                advice=f"a list of 1 to {MOST_PARTS} matrices",
+                advice=f"a list of 1 to {MAX_PARTS} matrices",
             )
         shapes = [matrix_shape(child) for child in children]
         if len({shape[1 - axis] for shape in shapes}) > 1:
@@ -106,8 +106,8 @@ class Part(_Moved):
     op = PART
     fields: ClassVar = {
         "axis": schema.whole(0, 1),
-        "start": schema.whole(0, MOST_LENGTH),
-        "stop": schema.whole(1, MOST_LENGTH),
+        "start": schema.whole(0, MAX_LENGTH),
+        "stop": schema.whole(1, MAX_LENGTH),
     }
 
     def __init__(self, x: Expression, axis: int, start: int, stop: int) -> None:

@@ -22,7 +22,7 @@ from cipherblas.lang.polynomials import largest_value
 Array = NDArray[np.float64]
 DEGREES = {2: 3, 3: 7, 4: 15, 5: 31}  # of a polynomial that takes so many levels
 WORK = {2: 2, 3: 4, 4: 7, 5: 11}  # products of these
-MOST_LEVELS = 24
+MAX_LEVELS = 24
 ROUNDS, LEVELLED = 60, 1e-4  # of Remez's algorithm; the relative difference of extremes that ends it
 POINTS = 400  # per coefficient, at which errors are looked at
 ERROR_MARGIN = 1.0001  # what is between two points
@@ -106,12 +106,12 @@ def composition(low: float, precision: float) -> tuple[Stage, ...]:
     Raises:
         PrecisionError: 24 levels are not enough.
     """
-    for levels in range(min(DEGREES), MOST_LEVELS + 1):
+    for levels in range(min(DEGREES), MAX_LEVELS + 1):
         found = [stages for parts in _partitions(levels) if (stages := _composed(low, precision, parts))]
         if found:
             return min(found, key=lambda stages: sum(len(stage.coefficients) for stage in stages))
     raise PrecisionError(
-        f"No composition of {MOST_LEVELS} levels is so near to the sign function.",
+        f"No composition of {MAX_LEVELS} levels is so near to the sign function.",
         got=f"margin {low:.3g} of the bound, precision {precision:.3g}",
         advice=COARSER,
     )

@@ -27,7 +27,7 @@ RANGE_TOLERANCE = 2.0**-40  # relative, by which rounding may make a bound excee
 NODES_PER_DEGREE = (
     32  # at which a polynomial is looked at: its largest value exceeds theirs by 0.13 % at most
 )
-LONGEST_NAME = 40
+MAX_NAME_LENGTH = 40
 POLYNOMIAL = "polynomial"
 
 
@@ -172,11 +172,13 @@ def _check(node: Polynomial) -> None:
             "A polynomial needs a term beside its constant.",
             advice="the number that the function is everywhere, in place of it",
         )
-    if not (node.function.isascii() and node.function.isidentifier() and len(node.function) <= LONGEST_NAME):
+    if not (
+        node.function.isascii() and node.function.isidentifier() and len(node.function) <= MAX_NAME_LENGTH
+    ):
         raise ParameterError(
             "The name of a function must be a Python identifier.",
             got=repr(node.function),
-            advice=f"an identifier of at most {LONGEST_NAME} letters",
+            advice=f"an identifier of at most {MAX_NAME_LENGTH} letters",
         )
 
 

@@ -15,7 +15,7 @@ from cipherblas.common.errors import DTypeError, ParameterError
 from cipherblas.lang.batches import Batch
 from cipherblas.lang.nodes import Expression, operation
 
-MOST_RESULTS = 256
+MAX_RESULTS = 256
 STACKED = "stacked"  # in the place of labels: the results are one array
 
 T = TypeVar("T")
@@ -31,10 +31,10 @@ class Results(Expression):
     """
 
     op = "results"
-    most_inputs = MOST_RESULTS
+    most_inputs = MAX_RESULTS
     fields: ClassVar = {
         "labels": schema.either(
-            schema.nothing, schema.one_of(STACKED), schema.listed(schema.text, 1, MOST_RESULTS)
+            schema.nothing, schema.one_of(STACKED), schema.listed(schema.text, 1, MAX_RESULTS)
         ),
     }
     linear = True
@@ -43,11 +43,11 @@ class Results(Expression):
     def __init__(self, *children: Expression, labels: Sequence[str] | None = None) -> None:
         self.stacked = labels == STACKED
         labels = None if self.stacked else labels
-        if not 1 <= len(children) <= MOST_RESULTS:
+        if not 1 <= len(children) <= MAX_RESULTS:
             raise ParameterError(
                 "The number of results of a program is out of range.",
                 got=len(children),
-                advice=f"from 1 to {MOST_RESULTS} results; cb.stack(results) makes one of those of one shape",
+                advice=f"from 1 to {MAX_RESULTS} results; cb.stack(results) makes one of those of one shape",
             )
         if any(child.root for child in children):
             raise DTypeError(

@@ -16,11 +16,11 @@ from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import ShapeError
 from cipherblas.lang.operands import MAX_LENGTH
 
-MOST_DIMENSIONS = 4
-MOST_STEPS = 64  # one after the other
-MOST_INDICES = 1 << 16  # that `take` names
-MOST_ENTRIES = 1 << 28  # of what has more entries than before
-MOST_SHOWN = 6  # of these indices, to people
+MAX_DIMENSIONS = 4
+MAX_STEPS = 64  # one after the other
+MAX_INDICES = 1 << 16  # that `take` names
+MAX_ENTRIES = 1 << 28  # of what has more entries than before
+MAX_SHOWN = 6  # of these indices, to people
 EMPTY = -1  # the index of an entry that is zero
 Shape = tuple[int, ...]
 
@@ -61,12 +61,12 @@ class Step:
                 got=str(error),
                 advice=_FITTING.get(self.kind, "one that fits"),
             ) from None
-        most = max(MOST_ENTRIES, math.prod(shape))
-        if min(found, default=1) < 1 or len(found) > MOST_DIMENSIONS or math.prod(found) > most:
+        most = max(MAX_ENTRIES, math.prod(shape))
+        if min(found, default=1) < 1 or len(found) > MAX_DIMENSIONS or math.prod(found) > most:
             raise ShapeError(
                 "An arrangement must leave at least one entry and not too many.",
                 got=shape_text(found),
-                advice=f"1 to {most} entries along at most {MOST_DIMENSIONS} axes",
+                advice=f"1 to {most} entries along at most {MAX_DIMENSIONS} axes",
             )
         return found
 
@@ -101,7 +101,7 @@ class Step:
             return f"[{', '.join(_slice_text(*one) for one in self.arguments)}]"
         if self.kind == "take":
             axis, indices = self.arguments
-            shown = ", ".join(map(str, indices[:MOST_SHOWN])) + (", …" if len(indices) > MOST_SHOWN else "")
+            shown = ", ".join(map(str, indices[:MAX_SHOWN])) + (", …" if len(indices) > MAX_SHOWN else "")
             return f".take([{shown}], axis={axis})"
         return f".{self.kind}({', '.join(map(str, self.arguments))})"
 
@@ -224,11 +224,11 @@ _FITTING = {
 # ---- in files ----
 
 _NUMBER = schema.whole(-MAX_LENGTH, MAX_LENGTH)
-_NUMBERS = schema.listed(_NUMBER, 0, MOST_INDICES)
+_NUMBERS = schema.listed(_NUMBER, 0, MAX_INDICES)
 _STEP = schema.pair(
-    schema.one_of(*_KINDS), schema.listed(schema.either(_NUMBERS, _NUMBER), 0, MOST_DIMENSIONS)
+    schema.one_of(*_KINDS), schema.listed(schema.either(_NUMBERS, _NUMBER), 0, MAX_DIMENSIONS)
 )
-STEPS = schema.listed(_STEP, 1, MOST_STEPS)
+STEPS = schema.listed(_STEP, 1, MAX_STEPS)
 
 
 def steps_to_json(steps: Sequence[Step]) -> list[Any]:

@@ -11,7 +11,7 @@ from typing import Any
 from cipherblas.report.figures import new_figure, save_png
 
 WIDTH, HEIGHT = 2.5, 0.95  # inches from box to box
-MOST_INCHES = 60.0  # of a picture, along each side; of larger ones boxes overlap less if it is enlarged
+MAX_INCHES = 60.0  # of a picture, along each side; of larger ones boxes overlap less if it is enlarged
 REACH = 0.34  # of a box to either side, in columns
 LETTERS = 27  # in a line of a box
 COLOURS = {"blocks": "#cfe3f5", "tensors": "#d8f0d3", "rows": "#fde6c4", "clear": "#eeeeee"}
@@ -45,7 +45,7 @@ def draw(path: Path, title: str, boxes: Sequence[Box]) -> None:
     places = _places(boxes, columns)
     rows = 1 + max(y for _, y in places)
     width, height = (1 + max(columns)) * WIDTH + 0.4, rows * HEIGHT + 0.9
-    figure = new_figure(min(width, MOST_INCHES), min(height, MOST_INCHES))
+    figure = new_figure(min(width, MAX_INCHES), min(height, MAX_INCHES))
     axis = figure.subplots()
     axis.set_axis_off()
     axis.set_xlim(-0.55, max(columns) + 0.55)

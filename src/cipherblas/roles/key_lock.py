@@ -19,7 +19,7 @@ from cipherblas.roles.budget import NEW_KEY
 
 SUFFIX = ".lock"
 LATEST = "the latest {} of this very key, from a backup"
-_MOST_BYTES = 4096
+_MAX_BYTES = 4096
 
 
 class KeyLock:
@@ -59,7 +59,7 @@ class KeyLock:
         os.fsync(self._descriptor)
 
     def _found(self) -> tuple[str, int] | None:
-        raw = os.pread(self._descriptor, _MOST_BYTES, 0)
+        raw = os.pread(self._descriptor, _MAX_BYTES, 0)
         if not raw:
             return None
         match = re.fullmatch(rb"([!-~]{1,200}) ([0-9]{20})\n", raw)

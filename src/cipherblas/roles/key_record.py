@@ -23,7 +23,7 @@ from cipherblas.crypto import files
 from cipherblas.crypto.params import Parameters
 from cipherblas.roles.budget import NEW_KEY, Budget, budget_here
 from cipherblas.roles.key_lock import LATEST, KeyLock, locked
-from cipherblas.roles.sharing import LEAST_BITS, MOST_BITS, MOST_ENTRIES, Sharing
+from cipherblas.roles.sharing import MAX_BITS, MAX_ENTRIES, MIN_BITS, Sharing
 
 KIND = "key-record"
 SUFFIX = ".record"
@@ -35,7 +35,7 @@ _HEADER = schema.record(
         "sharing": schema.either(
             schema.nothing,
             schema.record(
-                {"entries": schema.whole(1, MOST_ENTRIES), "bits": schema.whole(LEAST_BITS, MOST_BITS)}
+                {"entries": schema.whole(1, MAX_ENTRIES), "bits": schema.whole(MIN_BITS, MAX_BITS)}
             ),
         ),
         "spent": schema.whole(),

@@ -19,7 +19,7 @@ from cipherblas.planner.predict.machine import Machine
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.runtime.rows import ROWS
 
-MOST_RANKS = 1024
+MAX_RANKS = 1024
 
 
 @dataclass(frozen=True)
@@ -168,9 +168,9 @@ def on_ranks(
 
     Source: the α-β model of FHE4DMM, Section V-C, on messages that were counted one by one.
     """
-    if type(ranks) is not int or not 1 <= ranks <= MOST_RANKS:
+    if type(ranks) is not int or not 1 <= ranks <= MAX_RANKS:
         raise ParameterError(
-            "There cannot be so many ranks.", got=ranks, advice=f"ranks= from 1 to {MOST_RANKS}"
+            "There cannot be so many ranks.", got=ranks, advice=f"ranks= from 1 to {MAX_RANKS}"
         )
     plan = program.plan
     rates, n = (machine or Machine.usual()).rates, plan.parameters.n

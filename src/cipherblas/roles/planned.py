@@ -17,7 +17,7 @@ from cipherblas.common.arrays import finite_array
 from cipherblas.common.checks import check_bound, check_name, check_whole
 from cipherblas.common.errors import CipherblasError, FormatError, MismatchError, capitalized
 from cipherblas.common.progress import Progress, Steps
-from cipherblas.common.work import MOST_COMPILED_STEPS, MOST_STEPS, budget_of, check_nodes
+from cipherblas.common.work import MAX_COMPILED_STEPS, MAX_STEPS, budget_of, check_nodes
 from cipherblas.crypto import files
 from cipherblas.crypto.params import Parameters
 from cipherblas.engines.encodings import ProgramEncodings
@@ -335,7 +335,7 @@ class PlannedProgram:
         *,
         security: int = 128,
         insecure: bool = False,
-        work_budget: int = MOST_STEPS,
+        work_budget: int = MAX_STEPS,
         progress: Progress | None = None,
     ) -> Planned:
         """Read a program, whoever made it: what was decided is traced again, and predicted for the machine of the file.
@@ -400,7 +400,7 @@ def _unpickled(
     given: Any = kind  # of a pickle, which may hold anything
     if not (isinstance(given, type) and issubclass(given, PlannedProgram)):
         raise FormatError("A pickle of a program holds another object.", expected="a Program", got=repr(kind))
-    with budget_of(MOST_COMPILED_STEPS):
+    with budget_of(MAX_COMPILED_STEPS):
         return kind._read(json.loads(header), tensors, parameters)
 
 

@@ -22,8 +22,8 @@ from cipherblas.crypto import randomness
 from cipherblas.lang.results import Arranged
 from cipherblas.roles.planned import PlannedProgram
 
-LEAST_BITS, MOST_BITS = 30, 64  # the sampler's own distance from a Gaussian is 2^-64 per entry
-MOST_ENTRIES = 1 << 40
+MIN_BITS, MAX_BITS = 30, 64  # the sampler's own distance from a Gaussian is 2^-64 per entry
+MAX_ENTRIES = 1 << 40
 Ledger = Callable[[str, str, int], bool]  # key_id, digest of a result, its entries
 
 
@@ -46,11 +46,11 @@ class Sharing:
     """
 
     entries: int
-    bits: int = LEAST_BITS
+    bits: int = MIN_BITS
     ledger: Ledger | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name, least, most in (("entries", 1, MOST_ENTRIES), ("bits", LEAST_BITS, MOST_BITS)):
+        for name, least, most in (("entries", 1, MAX_ENTRIES), ("bits", MIN_BITS, MAX_BITS)):
             value = getattr(self, name)
             if not is_scalar(value) or not math.isfinite(value) or value != int(value):
                 raise DTypeError(

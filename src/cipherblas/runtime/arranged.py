@@ -24,7 +24,7 @@ from cipherblas.runtime.values import Cells, Handles, Value, handles_of
 # Ciphertexts that a value is arranged from, and into, however many masks that takes. Of more the masks are bounded,
 # each of them a plaintext of its own: those of a transpose are more than memory keeps, those of a slice are few.
 FEW_ARRANGED = 32
-MOST_MASKS = 1 << 11
+MAX_MASKS = 1 << 11
 
 
 @computes(BLOCKS, "arrange")
@@ -63,10 +63,10 @@ def places_of(
     target = seen_from(source, made, node)
     if max(source.ciphertexts, made.ciphertexts) > FEW_ARRANGED:
         masks = sum(masks_of(source, target))
-        if masks > MOST_MASKS:
+        if masks > MAX_MASKS:
             raise FitError(
                 f"The {node.title} takes too many masks.",
-                expected=f"at most {MOST_MASKS}",
+                expected=f"at most {MAX_MASKS}",
                 got=masks,
                 advice="the value, and what is arranged of it, in programs of their own",
             )

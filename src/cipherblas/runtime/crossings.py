@@ -21,7 +21,7 @@ from cipherblas.runtime.placing import Wish as RowWish
 from cipherblas.runtime.rows import ROWS, RowRun
 from cipherblas.runtime.values import Cells, Handles, Value
 
-MOST_RESCALES = 2
+MAX_RESCALES = 2
 STAGES = 2  # where nothing is decided
 REFRESHED_SHARE = 0.9  # of the range of EvalMod, for what errors add to values
 

@@ -40,7 +40,7 @@ ROWS = RowForm.name
 # Between twice the message and the modulus: for the noise and for primes that are not 2^bits.
 HEADROOM_BITS = 1.0
 EXACT_HEADROOM_BITS = 0.03  # where errors are below one half of whole numbers that are large
-MOST_SCALE_BITS = 900.0  # a float64 holds it beside any bound
+MAX_SCALE_BITS = 900.0  # a float64 holds it beside any bound
 
 
 class RowRun(RowPieces):
@@ -87,7 +87,7 @@ class RowRun(RowPieces):
         made = [wish for wish in made if wish.limbs is None or not self.ev.is_operand(wish.limbs)]
         if made:
             return max(made, key=lambda wish: wish.scale)
-        room = min(self.ev.log_modulus(self.limbs) - 1 - self._headroom(node), MOST_SCALE_BITS)
+        room = min(self.ev.log_modulus(self.limbs) - 1 - self._headroom(node), MAX_SCALE_BITS)
         assumed = node
         while assumed.op == "assume":  # what it is a promise about must fit as well
             (assumed,) = assumed.children

@@ -29,7 +29,7 @@ from cipherblas.runtime.tasks import TaskGraph, Template
 from cipherblas.runtime.values import Cells, Handles, Input, Value, handles_of
 
 RANGE_MARGIN = 2.0**12  # ranges that differ by less share a unit, at the cost of so much of the modulus
-MOST_FILLED_BITS = 20  # of a factor that multiplies ciphertexts, and keeps their scale
+MAX_FILLED_BITS = 20  # of a factor that multiplies ciphertexts, and keeps their scale
 SCALE_SLACK = 0.2  # of log2 of the usual scale, by which scales are off when nothing is done about it
 # Operations that compute every entry of those at the same place.
 ENTRYWISE = frozenset({"add", "multiply", "scale", "assume", "truncated", GATED, POLYNOMIAL, REFRESH})
@@ -181,7 +181,7 @@ class SlotRun(FormRun):
         Args:
             least: a smaller power of two is not worth it.
         """
-        factor = 1 << min(max(math.frexp(abs(value.unit) / bound)[1] - 1, 0), MOST_FILLED_BITS)
+        factor = 1 << min(max(math.frexp(abs(value.unit) / bound)[1] - 1, 0), MAX_FILLED_BITS)
         if factor < least:
             return value
         return replace(self._multiplied(value, factor), unit=value.unit / factor)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from cipherblas.common.errors import ParameterError
 
-MOST_REMEMBERED = 1 << 13  # tasks of a graph whose order is kept once it was walked
+MAX_REMEMBERED = 1 << 13  # tasks of a graph whose order is kept once it was walked
 
 Index: TypeAlias = tuple[int, int]
 
@@ -236,7 +236,7 @@ class TaskGraph:
         if self._order_found:
             return iter(self._order_found[0])
         steps = _walked(self.steps, {})
-        if sum(group.number for group in self.tasks) > MOST_REMEMBERED:
+        if sum(group.number for group in self.tasks) > MAX_REMEMBERED:
             return steps
         self._order_found.append(tuple(steps))
         return iter(self._order_found[0])

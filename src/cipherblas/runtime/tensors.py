@@ -36,7 +36,7 @@ from cipherblas.runtime.values import Cells, Choice, Handles, Value
 
 TENSORS = "tensors"
 PACKING = "packing"
-MOST_MAGNIFIED = 4.0  # errors of zeros that entries are computed from: nothing counts them
+MAX_MAGNIFIED = 4.0  # errors of zeros that entries are computed from: nothing counts them
 
 
 class TensorRun(SlotRun):
@@ -74,7 +74,7 @@ class TensorRun(SlotRun):
 
     def cleared(self, value: Value) -> Value:
         """The value, masked again where what it was computed by has magnified the errors of zeros."""
-        return self.ready(self.masked(value)) if value.magnified > MOST_MAGNIFIED else value
+        return self.ready(self.masked(value)) if value.magnified > MAX_MAGNIFIED else value
 
     def within(self, value: Value, node: Expression) -> Value:
         """The value of a node, masked where its bound was promised of entries alone: what slots without entries hold
@@ -296,7 +296,7 @@ def multiply(run: TensorRun, node: Expression, wish: None) -> Value:
         y = run.alike(x, run.ready(run.value(second)))
         if not tensor_of(y).clean:  # of two factors one may be anything where the other is zero
             x = run.cleared(run.ready(run.within(x, node)))
-        elif not tensor_of(x).clean and y.magnified > MOST_MAGNIFIED:  # not where it is only near zero
+        elif not tensor_of(x).clean and y.magnified > MAX_MAGNIFIED:  # not where it is only near zero
             x = run.ready(run.masked(run.lowered_to(x, y.first().limbs + 1)))
 
     def entrywise(stage: Stage, xs: Handles, ys: Handles) -> Handles:

@@ -22,7 +22,7 @@ import openfhe_numpy  # isort: skip
 from .openfhe_parameters import Built, version
 from .protocol import Case, serve
 
-LARGEST = 1 << 17  # ring degree: beyond that OpenFHE has no table of security
+MAX_RING_DEGREE = 1 << 17  # ring degree: beyond that OpenFHE has no table of security
 
 
 class OpenfheNumpy:
@@ -30,8 +30,10 @@ class OpenfheNumpy:
         self.request = request
         d = int(request["d"])
         self.least = d * d
-        if 2 * self.least > LARGEST:
-            raise ValueError(f"a {d} x {d} matrix needs {d * d} slots, and N = 2^17 has {LARGEST // 2}")
+        if 2 * self.least > MAX_RING_DEGREE:
+            raise ValueError(
+                f"a {d} x {d} matrix needs {d * d} slots, and N = 2^17 has {MAX_RING_DEGREE // 2}"
+            )
         self.bits = int(request["first_bits"]), int(request["scaling_bits"])
         context = openfhe.GenCryptoContext(self._parameters())
         for feature in (openfhe.PKE, openfhe.KEYSWITCH, openfhe.LEVELEDSHE, openfhe.ADVANCEDSHE):

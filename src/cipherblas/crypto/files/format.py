@@ -23,7 +23,7 @@ ENTRIES = (MAGIC, "kind", "fingerprint", "security", "parameters", "header", "di
 MAX_HEADER_BYTES = 1 << 24
 MAX_DIMENSIONS = 8
 MAX_NESTING = 16  # of lists and objects in a header
-MOST_DIGITS = 20  # of an integer of 64 bits, its sign included
+MAX_DIGITS = 20  # of an integer of 64 bits, its sign included
 BLOCK_BYTES = 8 << 20  # read, hashed and written at a time: Ctrl-C is answered between blocks
 NO_CHECKSUM = "0" * 64
 

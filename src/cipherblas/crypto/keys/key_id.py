@@ -14,7 +14,7 @@ from cipherblas.common.errors import ParameterError
 from cipherblas.crypto.fields import ROW_LIMBS
 from cipherblas.crypto.params import Parameters, descending, encapsulating, row_parameters
 
-MOST_SECRETS = 127  # of ciphertexts that share their a part
+MAX_SECRETS = 127  # of ciphertexts that share their a part
 
 # The ring of the ciphertexts that a key is for: that of slots, or that of rows, where this is another one.
 KeyRing = Literal["slots", "rows"]
@@ -190,10 +190,10 @@ def register(kind: Kind) -> Kind:
 
 def check_secrets(secrets: int) -> None:
     """Raise ParameterError unless so many ciphertexts can share an a part: components are computed two by two."""
-    if type(secrets) is not int or not 1 <= secrets <= MOST_SECRETS or secrets % 2 == 0:
+    if type(secrets) is not int or not 1 <= secrets <= MAX_SECRETS or secrets % 2 == 0:
         raise ParameterError(
             "An odd number of ciphertexts share their a part.",
-            expected=f"1, 3, 5, … {MOST_SECRETS}",
+            expected=f"1, 3, 5, … {MAX_SECRETS}",
             got=secrets,
         )
 

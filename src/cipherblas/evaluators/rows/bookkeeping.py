@@ -16,7 +16,7 @@ import cipherblas._core as _core
 from cipherblas.common.errors import LevelError
 from cipherblas.common.words import WORD_BYTES
 from cipherblas.common.work import Work
-from cipherblas.crypto.fields import MOST_OPERAND_MESSAGE
+from cipherblas.crypto.fields import MAX_OPERAND_MESSAGE
 from cipherblas.crypto.keys.key_id import FixedWeights, KeyId
 from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.evaluators.rows.values import UNKNOWN, Batch, ClearFactor, Encryption, Part, Rows, Spread
@@ -293,10 +293,10 @@ class RowsBookkeeper(ABC):
         Raises:
             LevelError: the message does not fit the modulus, or of an operand with moduli of its own a word.
         """
-        if self.is_operand(limbs) and scale * bound >= MOST_OPERAND_MESSAGE:
+        if self.is_operand(limbs) and scale * bound >= MAX_OPERAND_MESSAGE:
             raise LevelError(
                 "The messages of operands with moduli of their own are words.",
-                expected=f"log2(scale · bound) below {math.log2(MOST_OPERAND_MESSAGE):.1f}",
+                expected=f"log2(scale · bound) below {math.log2(MAX_OPERAND_MESSAGE):.1f}",
                 got=f"{math.log2(scale * bound):.1f}",
             )
         noise = math.sqrt(self._variance.fresh(public_key))

@@ -45,7 +45,7 @@ from cipherblas.rlwe.rings import words_at
 from cipherblas.rlwe.working_memory import CLEAR_COPIES, clear_gemm_bytes, gemm_bytes, spread_bytes
 
 SCALE_TOLERANCE = 2.0**-40
-MOST_REDUCED = 1 << 15  # weights whose residues modulo the moduli of operands are multiplied
+MAX_REDUCED = 1 << 15  # weights whose residues modulo the moduli of operands are multiplied
 
 
 class RowsEvaluator(RowsBookkeeper):
@@ -86,7 +86,7 @@ class RowsEvaluator(RowsBookkeeper):
 
     def _reduced_product(self, factor: ClearFactor, x: Rows, most: float) -> Rows:
         """That of an operand with moduli of its own."""
-        if not factor.exact or factor.largest > MOST_REDUCED:
+        if not factor.exact or factor.largest > MAX_REDUCED:
             self.check_switched(x, "multiplied by weights that are no whole numbers of 16 bits")
         m, k = factor.shape
         kept = len(self.params.q)

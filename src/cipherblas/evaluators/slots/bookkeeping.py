@@ -37,7 +37,7 @@ from cipherblas.rlwe.rings import Ring, descending_ring, limbs_of_level
 CONJUGATE = -1  # stands for complex conjugation where a rotation step is expected
 DEFAULT_WORKING_BYTES = 1 << 30
 MAX_MASK_BITS = 61  # of the scale of clear vectors, where a level is larger: they are encoded as int64
-MOST_BITS = 1000.0  # of numbers that are compared as float64, not by their logarithms
+MAX_BITS = 1000.0  # of numbers that are compared as float64, not by their logarithms
 
 Kind = TypeVar("Kind", bound="Bookkeeper")
 Properties = tuple[int, float, float, SlotErrors, int]  # of a handle: limbs, scale, bound, errors, components
@@ -91,7 +91,7 @@ class Bookkeeper:
         self._ready_scale = 2.0 ** (1.5 * params.scale_bits)
         self._special = len(params.p)
         self._room = list(itertools.accumulate((math.log2(q) for q in params.q), initial=0.0))
-        self._surely_fits = [2.0 ** min(room - 1.5, MOST_BITS) for room in self._room]
+        self._surely_fits = [2.0 ** min(room - 1.5, MAX_BITS) for room in self._room]
         self._available = available
         self._booking = threading.RLock()  # encodings, of all siblings
         self._encoded: dict[Hashable, int] = {}  # encodings of each plaintext, one per block, that are kept

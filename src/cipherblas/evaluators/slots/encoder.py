@@ -27,7 +27,7 @@ Coefficients = NDArray[np.int64]
 # Vectors that are encoded in one call take so many bytes, each slot as a complex number and as two coefficients.
 ENCODED_BYTES, ENCODED_SLOT_BYTES = 8 << 20, 32
 FINE_BITS = 20  # that parts have beyond the unit of a coefficient, at most
-MOST_BITS = 61  # of a coefficient of a part
+MAX_BITS = 61  # of a coefficient of a part
 SPARE_BITS = 6  # of those beyond the unit that the rounding errors of all parts together leave
 KEPT_SUMS, KEPT_PARTS = 4, 2  # a mask and its complement change by one part at a time
 # SplitMix64: a counter, and how it is mixed.
@@ -169,7 +169,7 @@ def _parts(plain: Plain, scale: float) -> Parts | None:
 
 def _fine_bits(scale: float) -> int:
     """Bits beyond the unit that parts have at this scale, whose slots are at most 1."""
-    return min(FINE_BITS, MOST_BITS - math.ceil(math.log2(scale)))
+    return min(FINE_BITS, MAX_BITS - math.ceil(math.log2(scale)))
 
 
 def _period(values: NDArray[Any]) -> int:

@@ -32,7 +32,7 @@ from cipherblas.evaluators.slots.scales import Numbers, NumberSumData
 from cipherblas.evaluators.slots.values import Ct, GiantStep, Order, Plain, Polynomials, WeightGroup
 from cipherblas.rlwe.key_policies import KeyPolicy
 
-LEAST_COEFFICIENTS = 8  # of the polynomials of `Engine.polynomial_sums`
+MIN_COEFFICIENTS = 8  # of the polynomials of `Engine.polynomial_sums`
 
 
 class Native(Evaluator):
@@ -326,7 +326,7 @@ class Native(Evaluator):
         return block
 
     def _polynomial_sums_data(self, polynomials: Polynomials, cts: Sequence[Any]) -> list[Any]:
-        shape = (*polynomials.shape[:2], max(polynomials.shape[2], LEAST_COEFFICIENTS))
+        shape = (*polynomials.shape[:2], max(polynomials.shape[2], MIN_COEFFICIENTS))
         signed = aligned_empty(shape, np.int64)
         signed[..., : polynomials.shape[2]] = polynomials.integers()
         signed[..., polynomials.shape[2] :] = 0

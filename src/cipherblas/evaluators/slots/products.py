@@ -23,7 +23,7 @@ from cipherblas.evaluators.slots.values import (
 from cipherblas.rlwe.noise import TAIL, SlotErrors, worst
 
 SUMS_TOGETHER = 8  # of products that are relinearised, if there are no more threads: `kTogether` of the core
-MOST_SUMS = 512  # of products, whose bounds and errors are remembered
+MAX_SUMS = 512  # of products, whose bounds and errors are remembered
 Found: TypeAlias = "tuple[float, float, SlotErrors]"  # scale, bound, errors
 
 
@@ -436,7 +436,7 @@ class Products(Levels):
             return self._alike_terms(lefts[0], rights[0], number)
         found = self._sums.get(key)
         if found is None:
-            if len(self._sums) >= MOST_SUMS:
+            if len(self._sums) >= MAX_SUMS:
                 self._sums.clear()
             found = self._sums[key] = self._added_terms(lefts, rights)
         return found

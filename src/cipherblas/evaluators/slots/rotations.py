@@ -19,7 +19,7 @@ from cipherblas.evaluators.slots.values import Ct, GiantStep, MaskGroup, Plain, 
 from cipherblas.rlwe.key_policies import Path, Step, expand, rotation_tree, total_step
 from cipherblas.rlwe.noise import SlotErrors, worst
 
-MOST_TOGETHER = 4  # ciphertexts whose baby steps read keys and diagonals at one time
+MAX_BATCH = 4  # ciphertexts whose baby steps read keys and diagonals at one time
 
 
 def rotate_many(ev: Products, x: Ct, steps: Sequence[Step]) -> list[Ct]:
@@ -221,7 +221,7 @@ def transform_giant_steps(
         or any(len(expand(step, ev.key_policy, ev.slots)) > 1 for step in steps)
     ):
         return [_of_rotations(ev, x, transform, groups, babies, order, most) for x in xs]
-    together = max(1, min(MOST_TOGETHER, ev.working_bytes // ev.costs.giant_bytes(len(groups), limbs)))
+    together = max(1, min(MAX_BATCH, ev.working_bytes // ev.costs.giant_bytes(len(groups), limbs)))
     found: list[Ct] = []
     for start in range(0, len(xs), together):
         found += _double_hoisted(ev, xs[start : start + together], transform, groups, babies, most)

@@ -37,7 +37,7 @@ MAX_DEVIATION = 2.0
 MAX_SMALL_INTEGER = 1 << 20
 FLOAT_ERROR = 2.0**-50  # relative, of a few operations
 MAX_ENCODED_BITS = 60  # coefficients are encoded as int64
-LARGEST_ENCODED = 0.9 * 2.0**62
+MAX_ENCODED = 0.9 * 2.0**62
 
 
 def encoding_factor(scale: float, bound: float) -> int:
@@ -220,10 +220,10 @@ class Levels(Bookkeeper, ABC):
         if self.level_limbs == 1:
             return
         bound = max(plain.bound for plain in plains)
-        if scale * bound > LARGEST_ENCODED:
+        if scale * bound > MAX_ENCODED:
             raise UnmatchedError(
                 "Clear vectors are too large for the scale of a level of several limbs.",
-                expected=f"2^{math.log2(LARGEST_ENCODED):.1f} at most",
+                expected=f"2^{math.log2(MAX_ENCODED):.1f} at most",
                 got=f"2^{math.log2(scale * bound):.1f}",
             )
 

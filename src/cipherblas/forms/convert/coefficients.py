@@ -36,7 +36,7 @@ from cipherblas.rlwe.noise.worst_case import WORST_BITS
 from cipherblas.rlwe.rings import Ring
 
 T = TypeVar("T")
-MOST_STAGES = 4
+MAX_STAGES = 4
 TOGETHER = 4  # elements whose stages read keys and masks at one time
 # Errors that entries have in common become a bias where they are at most so many times their own ones: as large as it
 # is for so many entries.
@@ -79,9 +79,9 @@ class Packing:
                 expected=f"a power of two from 2 to N = {most}",
                 got=self.degree,
             )
-        if not 1 <= self.stages <= min(MOST_STAGES, self.slots.bit_length() - 1):
+        if not 1 <= self.stages <= min(MAX_STAGES, self.slots.bit_length() - 1):
             raise ParameterError(
-                "The number of stages is out of range.", expected=f"1 to {MOST_STAGES}", got=self.stages
+                "The number of stages is out of range.", expected=f"1 to {MAX_STAGES}", got=self.stages
             )
 
     @classmethod

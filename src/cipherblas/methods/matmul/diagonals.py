@@ -16,7 +16,7 @@ from cipherblas.forms.layouts import EMPTY, Layout, SlotIndex, entry_index
 from cipherblas.methods.matmul.base import Accumulator, Algorithm, Operand, accumulate, split_path
 
 GIANT_STEPS = (1, 2, 4, 8)  # numbers of them that are compared
-MOST_VECTORS = 2  # with more of them other ways are faster
+MAX_VECTORS = 2  # with more of them other ways are faster
 FEW_DIAGONALS = 2  # of a group, which gain little by complex packing
 
 
@@ -200,7 +200,7 @@ class Diagonals(Algorithm):
     @classmethod
     def worthwhile(cls, m: int, k: int, n: int) -> bool:
         """Of few vectors."""
-        return min(m, n) <= MOST_VECTORS
+        return min(m, n) <= MAX_VECTORS
 
     @classmethod
     def candidates(cls, m: int, k: int, n: int, slots: int) -> Iterator[dict[str, Any]]:

@@ -21,7 +21,7 @@ from cipherblas.rlwe.key_policies import Step
 Offset: TypeAlias = Callable[[SlotMap], SlotMap]  # line → by how much it is rotated
 Entry: TypeAlias = Callable[[SlotMap, SlotMap], SlotMap]  # target row and column → source slot
 
-LEAST_WIDENED = 4  # shifts in a group, and rows and columns, that are worth the map it starts from
+MIN_WIDENED = 4  # shifts in a group, and rows and columns, that are worth the map it starts from
 PRODUCTS_PER_SUM = 8  # products formed before the shifted operands are dropped, in `multiply_once`
 
 
@@ -371,10 +371,10 @@ class Fame(Algorithm):
     @classmethod
     def _widest(cls, m: int, k: int, n: int, slots: int, base: dict[str, Any]) -> int | None:
         """Shifts in a group, of the fewest groups that fit the slots; None where rotations save no masks."""
-        if min(m, n) < LEAST_WIDENED:  # hardly a shift wraps around
+        if min(m, n) < MIN_WIDENED:  # hardly a shift wraps around
             return None
         terms = cls(m, k, n, slots, **base).terms
-        groups = range(1, terms // LEAST_WIDENED + 1)
+        groups = range(1, terms // MIN_WIDENED + 1)
         sizes = (-(-terms // number) for number in groups)
         return next((size for size in sizes if cls.fits(m, k, n, slots, **base, widened=size)), None)
 

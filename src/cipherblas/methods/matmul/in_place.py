@@ -18,7 +18,7 @@ from cipherblas.forms.layouts import EMPTY, Layout, SlotIndex
 from cipherblas.methods.matmul.base import Accumulator, Algorithm, Operand
 from cipherblas.rlwe.noise import worst
 
-MOST_DIAGONALS = 2048  # of a block: more are slower than any other way, and slow to list
+MAX_DIAGONALS = 2048  # of a block: more are slower than any other way, and slow to list
 
 
 class InPlace(Algorithm):
@@ -39,7 +39,7 @@ class InPlace(Algorithm):
             where it is smaller than its block.
 
     Raises:
-        ShapeError: the layout is none of those, or needs more than `MOST_DIAGONALS`.
+        ShapeError: the layout is none of those, or needs more than `MAX_DIAGONALS`.
     """
 
     name = "in place"
@@ -62,8 +62,8 @@ class InPlace(Algorithm):
         self.clear_left, self._entries = clear_left, lies.index(0).real
         self.inner, self.outer = min(k, inner or k), min(k, outer or k)
         steps = self._steps()
-        if len(steps) > MOST_DIAGONALS:
-            raise self._refuse(len(steps), f"slots, and {MOST_DIAGONALS} diagonals")
+        if len(steps) > MAX_DIAGONALS:
+            raise self._refuse(len(steps), f"slots, and {MAX_DIAGONALS} diagonals")
         groups = split_steps(steps, best_baby_steps(steps))
         self._groups = {giant: [baby for baby, _ in members] for giant, members in groups.items()}
         self._babies = sorted({baby for members in self._groups.values() for baby in members})

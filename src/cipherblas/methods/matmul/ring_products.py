@@ -31,7 +31,7 @@ from cipherblas.methods.matmul.ring_elements import (
 )
 from cipherblas.rlwe.noise import TAIL
 
-MOST_FACTORS = 256  # right factors in memory at once, as ring elements in NTT form
+MAX_FACTORS = 256  # right factors in memory at once, as ring elements in NTT form
 Rights = Callable[[int, int], "list[list[Ct]]"]  # the right factors of sums start to stop - 1
 
 
@@ -214,7 +214,7 @@ def _sums_of_products(
 ) -> list[Ct]:
     """`count` sums of left_t·right_t, relinearised, whose entries are bounded."""
     inner, found = evs.elements, list[Ct]()
-    together = max(1, MOST_FACTORS // len(lefts))
+    together = max(1, MAX_FACTORS // len(lefts))
     for start in range(0, count, together):
         factors = rights(start, min(start + together, count))
         found += inner.relinearised_sums(lefts, factors, bound)

@@ -31,13 +31,13 @@ from cipherblas.rlwe.noise import TAIL, SlotErrors
 
 # Of log2 of the usual scale, by which the scale of T_n may exceed it: it is off by n times as much as that of t.
 DRIFT_BITS = 4.0
-LEAST_DRIFT_BITS = 0.1  # of t: primes are not nearer to the scale
+MIN_DRIFT_BITS = 0.1  # of t: primes are not nearer to the scale
 SQUARE_DRIFT_BITS = 5.5  # of t where it is squared and no more
-MOST_GROWTH = 2.0  # of powers, by errors of the argument, without a wider interval
-WIDEST = 2.0**-2  # by which an interval is made wider
+MAX_GROWTH = 2.0  # of powers, by errors of the argument, without a wider interval
+MAX_WIDENING = 2.0**-2  # by which an interval is made wider
 LOST = 2.0**64  # of values: larger errors are not told apart
 PARTS = 2.0**10  # of an interval, in which the largest argument is rounded up
-LARGEST_ANGLE, LEAST_OVER = 300.0, 2.0**-50
+MAX_ANGLE, MIN_OVER = 300.0, 2.0**-50
 NEAR_SIZE = 2.0**-36  # by which a scale may differ from the size of the last limb that it is to be
 RELINEARISATION = 8  # products of ciphertexts that take as long, at least
 
@@ -245,8 +245,8 @@ class PatersonStockmeyer:
         given = _near_usual_scale(ev, ev.bounded(ev.absorb(t, 1.0), most), plan, usual)
         t = ev.as_message(given)  # what is off in it changes the value by p' times as much
         limits = _Limits(_rounded_up(t.bound - 1))
-        if limits.of(plan.degree * (1 + plan.even)) > MOST_GROWTH:
-            if limits.over <= WIDEST:
+        if limits.of(plan.degree * (1 + plan.even)) > MAX_GROWTH:
+            if limits.over <= MAX_WIDENING:
                 wider = 1 + limits.over
                 return self._on(wider).run(ev, ev.absorb(given, 1 / wider), scale, rescaled)
             return self._lost(ev, given, plan, limits, scale, rescaled)
@@ -265,7 +265,7 @@ class PatersonStockmeyer:
         size = sum(abs(value) * min(limits.of(power), LOST) for power, value in enumerate(self.coefficients))
         size = min(size, LOST * self.bound)
         over = max(0.0, given.bound + TAIL * given.errors.deviation - 1)
-        slope = largest_value(self._slopes, 1 + _rounded_up(over)) if over <= WIDEST else math.inf
+        slope = largest_value(self._slopes, 1 + _rounded_up(over)) if over <= MAX_WIDENING else math.inf
         errors = given.errors.times(slope) if slope < math.inf else SlotErrors(common=size)
         t = ev.bounded(ev.as_message(given), 1.0)
         total = self._evaluated(ev, t, plan, _Limits(0.0), scale, rescaled)
@@ -324,7 +324,7 @@ class _Limits:
 
     def of(self, power: int) -> float:
         angle = self.step * power * math.acosh(1 + self.over)
-        return math.cosh(angle) if angle < LARGEST_ANGLE else math.inf
+        return math.cosh(angle) if angle < MAX_ANGLE else math.inf
 
     def twice(self) -> _Limits:
         """Of T_2 as the argument."""
@@ -349,7 +349,7 @@ def _part(largest: float, over: float) -> float:
 
 def _rounded_up(value: float) -> float:
     """The next power of two, so that what is found for it can be kept."""
-    return 2.0 ** math.ceil(math.log2(max(value, LEAST_OVER)))
+    return 2.0 ** math.ceil(math.log2(max(value, MIN_OVER)))
 
 
 def _near_usual_scale(ev: Evaluator, t: Ct, plan: Scheme, usual: float) -> Ct:
@@ -358,7 +358,7 @@ def _near_usual_scale(ev: Evaluator, t: Ct, plan: Scheme, usual: float) -> Ct:
     Levels: as many as the scale exceeds it by, and one where that is no power of it.
     """
     degree = plan.degree * (1 + plan.even)
-    slack = SQUARE_DRIFT_BITS if degree <= 2 else max(DRIFT_BITS / degree, LEAST_DRIFT_BITS)
+    slack = SQUARE_DRIFT_BITS if degree <= 2 else max(DRIFT_BITS / degree, MIN_DRIFT_BITS)
     while t.scale > usual * 2**slack:
         ev.require_levels(t, 1, "the argument of a polynomial")
         t = ev.rescale(ev.enlarged_to(t, usual * ev.level_size(t.limbs)))

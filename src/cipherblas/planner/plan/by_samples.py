@@ -29,7 +29,7 @@ from cipherblas.planner.predict.simulation import Array, Simulation
 from cipherblas.planner.predict.truncation import truncation_error
 from cipherblas.runtime.values import StepError, Value
 
-MOST_OF_BOUND = 0.9  # that an error may be
+MAX_SHARE_OF_BOUND = 0.9  # that an error may be
 LINEAR_BITS = 4  # over which the errors of results are taken to grow as those of steps
 NEGLIGIBLE = 2.0**-14  # of the largest error of a step, relative to the bounds of their values
 
@@ -153,7 +153,7 @@ def agreeing(expression: Expression, options: PlanOptions) -> PlanOptions:
     results = results_of(expression)
     bounds = [node.bound for node in results]
     allowed = [
-        min(error, MOST_OF_BOUND * bound)
+        min(error, MAX_SHARE_OF_BOUND * bound)
         for error, bound in zip(promise.allowed(expression), bounds, strict=True)
     ]
     return replace(options, error=arranged(expression, allowed))

@@ -16,7 +16,7 @@ from cipherblas.planner.predict.promises import BOUNDS
 
 HALF = 0.5
 # Of an entry, at most, by plan: less than one half, so that what is nearest is the result.
-MOST_ERROR = HALF - 2.0**-10
+MAX_ERROR = HALF - 2.0**-10
 
 
 def exact_options(expression: Expression, options: PlanOptions, precision: Any) -> PlanOptions:
@@ -67,7 +67,7 @@ def is_rounded_alone(expression: Expression, targets: Sequence[float]) -> bool:
 
 def _most(result: Expression) -> float:
     """The error of a result that rounding takes away; zeros are bounded by less than one half."""
-    return min(MOST_ERROR, result.bound / 4)
+    return min(MAX_ERROR, result.bound / 4)
 
 
 def check_planned(expression: Expression, results: Sequence[ResultFigures]) -> None:

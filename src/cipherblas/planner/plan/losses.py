@@ -15,7 +15,7 @@ from cipherblas.planner.predict.promises import BOUNDS
 from cipherblas.runtime.executor import NodeFigures
 
 LOST = 0.5  # of the largest value of a node: what is promised then tells hardly more than a sign
-LONGEST_NAME = 80
+MAX_NAME_LENGTH = 80
 
 
 def warn_of_losses(expression: Expression, plan: Plan) -> None:
@@ -65,4 +65,4 @@ def _step(result: Expression, expression: Expression, figures: Sequence[NodeFigu
 
 def _short(node: Expression) -> str:
     name = formula(node)
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}… ({node.title})"
+    return name if len(name) <= MAX_NAME_LENGTH else f"{name[: MAX_NAME_LENGTH - 1]}… ({node.title})"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from cipherblas.common.errors import FormatError
-from cipherblas.common.limits import MOST_MASK_BYTES
+from cipherblas.common.limits import MAX_MASK_BYTES
 from cipherblas.common.schema import (
     Check,
     anything,
@@ -23,11 +23,11 @@ from cipherblas.common.schema import (
     record,
     whole,
 )
-from cipherblas.crypto.keys.key_id import MOST_SECRETS
+from cipherblas.crypto.keys.key_id import MAX_SECRETS
 from cipherblas.evaluators.slots.values import Order
-from cipherblas.forms.convert.coefficients import MOST_STAGES
+from cipherblas.forms.convert.coefficients import MAX_STAGES
 from cipherblas.lang.operands import MAX_LENGTH
-from cipherblas.lang.results import MOST_RESULTS
+from cipherblas.lang.results import MAX_RESULTS
 from cipherblas.methods.layers import METAKERNEL
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.products import ALGORITHMS, GEMM, RING
@@ -38,13 +38,13 @@ from cipherblas.planner.predict.promises import check_promise
 from cipherblas.planner.predict.stages import Minimise
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.runtime.blocks import BLOCKS, IN_PLACE
-from cipherblas.runtime.crossings import MOST_RESCALES
+from cipherblas.runtime.crossings import MAX_RESCALES
 from cipherblas.runtime.row_products.table import VARIANTS
 from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.tensors import PACKING
 
 SLOWEST_LINK = 1e-300  # above zero, as the option is
-MOST_WEIGHT_BITS = 64  # of rounded weights: a precision of float64 takes 54
+MAX_WEIGHT_BITS = 64  # of rounded weights: a precision of float64 takes 54
 
 _LENGTH = whole(1, MAX_LENGTH)
 _GRID = record(
@@ -52,7 +52,7 @@ _GRID = record(
 )
 _TYPES: Mapping[str, Check] = {"bool": flag, "int": _LENGTH, "int | None": either(nothing, _LENGTH)}
 _LAYER = record({}, {"mask": flag, "layout": _GRID})
-_WEIGHT_BITS = {"weight_bits": whole(1, MOST_WEIGHT_BITS)}
+_WEIGHT_BITS = {"weight_bits": whole(1, MAX_WEIGHT_BITS)}
 _OPTIONS: Mapping[str, Check] = {
     RING: record({}, _WEIGHT_BITS),
     IN_PLACE: record({}),
@@ -97,7 +97,7 @@ def _choice(value: Any, place: str) -> None:
 
 
 def _sharing(value: Any, place: str) -> None:
-    whole(1, MOST_SECRETS)(value, place)
+    whole(1, MAX_SECRETS)(value, place)
     if value % 2 == 0:
         raise FormatError(f"The value of {place} must be odd.", expected="an odd number", got=value)
 
@@ -113,12 +113,12 @@ _DECISIONS = record(
         "precision": number(0, 1),
     },
     {
-        "asked_error": either(listed(number(0), 1, MOST_RESULTS), number(0)),
+        "asked_error": either(listed(number(0), 1, MAX_RESULTS), number(0)),
         "promise": check_promise,
         "forms": mapping(one_of(BLOCKS, ROWS), number_text),
         "sharing": _sharing,
         "crossings": mapping(
-            record({}, {"stages": whole(1, MOST_STAGES), "rescales": whole(0, MOST_RESCALES)}), number_text
+            record({}, {"stages": whole(1, MAX_STAGES), "rescales": whole(0, MAX_RESCALES)}), number_text
         ),
     },
 )
@@ -129,7 +129,7 @@ _PLANNED_FOR = record(
         "threads": whole(1),
         "minimise": one_of(*get_args(Minimise)),
         "link": number(SLOWEST_LINK),
-        "mask_budget": whole(0, MOST_MASK_BYTES),
+        "mask_budget": whole(0, MAX_MASK_BYTES),
     }
 )
 

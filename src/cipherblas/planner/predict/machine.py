@@ -28,19 +28,19 @@ VARIABLE = "CIPHERBLAS_MACHINE"  # of the environment: the file of the machine t
 KIND = "machine"  # of a file, for people
 MARK = "cipherblas-machine"  # the field of a file that says what it is, and in which version
 VERSION = 2  # 1: one number for the threads of each ring degree
-MOST_BYTES = 1 << 16  # of a file
-MOST_THREADS = 1 << 16
-MOST_CACHES = 9
-LONGEST_TEXT = 100
+MAX_BYTES = 1 << 16  # of a file
+MAX_THREADS = 1 << 16
+MAX_CACHES = 9
+MAX_TEXT_LENGTH = 100
 SLOWEST, FASTEST = 1.0, 1e-15  # seconds; what is measured as a difference may be nothing at all
 
 
 def _text(value: Any, place: str) -> None:
     schema.plain_text(value, place)
-    if not 1 <= len(value) <= LONGEST_TEXT:
+    if not 1 <= len(value) <= MAX_TEXT_LENGTH:
         raise FormatError(
             f"The text of {place} is empty or too long.",
-            expected=f"1 to {LONGEST_TEXT} characters",
+            expected=f"1 to {MAX_TEXT_LENGTH} characters",
             got=len(value),
         )
 
@@ -66,17 +66,17 @@ def _rising(value: Any, place: str) -> None:
 
 _SECONDS, _DIFFERENCE = schema.number(FASTEST, SLOWEST), schema.number(0, SLOWEST)
 _KEYED = schema.number(-1e-3, SLOWEST)  # negative where keys are nearer than memory
-_THREADS = schema.whole(1, MOST_THREADS)
+_THREADS = schema.whole(1, MAX_THREADS)
 _GEMM = schema.record({"mac": _DIFFERENCE, "input": _SECONDS, "output": _SECONDS})
 _SWITCHING = schema.record({"n": _degree, "ntt": _DIFFERENCE})
-_FASTER = schema.number(1, MOST_THREADS)
+_FASTER = schema.number(1, MAX_THREADS)
 _TOGETHER = schema.record({"tried": _THREADS, "compute": _FASTER, "stream": _FASTER})
 _PLAIN = (
     *("ntt", "encode", "pack", "uniform", "stream_start", "gaussian", "ternary", "pack_key"),
     *("digest", "mac", "stream", "fresh", "call", "book"),
 )
 _CACHE = schema.record(
-    {"level": schema.whole(1, 9), "nbytes": schema.whole(1), "processors": schema.whole(1, MOST_THREADS)}
+    {"level": schema.whole(1, 9), "nbytes": schema.whole(1), "processors": schema.whole(1, MAX_THREADS)}
 )
 _MACHINE = schema.record(
     {
@@ -97,7 +97,7 @@ _MACHINE = schema.record(
             {"keyed": _KEYED, "switched": _DIFFERENCE, "operands": schema.either(schema.nothing, _GEMM)},
         ),
     },
-    {"caches": schema.listed(_CACHE, 1, MOST_CACHES)},
+    {"caches": schema.listed(_CACHE, 1, MAX_CACHES)},
 )
 
 
@@ -260,9 +260,9 @@ class Machine(Rebuilt):
         """
         name = files.name_of(path)
         with files.opened(path, files.wanted(KIND)) as stream:
-            raw = stream.read(MOST_BYTES + 1)
-        if len(raw) > MOST_BYTES:
-            raise FormatError(f"{name} is no file of a machine.", expected=f"at most {MOST_BYTES} bytes")
+            raw = stream.read(MAX_BYTES + 1)
+        if len(raw) > MAX_BYTES:
+            raise FormatError(f"{name} is no file of a machine.", expected=f"at most {MAX_BYTES} bytes")
         values = files.parse_json(name, raw, "a machine")
         version = values.pop(MARK, None)
         if type(version) is not int or version < 1:
@@ -344,4 +344,4 @@ def processor_name() -> str:
         pass
     found = found or platform.processor() or platform.machine()
     text = " ".join("".join(c for c in found if c.isascii() and (c.isprintable() or c == " ")).split())
-    return text[:LONGEST_TEXT] or "unknown processor"
+    return text[:MAX_TEXT_LENGTH] or "unknown processor"

@@ -39,7 +39,7 @@ from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import Step
 from cipherblas.rlwe.rings import RingShape
 
-LEAST_SHARE = 0.3  # that a further thread brings; where less is found, the machine has other work just now
+MIN_SHARE = 0.3  # that a further thread brings; where less is found, the machine has other work just now
 # Ring degrees and limbs at which key switches are measured, and rotations at once.
 SWITCHES, ROTATIONS = ((1 << 12, 2), (1 << 14, 3)), 4
 SHARED = (1 << 15, 3)  # of key switches that threads share
@@ -49,7 +49,7 @@ BITS = 24.0  # of limbs, which are one digit, as in most products
 FEW_ROTATED, MANY_ROTATED, MANY_DIGITS = 4, 28, 12
 RING, LIMBS = 1 << 13, 4
 SMALL_RING = 1 << 6  # of a call that has next to nothing to do
-LEAST = 1e-6  # seconds of what is measured as a difference
+MIN_SECONDS = 1e-6  # seconds of what is measured as a difference
 STREAMS = 2  # that are begun one after the other
 DRAWN = 8  # polynomials of random residues at once, as in keys: more than a core's own caches hold
 TERMS = 24  # of a sum of products
@@ -126,15 +126,15 @@ def measured(rounds: int = ROUNDS, progress: Progress | None = None, make: MakeE
         mac,
     )
     blank = Rates(
-        ntt=max(transforms, LEAST) / (encoded.encode_ntt_limbs * points),
+        ntt=max(transforms, MIN_SECONDS) / (encoded.encode_ntt_limbs * points),
         switching=tuple(SwitchRates(n, 0.0) for n in switches),
         threads=faster,
         encode=found["encode"] / points,
         pack=found["pack"] / RING,
-        uniform=max(found["uniform"] - DRAWN * start, LEAST) / (DRAWN * RING),
+        uniform=max(found["uniform"] - DRAWN * start, MIN_SECONDS) / (DRAWN * RING),
         stream_start=start,
-        gaussian=max(found["gaussian"] - start, LEAST) / RING,
-        ternary=max(found["ternary"] - start, LEAST) / RING,
+        gaussian=max(found["gaussian"] - start, MIN_SECONDS) / RING,
+        ternary=max(found["ternary"] - start, MIN_SECONDS) / RING,
         pack_key=found["pack_key"] / words,
         digest=found["digest"] / (words * WORD_BYTES),
         mac=mac,
@@ -184,7 +184,7 @@ def _together(make: MakeEngine, threads: int, stream: Work, rounds: int, steps: 
             gains[name].append(alone / together)
         steps.tick()
     compute, streaming = (statistics.median(found) for found in gains.values())
-    least = 1 + LEAST_SHARE * (threads - 1)
+    least = 1 + MIN_SHARE * (threads - 1)
     return ThreadRates(threads, max(compute, least), max(streaming, 1.0))
 
 

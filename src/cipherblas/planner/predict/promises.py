@@ -16,13 +16,13 @@ from cipherblas.common import schema
 from cipherblas.common.errors import PrecisionError
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression
-from cipherblas.lang.results import MOST_RESULTS, labels_of, results_of
+from cipherblas.lang.results import MAX_RESULTS, labels_of, results_of
 from cipherblas.planner.predict.truncation import check_approximations, truncation_error
 from cipherblas.rlwe.noise import FAILURE_BITS, tail
 from cipherblas.runtime.values import StepError, Value
 
 PromiseName = Literal["bounds", "samples", "none"]
-MOST_SAMPLES = 1 << 40
+MAX_SAMPLES = 1 << 40
 
 
 class Promised(NamedTuple):
@@ -174,9 +174,9 @@ check_promise = schema.either(
     schema.record(
         {
             "kind": schema.one_of("samples"),
-            "count": schema.whole(1, MOST_SAMPLES),
+            "count": schema.whole(1, MAX_SAMPLES),
             "slack": schema.number(1.0),
-            "results": schema.listed(schema.record(_FIGURES), 1, MOST_RESULTS),
+            "results": schema.listed(schema.record(_FIGURES), 1, MAX_RESULTS),
         }
     ),
 )

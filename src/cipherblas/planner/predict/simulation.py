@@ -27,13 +27,13 @@ from cipherblas.rlwe.noise import tail
 from cipherblas.runtime.values import StepError
 
 Array = NDArray[np.float64]
-LEAST_DRAWS = 64  # of errors, over all samples together
+MIN_DRAWS = 64  # of errors, over all samples together
 QUICK_DRAWS = 16  # while plans are compared
 BITS = (
     16.0  # an entry of a result errs by more than stated with probability 2^-16, for values like the samples
 )
 # Independent parts of a result, at most, whose errors tell how far they vary from sample to sample by chance.
-MOST_INDEPENDENT = 16
+MAX_INDEPENDENT = 16
 
 
 class RangeFound(NamedTuple):
@@ -111,7 +111,7 @@ class Simulation:
         Raises:
             PrecisionError: errors carry a value out of its range, so that nothing is known of the result.
         """
-        return self._drawn(expression, steps, max(LEAST_DRAWS, self.samples.count), progress)
+        return self._drawn(expression, steps, max(MIN_DRAWS, self.samples.count), progress)
 
     def quick_errors(
         self, expression: Expression, steps: Mapping[int, StepError]
@@ -209,7 +209,7 @@ def _largest(squares: Sequence[Array], count: int) -> float:
     entry = math.sqrt(float(stacked.mean(axis=0).max()))
     entries = math.prod(stacked.shape[1:])
     of_samples = [float(stacked[number::count].mean()) for number in range(count)]
-    seen = min(entries, MOST_INDEPENDENT) * (len(squares) / count)
+    seen = min(entries, MAX_INDEPENDENT) * (len(squares) / count)
     chance = 1 + math.sqrt(2 * math.log(max(count, 2))) / math.sqrt(2 * seen)
     sample = max(1.0, math.sqrt(max(of_samples) / mean) / chance)
     return tail(entries, BITS) * entry * sample
@@ -225,7 +225,7 @@ def _approximation(exact: Sequence[Array], written: Sequence[Array], slack: floa
         off = np.abs(value - other)
         largest, squares = max(largest, float(off.max())), squares + float(np.mean(off**2))
         agreed += _agree(value, other)
-    seen = len(exact) * min(math.prod(exact[0].shape), MOST_INDEPENDENT)
+    seen = len(exact) * min(math.prod(exact[0].shape), MAX_INDEPENDENT)
     return SampledErrors(
         noise=0.0,
         noise_rms=0.0,

@@ -42,11 +42,11 @@ from cipherblas.runtime.values import Choice
 
 BASE_LIMBS = 2  # that hold a result which was not rescaled
 ALPHA = 1  # limbs per digit: the smallest modulus
-MOST_LEVELS = 40  # that a chain may spend, where security sets no limit
+MAX_LEVELS = 40  # that a chain may spend, where security sets no limit
 PRODUCT_LEVELS = 4  # that a product spends at most, its factors re-arranged and rescaled
-MORE_LEVELS = 3  # beyond those of the best way so far, that are looked at
-MOST_MOVED = 4  # ciphertexts into which a block of a computed value may be re-arranged
-MOST_FACTORS = 16  # of a chain that is associated
+EXTRA_LEVELS = 3  # beyond those of the best way so far, that are looked at
+MAX_MOVED = 4  # ciphertexts into which a block of a computed value may be re-arranged
+MAX_FACTORS = 16  # of a chain that is associated
 SLACK = 1.5  # times the seconds of what is written: nominal rings are not those of plans
 NOISE_BITS = 16.0  # of the scale, beside those of the precision
 
@@ -103,7 +103,7 @@ def reassociation(
         options = replace(options, algorithm=None)  # of another form: any product in slots tells chains apart
     found = []
     for chain in chains_of(expression):
-        if 3 <= len(chain.factors) <= MOST_FACTORS and sum(factor.secret for factor in chain.factors) > 1:
+        if 3 <= len(chain.factors) <= MAX_FACTORS and sum(factor.secret for factor in chain.factors) > 1:
             if progress is not None:
                 progress(f"how {len(chain.factors)} factors are associated")
             way = fastest_way(chain, options, limit)
@@ -129,12 +129,12 @@ def fastest_way(
         slots = steps.ring.n // 2
         candidates = functools.partial(_candidates, options, slots)
         for blocks in chain_tilings(chain.lengths, slots, options):
-            ways = ChainWays(chain, blocks, steps, top, candidates, splits, MOST_MOVED, limit)
+            ways = ChainWays(chain, blocks, steps, top, candidates, splits, MAX_MOVED, limit)
             found = attempted(ways.best, only=FitError)
             if isinstance(found, Infeasible):
                 continue
             best = found
-            last, limit = min(most, top + MORE_LEVELS), best.seconds
+            last, limit = min(most, top + EXTRA_LEVELS), best.seconds
     return best
 
 
@@ -162,7 +162,7 @@ def _nominal_rings(options: PlanOptions) -> Iterator[Ring]:
     for n in RING_DEGREES if options.ring_degree is None else (options.ring_degree,):
         sizes = (
             Sizing(n, scale_bits, (BASE_LIMB_BITS,) * BASE_LIMBS + (scale_bits,) * spent, ALPHA)
-            for spent in range(MOST_LEVELS)
+            for spent in range(MAX_LEVELS)
         )
         secure = list(itertools.takewhile(functools.partial(_is_secure, options), sizes))
         if secure:

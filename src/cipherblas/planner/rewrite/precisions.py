@@ -18,7 +18,7 @@ from cipherblas.planner.predict.truncation import sensitivities, truncated
 from cipherblas.planner.search.forms import check_precision
 
 SHARE = 0.5  # of the errors that are allowed; the rest is left for those of encryption
-LEAST_SHARE = 0.1  # where functions with a precision of their own take more than the rest
+MIN_SHARE = 0.1  # where functions with a precision of their own take more than the rest
 FINEST = 2.0**-44
 UNIT, STEPS = 5e-5, 4  # precisions are this one times powers of two, and so many between two of them
 ROUNDS = 3  # the slope of a function is another one at another precision
@@ -95,7 +95,7 @@ def _needed(
         others = math.fsum(
             node.error * slopes[id(node)] for node in ordered(result) if node.error and id(node) not in own
         )
-        share = max(SHARE * (target - others), LEAST_SHARE * target) / len(functions)
+        share = max(SHARE * (target - others), MIN_SHARE * target) / len(functions)
         for function in functions:
             _, node, unit = fitted[id(function)]
             slope = slopes.get(id(node), 0.0)

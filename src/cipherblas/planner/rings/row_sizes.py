@@ -13,8 +13,8 @@ import cipherblas._core as _core
 from cipherblas.common.errors import LevelError, PrecisionError, UnmatchedError
 from cipherblas.common.gemm_paths import are_bytes
 from cipherblas.crypto.params import (
+    MAX_OPERAND_MESSAGE,
     MAX_PRIME_BITS,
-    MOST_OPERAND_MESSAGE,
     OPERAND_LIMBS,
     OPERAND_MODULI,
     SPECIAL_MARGIN_BITS,
@@ -46,7 +46,7 @@ NARROWED_KEY_LIMBS = (1, 2)
 # Of the error that is asked for, where results may be shared: what switches add at so small a scale is a thousand times
 # as large at worst (`worst_error`), beside 8 to 100 times elsewhere.
 NARROWED_EXCESS = 2.0**-6
-LARGEST_BITS = MAX_PRIME_BITS - 0.1  # of a prime that is to be found, one or two of its size
+MAX_SEARCHED_BITS = MAX_PRIME_BITS - 0.1  # of a prime that is to be found, one or two of its size
 NOMINAL_SCALE_BITS = 20.0  # of parameters whose scales come from the modulus
 
 
@@ -85,7 +85,7 @@ class RowSize:
     @property
     def limbs(self) -> int:
         """Primes of the modulus, but for narrow ones."""
-        largest = LARGEST_BITS if self.narrow else MAX_PRIME_BITS - PRIME_BITS
+        largest = MAX_SEARCHED_BITS if self.narrow else MAX_PRIME_BITS - PRIME_BITS
         return max(1, math.ceil(self.bits / largest)) + self.more
 
     @property
@@ -166,7 +166,7 @@ class RowSizes:
         if size.limbs == 1:
             return [size]
         aligned = replace(size, aligned=True)
-        fits = size.limbs == 2 and max(aligned.shape().q) < 2.0**LARGEST_BITS
+        fits = size.limbs == 2 and max(aligned.shape().q) < 2.0**MAX_SEARCHED_BITS
         return [size, *([aligned] if fits else []), replace(size, more=1)]
 
     def with_keys(self) -> Sequence[RowSize]:
@@ -233,7 +233,7 @@ class RowSizes:
         for limbs, count, last in itertools.product(NARROWED_KEY_LIMBS, (0, *NARROW_PRIMES), shorts):
             if not 1 <= count + len(last) <= max(NARROW_PRIMES) or (extra and not count):
                 continue
-            each = min(LARGEST_BITS, (allowed - SPECIAL_MARGIN_BITS) / (limbs + 1))
+            each = min(MAX_SEARCHED_BITS, (allowed - SPECIAL_MARGIN_BITS) / (limbs + 1))
             special = min(SPECIAL_BITS, allowed - limbs * each)
             sizes = (
                 RowSize(n, limbs * each, special, narrow=(*(bits + extra,) * count, *last))
@@ -263,7 +263,7 @@ class RowSizes:
         least_of_keys = MIN_MODULUS_BITS if exact or usual is None else usual
         sizes = itertools.accumulate(map(math.log2, OPERAND_MODULI))
         # The messages of two operands fill the modulus together.
-        largest = min(allowed, 2 * math.log2(MOST_OPERAND_MESSAGE))
+        largest = min(allowed, 2 * math.log2(MAX_OPERAND_MESSAGE))
         counts = range(1, sum(size <= largest for size in sizes) + 1)
         free = allowed - PRIME_SPREAD_BITS
 
@@ -275,7 +275,7 @@ class RowSizes:
             # Beside one limb the special prime is as large as it can be, beside two as large as security leaves it.
             each = free - most_special if limbs == 1 else (free - SPECIAL_MARGIN_BITS) / (limbs + 1)
             each = each if most_special else free / limbs
-            most = math.floor(limbs * min(each, LARGEST_BITS - PRIME_BITS))
+            most = math.floor(limbs * min(each, MAX_SEARCHED_BITS - PRIME_BITS))
             fewer = (limbs - 1) * math.ceil(MAX_PRIME_BITS - PRIME_BITS)  # that so few limbs do not take
             least = max(least_of_keys, fewer)
             tried = [(most, number) for number in counts]

@@ -33,10 +33,10 @@ AWAY_BITS = (
     3.0  # from a scale below which all is lost: keys of other digits have larger errors than a draft's
 )
 DRAFT_BASE_LIMBS, DRAFT_SPENT_LIMBS = 4, 10  # of the first draft; see `drafted`
-LEAST_HOISTING = (
+MIN_HOISTING = (
     6  # transforms of a hoisting in the smallest ring: two limbs, as many digits, one special prime
 )
-DEEPEST = (
+MAX_INSECURE_LIMBS = (
     160  # limbs that a program may spend where security sets no limit: as many as at N = 2^17 with 128 bits
 )
 MIN_SCALE_BITS, MAX_SCALE_BITS = 22.0, MAX_PRIME_BITS - 1.0
@@ -49,7 +49,7 @@ MAX_UNSPENT_SCALE_BITS = 57.0
 MATCHING_SCALE_BITS = 25.5  # a limb of that size matches any two scales: see `Evaluator.match`
 HEADROOM_BITS = 3.0  # of the result's limbs, for its error and the rounding of the primes
 BASE_LIMB_BITS = MAX_PRIME_BITS - 1.0  # at most, of primes that are to be found
-LEAST_HEADROOM_BITS = 2.0  # which has to do where it saves a limb
+MIN_HEADROOM_BITS = 2.0  # which has to do where it saves a limb
 SQUEEZED_HEADROOM_BITS = 1.35  # where it saves a ring: a sign, and primes a little below the sizes asked for
 SQUEEZED_BITS = 16.0  # a modulus that is larger than allowed by more is not squeezed
 # Limbs may be so much smaller than the scale where only masks and weights are rescaled, which are encoded at their
@@ -65,7 +65,7 @@ SLOPE_SLACK = 0.05  # a slope is a whole number but where the terms of a sum hav
 SPARE_BITS = (8.0, 16.0, 32.0, 48.0, 64.0, 96.0, 128.0, 192.0, 256.0, 384.0, 512.0)
 # Digits of key switching to try beside those of few limbs each: long moduli gain by larger special primes.
 FEW_DIGITS, MANY_LIMBS = (3, 4), 8
-MORE_PRIMES_BITS = (
+EXTRA_PRIMES_BITS = (
     1.5  # added to the scale where primes of its size are too few: there are almost three times as many
 )
 PRIME_SPREAD_BITS = 0.3  # the nearest prime = 1 mod 2N may be so far from the size asked for
@@ -203,7 +203,7 @@ def draft_excess(ring: Ring) -> float:
     """How many times as many transforms a run on this ring may take as on the one that it is a draft of."""
     if ring.alpha > 1 or len(ring.q) < DRAFT_BASE_LIMBS + DRAFT_SPENT_LIMBS:
         return 1.0
-    return len(ring.q) * (len(ring.q) + 1) / LEAST_HOISTING
+    return len(ring.q) * (len(ring.q) + 1) / MIN_HOISTING
 
 
 def drafted(
@@ -222,7 +222,7 @@ def drafted(
     Raises:
         NoRingError: the program spends more limbs than any allowed ring has, at the smallest scale.
     """
-    most = min(DEEPEST, allowed_bits / MIN_SCALE_BITS)
+    most = min(MAX_INSECURE_LIMBS, allowed_bits / MIN_SCALE_BITS)
     size = 1
     while True:
         ring = draft(n, scale_bits, size, level_limbs)
@@ -520,7 +520,7 @@ def _sized(
     limb_bits = scale_bits / (level_limbs or 1)
     least = limb_bits if limb_bits <= MAX_SCALE_BITS else 0.0  # of base limbs
     spares: tuple[float, ...] = (0.0, *SPARE_BITS)
-    fewest = _base_limbs(base_bits - HEADROOM_BITS + LEAST_HEADROOM_BITS)
+    fewest = _base_limbs(base_bits - HEADROOM_BITS + MIN_HEADROOM_BITS)
     if fewest < _base_limbs(base_bits):
         spares = (fewest * BASE_LIMB_BITS - base_bits, *spares)
     for spare in spares:

@@ -51,7 +51,7 @@ from cipherblas.runtime.inputs import SymbolicInputs
 from cipherblas.runtime.values import Choice, Decisions
 
 FEW_MOVED = 32  # ciphertexts of a block that take a re-arrangement each
-MOST_MOVED = 128
+MAX_MOVED = 128
 REFINED = 3  # pairs of a ring degree and of block lengths for which each node's method is chosen
 LEVEL_SHARES = (0.0, 0.1)  # of a plan's seconds, that a limb is taken to cost
 PROGRAM_TILINGS = 2  # of a program with several products: the largest blocks that fit
@@ -215,7 +215,7 @@ class BlockStrategy(Strategy):
         """The methods of a product that are compared."""
         for choice in choices_of(self.options, self._block(node, blocks), slots):
             algorithm, block = find(choice.method), self._block(node, blocks)
-            if _moved(node, algorithm, block, slots, choice.options) <= MOST_MOVED:
+            if _moved(node, algorithm, block, slots, choice.options) <= MAX_MOVED:
                 yield choice
 
     def _block(self, node: Expression, blocks: Mapping[str, int]) -> tuple[int, int, int]:

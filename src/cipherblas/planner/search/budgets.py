@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cipherblas.common.errors import Advice, MemoryBudgetError, without
-from cipherblas.common.limits import MASK_BYTES, MOST_MASK_BYTES, usable
+from cipherblas.common.limits import MASK_BYTES, MAX_MASK_BYTES, usable
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.planner.plan.explain import size
 from cipherblas.planner.plan.plan import PlanOptions
 
 # By default the client may upload so many bytes, or so many times the bytes of the secret operands.
-LEAST_UPLOAD, UPLOAD_RATIO = 64 << 20, 16
+MIN_UPLOAD, UPLOAD_RATIO = 64 << 20, 16
 LEAST_REFRESHED_UPLOAD = 1 << 30  # beside some GiB of keys
 REFRESHED_MASK_SHARE = 4
 MASK_SHARE = 8  # encoded masks and constants that are kept take an eighth of the memory at most
@@ -40,7 +40,7 @@ class Budgets:
     def masks(self) -> int:
         """Bytes of encoded masks and constants that are kept from run to run; they count as memory."""
         if self.refreshed:
-            return min(MOST_MASK_BYTES, self.memory // REFRESHED_MASK_SHARE)
+            return min(MAX_MASK_BYTES, self.memory // REFRESHED_MASK_SHARE)
         return min(MASK_BYTES, self.memory // MASK_SHARE)
 
 
@@ -57,7 +57,7 @@ def budgets_of(options: PlanOptions, entries: int, refreshed: bool = False) -> B
     keys = options.key_budget if options.key_budget is not None else memory * 2 // 3
     upload = options.upload_budget
     if upload is None:
-        least = LEAST_REFRESHED_UPLOAD if refreshed else LEAST_UPLOAD
+        least = LEAST_REFRESHED_UPLOAD if refreshed else MIN_UPLOAD
         upload = max(least, UPLOAD_RATIO * 8 * entries)
     return Budgets(memory, keys, upload, refreshed)
 

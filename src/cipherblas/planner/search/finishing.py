@@ -14,16 +14,16 @@ from cipherblas.planner.plan.plan import KeySaving, Plan
 from cipherblas.planner.plan.targets import check_promised
 from cipherblas.planner.predict.dry_run import DryRun, dry_run
 from cipherblas.planner.predict.feasible import Infeasible, attempted, feasible
-from cipherblas.planner.rings.sizing import MORE_PRIMES_BITS, NoRingError, too_few_primes
+from cipherblas.planner.rings.sizing import EXTRA_PRIMES_BITS, NoRingError, too_few_primes
 from cipherblas.planner.search.losers import ABOUT
 from cipherblas.planner.search.scoring import Terms
 from cipherblas.planner.search.strategy import Run, Scored
 
 FINALISTS = 12
-SMALLEST = 4
+KEPT_SMALLEST = 4
 TRIES = 3  # scales of one candidate
-MOST_BITS = 4.0  # added at one time: errors of steep functions fall faster than scales grow
-MORE_BITS = 0.25  # added to the scale beside what a plan missed its target by
+MAX_BITS = 4.0  # added at one time: errors of steep functions fall faster than scales grow
+EXTRA_BITS = 0.25  # added to the scale beside what a plan missed its target by
 
 Rescored = Callable[[Scored, float], Iterable[Scored]]  # (candidate, bits that are added to its scale)
 
@@ -51,7 +51,7 @@ def finalists(terms: Terms, scored: Sequence[Scored], best: Mapping[str, Scored]
             alike, key=lambda one: (max(uploads[id(one)], about_least), one.seconds)
         )
     smallest = sorted(scored, key=lambda entry: entry.peak_bytes)
-    chosen = [*fitting[:FINALISTS], *best.values(), *smallest[:SMALLEST]]
+    chosen = [*fitting[:FINALISTS], *best.values(), *smallest[:KEPT_SMALLEST]]
     return list({id(entry): entry for entry in chosen}.values())
 
 
@@ -81,7 +81,7 @@ class Finishing:
             )
             if isinstance(found, Infeasible):
                 failure = too_few_primes(found.error, entry.candidate.n, float(options.precision))
-                return self._enlarged(entry, MORE_PRIMES_BITS, tries, failure)
+                return self._enlarged(entry, EXTRA_PRIMES_BITS, tries, failure)
             parameters = found
         assert parameters is not None
         for masks in (self.terms.budgets.masks, 0):  # they are not kept where that alone is too much
@@ -92,7 +92,7 @@ class Finishing:
             if isinstance(counted, Infeasible) and entry.size is not None:
                 # Scales drift in another way than with primes of the sizes asked for, or a draw of errors that was not
                 # among the first leaves its range.
-                bits = MORE_BITS if isinstance(counted.error, LevelError) else MOST_BITS
+                bits = EXTRA_BITS if isinstance(counted.error, LevelError) else MAX_BITS
                 return self._enlarged(entry, bits, tries, counted.error)
             run = feasible(counted)
             plan = assemble(
@@ -114,7 +114,7 @@ class Finishing:
         # Parameters that the user forces give the precision that they give: `explain` says so.
         if plan.error > plan.error_target and entry.size is not None:
             missed = _missed(entry, plan)
-            return self._enlarged(entry, min(missed.shortfall, MOST_BITS) + MORE_BITS, tries, missed)
+            return self._enlarged(entry, min(missed.shortfall, MAX_BITS) + EXTRA_BITS, tries, missed)
         check_promised(plan.results)
         if needed > self.terms.budgets.memory:
             raise self.terms.over_budgets(entry, needed)

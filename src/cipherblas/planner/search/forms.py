@@ -22,7 +22,7 @@ from cipherblas.planner.search.search import Search
 from cipherblas.planner.search.strategy import Strategy
 
 BLOCK_OPTIONS = ("block", "options")  # that speak of blocks alone
-LEAST_PRECISION = 2.0**-52
+MIN_PRECISION = 2.0**-52
 
 
 def in_blocks_otherwise(request: Request, following: Following) -> Outcome:
@@ -120,10 +120,10 @@ def has_layers(expression: Expression) -> bool:
 
 def check_precision(precision: float) -> None:
     """Raise PrecisionError where no plan can reach a precision, whatever the parameters."""
-    if precision < LEAST_PRECISION:
+    if precision < MIN_PRECISION:
         raise PrecisionError(
             "The precision cannot be reached: operands and results are float64 numbers.",
-            expected=f"{LEAST_PRECISION:.1g} at the least",
+            expected=f"{MIN_PRECISION:.1g} at the least",
             got=f"{precision:g}",
         )
 

@@ -23,7 +23,7 @@ from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.methods.products import GEMM, RING
 from cipherblas.planner.plan.explain import duration
 from cipherblas.planner.plan.plan import PlanOptions
-from cipherblas.planner.plan.schema import MOST_WEIGHT_BITS
+from cipherblas.planner.plan.schema import MAX_WEIGHT_BITS
 from cipherblas.planner.predict.cost import Rates
 from cipherblas.planner.predict.dry_run import counted_evaluators
 from cipherblas.planner.predict.feasible import Infeasible, attempted
@@ -41,7 +41,7 @@ from cipherblas.runtime.blocks import BLOCKS, IN_PLACE, in_place_product, multip
 from cipherblas.runtime.executor import METHODS, missing
 from cipherblas.runtime.graphs import product_graph
 from cipherblas.runtime.placing import UNMOVED, comes_by_columns, comes_from, factor_of, placeable
-from cipherblas.runtime.row_products.clear_in_ring import LEAST_ROWS
+from cipherblas.runtime.row_products.clear_in_ring import MIN_ROWS
 from cipherblas.runtime.row_products.table import plain
 from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.values import Choice, Decisions
@@ -52,8 +52,8 @@ EARLY_SECONDS = 1e-6  # for a conversion before an operation that takes nothing:
 STAGES = (2, 3)
 RESCALES = (0, 1)
 # Errors of rounded weights count somewhat more once they are errors of slots, and twice in a square.
-MORE_WEIGHT_BITS = 1
-MOST_GROUPS = 8  # of entries of a factor of a product of ring elements, each of which takes rows of its own
+EXTRA_WEIGHT_BITS = 1
+MAX_GROUPS = 8  # of entries of a factor of a product of ring elements, each of which takes rows of its own
 # Of rounded weights where values are refreshed: a GEMM of a thousand terms takes as long as for 18 bits.
 REFRESHED_BITS = 26
 
@@ -297,8 +297,8 @@ class MixedStrategy(Strategy):
     def _decisions(self, n: int, stages: int, rescales: int, forms: Mapping[int, str]) -> Decisions:
         order = facts_of(self.expression).order
         squares = sum(not (node.linear or node.product) for node in order if node.secret)
-        bits = weight_bits_for(float(self.options.precision), self.expression) + MORE_WEIGHT_BITS
-        bits = REFRESHED_BITS if self.refreshed else min(bits + squares, MOST_WEIGHT_BITS)
+        bits = weight_bits_for(float(self.options.precision), self.expression) + EXTRA_WEIGHT_BITS
+        bits = REFRESHED_BITS if self.refreshed else min(bits + squares, MAX_WEIGHT_BITS)
         choices, crossings = {}, {}
         numbers = {id(node): number for number, node in enumerate(order)}
         in_ring = self._in_ring(n, lambda child: forms.get(numbers[id(child)], ROWS))
@@ -325,7 +325,7 @@ class MixedStrategy(Strategy):
         """The products of ring elements, by their nodes' identities: of secrets; of clear factors and what these place,
         or what comes from blocks, where a ring element holds many rows."""
         found: set[int] = set()
-        most = (self.row_degree(n) or 0) // LEAST_ROWS  # entries of a row
+        most = (self.row_degree(n) or 0) // MIN_ROWS  # entries of a row
         for node in products(self.expression):
             degree = self._degree_of_elements(node, n, form_of)
             if degree is not None:
@@ -365,7 +365,7 @@ class MixedStrategy(Strategy):
         else:
             return None
         degree = max(2, bit_ceil(lengths[0]))
-        few = degree <= own and lengths[1] * degree <= MOST_GROUPS * own
+        few = degree <= own and lengths[1] * degree <= MAX_GROUPS * own
         return degree if fits and few else None
 
     def row_degree(self, n: int) -> int | None:

@@ -39,8 +39,8 @@ INFEASIBLE = (
     WorkBudgetError,
 )
 WIDE = 1.0  # bits of a range, with which a smaller bound helps
-LONGEST_NAME = 80  # of a node in a message
-MOST_ADVICE = 3
+MAX_NAME_LENGTH = 80  # of a node in a message
+MAX_ADVICE = 3
 MUCH_FURTHER = 8.0  # bits beyond what the nearest alternative lacks, with which one is no alternative
 SAMPLES = "samples={name: array, …}, inputs of the kind that comes: errors are then found on them"
 SLACK = 1.02  # of a precision that is advised: it is found by a prediction
@@ -55,7 +55,7 @@ def nearest(errors: Sequence[CipherblasError]) -> CipherblasError:
             for one in error.advice:
                 if one.options or error is found:
                     advice.setdefault(frozenset(one.options) or one.write, one)
-    found.advice = tuple(advice.values())[:MOST_ADVICE]
+    found.advice = tuple(advice.values())[:MAX_ADVICE]
     return found
 
 
@@ -119,7 +119,7 @@ def _short(node: Expression) -> str:
     if node.place is not None:
         return str(node.place) if node.place.function else f"the result of {node.op} {node.place}"
     name = formula(node)
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+    return name if len(name) <= MAX_NAME_LENGTH else name[: MAX_NAME_LENGTH - 1] + "…"
 
 
 def refused(

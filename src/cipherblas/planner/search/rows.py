@@ -20,8 +20,8 @@ from cipherblas.planner.plan.exact import is_rounded_alone
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.rings.row_sizes import (
-    LARGEST_BITS,
     MAX_MODULUS_BITS,
+    MAX_SEARCHED_BITS,
     SPECIAL_BITS,
     RowSize,
     RowSizes,
@@ -100,7 +100,7 @@ class RowStrategy(Strategy):
         return ROW_DEGREES if forced is None else (forced,)
 
     def nominal(self, n: int) -> list[Ring]:
-        sizes = [RowSize(n, limbs * LARGEST_BITS, SPECIAL_BITS) for limbs in NOMINAL_LIMBS]
+        sizes = [RowSize(n, limbs * MAX_SEARCHED_BITS, SPECIAL_BITS) for limbs in NOMINAL_LIMBS]
         return [size.shape() for size in sizes]
 
     def alike(self, entries: Sequence[Scored], n: int) -> list[Ring]:

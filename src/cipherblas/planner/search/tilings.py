@@ -13,7 +13,7 @@ from cipherblas.methods.matmul.base import Algorithm
 
 K = TypeVar("K", bound=Hashable)
 
-SMALLEST_BLOCK = 8  # smaller blocks only where the matrix itself is smaller
+MIN_BLOCK = 8  # smaller blocks only where the matrix itself is smaller
 TILINGS_KEPT = 10
 # Of the blocks of whole programs, longest first; those from 2^10 to 2^15 are of long and thin matrices.
 UNIFORM_LENGTHS = (
@@ -30,7 +30,7 @@ def block_lengths(length: int) -> list[int]:
     lengths = {}
     for count in (*_COUNTS, 160, 192, 224, 256, 320, 384, 448, 512):
         block = -(-length // count)
-        if count == 1 or block >= SMALLEST_BLOCK:
+        if count == 1 or block >= MIN_BLOCK:
             lengths[block] = -(-length // block)
     return sorted(lengths, reverse=True)
 

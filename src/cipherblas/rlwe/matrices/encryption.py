@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from cipherblas.common.errors import DTypeError, MismatchError, RangeError, ShapeError
 from cipherblas.common.memory import Array, aligned_empty
 from cipherblas.crypto import randomness
-from cipherblas.crypto.fields import MOST_OPERAND_MESSAGE
+from cipherblas.crypto.fields import MAX_OPERAND_MESSAGE
 from cipherblas.crypto.keys import PublicKey, SecretKey
 from cipherblas.rlwe import noise
 from cipherblas.rlwe.matrices.matrix import (
@@ -316,7 +316,7 @@ def _checked(
     modulus = math.prod(map(int, moduli_at(params, limbs)))
     room = modulus // 2 - math.ceil(noise.fresh_bound(params, isinstance(key, PublicKey)))
     if issubclass(kind, OperandRows):
-        room = min(room, MOST_OPERAND_MESSAGE)
+        room = min(room, MAX_OPERAND_MESSAGE)
     message = checked_scale(scale) * max(largest, -smallest)
     if message > room:  # also where the product is infinite
         raise RangeError(

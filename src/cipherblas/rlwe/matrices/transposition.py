@@ -29,7 +29,7 @@ from cipherblas.rlwe.noise import switch_bound
 # keys, d·log2(d)/2 switches.
 TransposePolicy = Literal["fast", "light", "binary"]
 POLICIES: tuple[TransposePolicy, ...] = get_args(TransposePolicy)
-LEAST_SIZE, MOST_SIZE = 8, 1 << 13  # d
+MIN_SIZE, MAX_SIZE = 8, 1 << 13  # d
 
 Oriented = TypeVar("Oriented", RlweRows, RlweColumns)
 
@@ -53,10 +53,10 @@ def transpose_plan(size: int, policy: TransposePolicy) -> TransposePlan:
     Raises:
         ShapeError: d is larger than what can be transposed. ParameterError: an unknown policy.
     """
-    if size > MOST_SIZE:
+    if size > MAX_SIZE:
         raise FitError(
             "Products by GEMM of two secrets need a smaller ring degree.",
-            expected=f"at most {MOST_SIZE}",
+            expected=f"at most {MAX_SIZE}",
             got=size,
         )
     if policy not in POLICIES:
@@ -69,7 +69,7 @@ def transpose_plan(size: int, policy: TransposePolicy) -> TransposePlan:
 
 def transpose_size(params: Parameters, shape: tuple[int, int]) -> int:
     """d for a matrix of this shape: what has more than N rows or columns is cut into blocks of N."""
-    return max(bit_ceil(min(max(shape), params.n)), LEAST_SIZE)
+    return max(bit_ceil(min(max(shape), params.n)), MIN_SIZE)
 
 
 def transpose_bound(

@@ -7,7 +7,7 @@ and follows how errors add up; `worst_case` bounds what nobody's choice of opera
 
 from cipherblas.crypto.security import SPARSE_WEIGHT
 from cipherblas.rlwe.noise.coefficients import (
-    LARGEST_ERROR,
+    MAX_ERROR,
     ROUNDING_VARIANCE,
     SIGMA,
     CoefficientNoise,
@@ -29,7 +29,7 @@ from cipherblas.rlwe.noise.worst_case import WorstCoefficients, WorstSlots
 
 __all__ = [
     "FAILURE_BITS",
-    "LARGEST_ERROR",
+    "MAX_ERROR",
     "PRODUCT_TAIL",
     "ROUNDING_VARIANCE",
     "SIGMA",

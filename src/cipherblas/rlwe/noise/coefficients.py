@@ -15,7 +15,7 @@ from cipherblas.rlwe.noise.tails import concentration, hamming_weight, tail
 from cipherblas.rlwe.rings import Ring
 
 SIGMA = _core.NOISE_SIGMA  # discrete Gaussian of fresh encryptions and keys
-LARGEST_ERROR = _core.LARGEST_NOISE  # the sampler's table ends there
+MAX_ERROR = _core.LARGEST_NOISE  # the sampler's table ends there
 UNIFORM_VARIANCE = 1 / 12  # of what rounding to the nearest integer leaves
 # Of rounding up or down by chance, so that equal values have unlike errors; at most.
 ROUNDING_VARIANCE = 1 / 4
@@ -96,7 +96,7 @@ def _any_secret(ring: Ring) -> CoefficientNoise:
 def fresh_bound(ring: Ring, public_key: bool = False) -> float:
     """Encryption, and the rounding of the message; with the secret key the error is one sample."""
     if not public_key:
-        return LARGEST_ERROR + 0.5
+        return MAX_ERROR + 0.5
     return tail(1.0, COEFFICIENT_BITS) * math.sqrt(_any_secret(ring).fresh(public_key)) + 0.5
 
 

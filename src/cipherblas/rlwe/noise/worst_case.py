@@ -11,7 +11,7 @@ import math
 
 from cipherblas.crypto.params import ENCAPSULATION_MARGIN_BITS
 from cipherblas.crypto.security import SPARSE_WEIGHT
-from cipherblas.rlwe.noise.coefficients import LARGEST_ERROR, SIGMA, UNIFORM_VARIANCE, CoefficientNoise
+from cipherblas.rlwe.noise.coefficients import MAX_ERROR, SIGMA, UNIFORM_VARIANCE, CoefficientNoise
 from cipherblas.rlwe.noise.tails import slot_tail, tail
 from cipherblas.rlwe.rings import Ring
 
@@ -67,7 +67,7 @@ class WorstCoefficients:
     def fresh(self, public_key: bool) -> float:
         """Encryption. With the public key v·e + e0 + e1·s, of which v·e has an error of the key, see `NORM`."""
         if not public_key:
-            return LARGEST_ERROR
+            return MAX_ERROR
         return self._most * SIGMA * math.sqrt((1 + NORM**2) * self._n + 1)
 
     def sums(self, deviation: float) -> float:

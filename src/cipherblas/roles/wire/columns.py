@@ -11,8 +11,8 @@ from cipherblas.common.errors import ShapeError
 from cipherblas.common.memory import ALIGNMENT, aligned, aligned_empty
 
 # Of columns that share a digest, as files have them: readers that do not read all count on it.
-LEAST_BYTES = 1 << 12
-MOST_GROUPS = 1 << 11
+MIN_BYTES = 1 << 12
+MAX_GROUPS = 1 << 11
 
 
 def by_columns(rows: NDArray[Any]) -> NDArray[Any]:
@@ -36,5 +36,5 @@ def columns_each(shape: tuple[int, ...]) -> int:
     """How many columns share a digest, of a tensor of such columns."""
     count, limbs, rows = shape
     column = limbs * rows * np.dtype(np.uint64).itemsize
-    least = max(-(-LEAST_BYTES // column), -(-count // MOST_GROUPS))
+    least = max(-(-MIN_BYTES // column), -(-count // MAX_GROUPS))
     return -(-count // -(-count // least))

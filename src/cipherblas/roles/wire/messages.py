@@ -24,7 +24,7 @@ from cipherblas.crypto.keys import FreshCiphertext, StoredCiphertext
 from cipherblas.crypto.params import Parameters, row_parameters
 from cipherblas.crypto.randomness import SEED_BYTES
 from cipherblas.lang.operands import Encryption
-from cipherblas.lang.results import MOST_RESULTS, Arranged
+from cipherblas.lang.results import MAX_RESULTS, Arranged
 from cipherblas.planner.predict.promises import PromiseName
 from cipherblas.rlwe.matrices import OperandRows, RlweRows, SharedBatch, SharedRows
 from cipherblas.roles.wire.columns import by_columns, by_rows, columns_each
@@ -68,9 +68,9 @@ _RESULT = schema.record(
         **_HEADER,
         "seconds": schema.number(),
         "operands": schema.mapping(schema.text),
-        "shape": schema.either(schema.listed(_SHAPE, 1, MOST_RESULTS), _SHAPE),
+        "shape": schema.either(schema.listed(_SHAPE, 1, MAX_RESULTS), _SHAPE),
     },
-    {"labels": schema.listed(schema.text, 1, MOST_RESULTS), "promise": schema.one_of(*get_args(PromiseName))},
+    {"labels": schema.listed(schema.text, 1, MAX_RESULTS), "promise": schema.one_of(*get_args(PromiseName))},
     others=True,
 )
 EncryptedRows: TypeAlias = "RlweRows | SharedRows | SharedBatch | StoredRows"

@@ -18,8 +18,8 @@ from cipherblas.crypto import files
 from cipherblas.crypto.files.writing import Tick
 from cipherblas.roles.wire.columns import columns_each
 
-MOST_PARTS = 1 << 15  # of a file that have digests of their own: those of more would fill its header
-check_digests = schema.mapping(schema.listed(schema.text, 0, MOST_PARTS))
+MAX_PARTS = 1 << 15  # of a file that have digests of their own: those of more would fill its header
+check_digests = schema.mapping(schema.listed(schema.text, 0, MAX_PARTS))
 _PARTED = re.compile(r"feed\d+\.(data|columns\d+|uniform\d+)")
 
 
@@ -107,7 +107,7 @@ def _entries(name: str, shape: tuple[int, ...]) -> int:
 
 def parted(tensors: Mapping[str, NDArray[Any]]) -> dict[str, int]:
     """The tensors of an operand whose parts get digests, as many as its header has room for: the entries of a part."""
-    found, room = {}, MOST_PARTS
+    found, room = {}, MAX_PARTS
     for name, tensor in tensors.items():
         each = _entries(name, tensor.shape)
         parts = -(-len(tensor) // each)

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
-from cipherblas.common.gemm_paths import BYTE_LARGEST
+from cipherblas.common.gemm_paths import MAX_BYTE_VALUE
 from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.forms import byte_rows
 from cipherblas.lang.analysis import whole_nodes
@@ -104,7 +104,7 @@ def _may_be_cut(product: Expression, factor: Expression) -> bool:
 
 def has_two_bytes(node: Expression) -> bool:
     """Whether the entries of a matrix are 16-bit integers, and not of 8 bits."""
-    return whole_nodes(node)[id(node)] and BYTE_LARGEST < node.bound <= byte_rows.MOST
+    return whole_nodes(node)[id(node)] and MAX_BYTE_VALUE < node.bound <= byte_rows.MAX_VALUE
 
 
 def _in_bytes(factor: ClearFactor) -> ClearFactor:

@@ -15,7 +15,7 @@ from cipherblas.runtime.row_products.clear_factors import ClearFactors
 from cipherblas.runtime.row_products.kind import Factor, Request
 from cipherblas.runtime.values import Cells, Handles, Value
 
-LEAST_ROWS = 8  # of an element: with fewer a GEMM takes less than polynomials
+MIN_ROWS = 8  # of an element: with fewer a GEMM takes less than polynomials
 
 
 class ClearInRing(ClearFactors):
@@ -39,7 +39,7 @@ class ClearInRing(ClearFactors):
 
 def spreads(placing: Placing | None) -> bool:
     """Whether rows that are wanted like this are computed packed, and then taken apart."""
-    return placing is not None and placing.first is None and placing.each >= LEAST_ROWS
+    return placing is not None and placing.first is None and placing.each >= MIN_ROWS
 
 
 def growth(placing: Placing | None) -> float:
@@ -85,7 +85,7 @@ def _packed(run: RowPieces, product: Expression, factor: Factor, x: Value, placi
         evs, known, found = stage.evaluators, factor(stage.inputs).once(), []
         for piece in pieces:
             each = n // piece.shape[1]
-            if placing is None and piece.packed is not None and each >= LEAST_ROWS:
+            if placing is None and piece.packed is not None and each >= MIN_ROWS:
                 elements = gathered_product(evs, known, packed_elements(evs, piece), each, piece.first)
                 found.append(rows_of(evs, elements, (known.shape[0], piece.shape[1]), held=1))
             else:

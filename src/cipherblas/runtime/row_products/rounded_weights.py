@@ -10,7 +10,7 @@ from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.kind import Request, Variant
 
 # Times the noise, that the rounding of GEMMs may be where that was chosen: a bit of the modulus for half the GEMMs.
-MOST_ROUNDING = 2.0
+MAX_ROUNDING = 2.0
 
 
 class RoundedWeights(Variant):
@@ -27,4 +27,4 @@ class RoundedWeights(Variant):
     ) -> Request:
         found = self.beneath.request(run, product, wish, bounds)
         factor = found.factor
-        return replace(found, clear=lambda inputs: replace(factor(inputs), rounding=MOST_ROUNDING))
+        return replace(found, clear=lambda inputs: replace(factor(inputs), rounding=MAX_ROUNDING))

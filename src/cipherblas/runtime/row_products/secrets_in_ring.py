@@ -28,7 +28,7 @@ from cipherblas.runtime.listing import Stage
 from cipherblas.runtime.placing import Carried, Wish, carried, placeable
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.clear_factors import clear_factor
-from cipherblas.runtime.row_products.clear_in_ring import LEAST_ROWS, as_elements
+from cipherblas.runtime.row_products.clear_in_ring import MIN_ROWS, as_elements
 from cipherblas.runtime.row_products.kind import Factor, Request
 from cipherblas.runtime.row_products.known import keeps
 from cipherblas.runtime.row_products.secret_factors import SecretFactors, balanced, pieces_product
@@ -232,7 +232,7 @@ def _of_sums(errors: Errors, met: float, terms: int) -> Errors:
 
 def _moved(run: RowPieces, factor: Expression, by_columns: bool, each: int) -> Carried | None:
     """The clear factor of one of a product, where it is moved to the other one."""
-    if each < LEAST_ROWS:
+    if each < MIN_ROWS:
         return None
     found = carried(factor, by_columns)
     return found if found is not None and run.run.choice(found.product).method == RING else None
