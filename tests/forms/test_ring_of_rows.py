@@ -38,7 +38,7 @@ from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.worst_case import WorstCase
 from cipherblas.forms.convert.coefficients import Halves, Packing, joined_rows, slots_to_rows
-from cipherblas.forms.form import Placing
+from cipherblas.forms.row_forms import Placing
 from cipherblas.methods.matmul.ring_elements import Elements, placed_elements, rows_of, spread
 from cipherblas.methods.matmul.ring_products import ALL, Terms, inner_product, outer_product
 from cipherblas.methods.matmul.ring_weights import gathered_product, packed_product

@@ -12,7 +12,7 @@ import pytest
 import cipherblas as cb
 from cipherblas.distributed.in_process import run_ranks
 from cipherblas.forms.blocks import block_of
-from cipherblas.forms.form import SlotForm
+from cipherblas.forms.slot_forms import SlotForm
 from cipherblas.rlwe.noise import NoiseModel, tail
 from tests.support.runs import Parties, run_by_files, toy, values_of
 

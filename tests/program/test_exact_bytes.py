@@ -17,11 +17,12 @@ from cipherblas.crypto.fields import MAX_PRIME_BITS
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.in_process import run_ranks
 from cipherblas.forms import byte_rows
-from cipherblas.forms.form import RowForm
+from cipherblas.forms.row_forms import ByteRowForm
 from cipherblas.methods.products import RING
 from cipherblas.planner.predict.dry_run import dry_run
 from cipherblas.planner.rings.row_sizes import RowSize
 from cipherblas.rlwe.noise import FAILURE_BITS
+from cipherblas.roles.client import KeyOpener
 from cipherblas.runtime.values import Choice
 from tests.support.runs import Parties, listed, run_by_files, toy_rows
 
@@ -43,7 +44,7 @@ def P(*shape: int, **rest: Any) -> Any:
 def in_bytes(program: cb.Program) -> list[bool]:
     """Of each result, whether it is a product with bytes."""
     forms = [one.form for one in program.outputs]
-    return [isinstance(form, RowForm) and (form.rows_by_bytes or form.columns_by_bytes) for form in forms]
+    return [isinstance(form, ByteRowForm) for form in forms]
 
 
 PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
@@ -160,9 +161,9 @@ def test_errors_before_rounding_are_as_planned(fill: str) -> None:
     values, (output,) = values_for(program, fill), program.outputs
     parties = Parties(program)
     result = parties.server.run(parties.inputs(values))
-    assert isinstance(output.form, RowForm)
+    assert isinstance(output.form, ByteRowForm)
     plain = replace(output, form=replace(output.form, rows_by_bytes=False))
-    found = parties.client._decrypted_part(plain, result.ciphertexts, Steps(None, 2))
+    found = plain.opened(KeyOpener(parties.client._secret, Steps(None, 2)), result.ciphertexts)
     wanted = byte_rows.in_bytes(values["a"]).astype(np.int64) @ values["b"]
     assert found.shape == wanted.shape == (121, 90)
     assert 0.1 < np.abs(found - wanted).max() / program.plan.error <= 1

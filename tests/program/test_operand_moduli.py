@@ -19,7 +19,7 @@ from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.in_process import run_ranks
 from cipherblas.planner.plan.explain import shown_nodes
 from cipherblas.rlwe.matrices import OperandRows, encryption, transpose_request
-from cipherblas.rlwe.matrices.encryption import encrypt_operand_rows
+from cipherblas.rlwe.matrices.encryption import encrypt_rows
 from tests.corpus.machine import MACHINE
 from tests.support.runs import Parties, listed, run_by_files, toy_rows, values_of
 
@@ -236,7 +236,7 @@ def test_what_is_sent_is_refused_elsewhere() -> None:
         with pytest.raises(cb.DTypeError, match="moduli of operands"):
             call()
     with pytest.raises(cb.RangeError, match="does not fit"):
-        encrypt_operand_rows(mine.client._secret, np.ones((2, 2)), 2.0**61)
+        encrypt_rows(mine.client._secret, np.ones((2, 2)), 2.0**61, kind=OperandRows)
     with pytest.raises(cb.MismatchError, match="RlweRows"):
         transpose_request(rows)
     with pytest.raises(cb.MismatchError):
@@ -284,7 +284,7 @@ def test_moduli_that_there_are_none_of(moduli: Any) -> None:
 def test_a_prime_holds_the_masks_of_operands() -> None:
     options: dict[str, Any] = {"special_limbs": 0, "insecure": True, "operand_moduli": (255,)}
     params = make_parameters(64, [16.5], **options)
-    assert encrypt_operand_rows(generate_secret(params), np.ones((2, 5)), 4.0).limbs == 2
+    assert encrypt_rows(generate_secret(params), np.ones((2, 5)), 4.0, kind=OperandRows).limbs == 2
     with pytest.raises(cb.ParameterError, match="No prime is large enough"):
         make_parameters(64, [15.5], **options)
 

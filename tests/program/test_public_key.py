@@ -14,7 +14,8 @@ import cipherblas as cb
 from cipherblas.crypto import files, security
 from cipherblas.crypto.keys import FreshCiphertext, decrypt_coefficients, generate_public_key, generate_secret
 from cipherblas.evaluators.rows.symbolic import RowsSymbolic
-from cipherblas.forms.form import RowForm, SlotForm
+from cipherblas.forms.row_forms import RowForm
+from cipherblas.forms.slot_forms import SlotForm
 from cipherblas.lang.analysis import has_public_key, trace
 from cipherblas.lang.facts import products
 from cipherblas.lang.operands import Operand

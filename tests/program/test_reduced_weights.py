@@ -17,6 +17,7 @@ from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.in_process import run_ranks
 from cipherblas.planner.predict.dry_run import dry_run
 from cipherblas.rlwe.matrices import OperandRows
+from cipherblas.roles.client import KeyOpener
 from cipherblas.runtime.values import Choice
 from tests.corpus.machine import MACHINE
 from tests.program.test_exact_bytes import PROGRAMS as IN_BYTES
@@ -108,7 +109,7 @@ def test_errors_before_rounding_are_as_planned(fill: str) -> None:
     values, (output,) = values_for(program, fill), program.outputs
     parties = Parties(program)
     result = parties.server.run(parties.inputs(values))
-    found = parties.client._decrypted_part(output, result.ciphertexts, Steps(None, 2))
+    found = output.opened(KeyOpener(parties.client._secret, Steps(None, 2)), result.ciphertexts)
     error = np.abs(found - values["a"].astype(np.int64) @ values["b"]).max()
     assert 0.03 < error / program.plan.error <= 1
     assert program.plan.error < program.worst_error

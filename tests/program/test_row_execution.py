@@ -14,7 +14,7 @@ import cipherblas as cb
 from cipherblas.common.errors import ParameterError
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.clear import RowsClear
-from cipherblas.forms.form import RowForm
+from cipherblas.forms.row_forms import RowForm, SharedRowForm
 from cipherblas.lang.analysis import evaluate_clear, trace
 from cipherblas.lang.facts import products
 from cipherblas.lang.nodes import Expression
@@ -41,7 +41,7 @@ class ArrayInputs(Inputs):
         matrix = self.operands[wanted.name]
         matrix = matrix.T if wanted.transposed else matrix
         assert matrix.shape == form.shape
-        if form.shared:
+        if isinstance(form, SharedRowForm):
             data = [ev.encrypt_batch(matrix, wanted.scale)]
         else:
             data = [ev.encrypt(matrix[:, start:stop], wanted.scale) for start, stop in form.pieces]
@@ -174,4 +174,4 @@ def test_clear_factors_of_two_bytes() -> None:
             w=cb.public(*w, dtype="int16"),
             x=cb.secret(7, 3, dtype="int16", exact=True),
         )
-        assert value.rows.rows_by_bytes and value.rows.shape[0] == 11 and value.shape in ((5, 3), (7, 5))
+        assert value.rows.cut[0] and value.rows.shape[0] == 11 and value.shape in ((5, 3), (7, 5))

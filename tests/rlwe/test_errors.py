@@ -21,12 +21,10 @@ from cipherblas.common.errors import (
 from cipherblas.crypto import keys
 from cipherblas.crypto.keys import generate_secret
 from cipherblas.rlwe import matrices, noise
-from cipherblas.rlwe.matrices import RlweRows
+from cipherblas.rlwe.matrices import RlweRows, SharedBatch, SharedRows
 from cipherblas.rlwe.matrices.encryption import (
     decrypt,
     encrypt_rows,
-    encrypt_shared_batch,
-    encrypt_shared_rows,
 )
 from tests.support import format_samples as samples
 
@@ -111,9 +109,9 @@ def test_limbs(name: str, limbs: int) -> None:
 
 def test_keys_of_the_wrong_kind() -> None:
     secret, public = samples.toy_keys(16)
-    for encrypt in (encrypt_shared_rows, encrypt_shared_batch):
+    for kind in (SharedRows, SharedBatch):
         with pytest.raises(DTypeError, match="SecretKey"):
-            encrypt(public, np.ones((1, 1)), 1.0)  # type: ignore[arg-type]
+            encrypt_rows(public, np.ones((1, 1)), 1.0, kind=kind)
     with pytest.raises(DTypeError, match="key"):
         encrypt_rows(secret.params, np.ones((1, 1)), 1.0)  # type: ignore[arg-type]
 
@@ -187,7 +185,7 @@ def test_foreign_matrices_are_not_decrypted() -> None:
 
 def test_weights() -> None:
     secret, _ = samples.toy_keys(16)
-    batch = encrypt_shared_batch(secret, np.ones((3, 12)), 1.0)
+    batch = encrypt_rows(secret, np.ones((3, 12)), 1.0, kind=SharedBatch)
     with pytest.raises(ShapeError, match=r"\(3, secrets\)"):
         decrypt(secret, batch, np.ones((2, 3), int))
     with pytest.raises(ShapeError, match=r"\(3, secrets\)"):

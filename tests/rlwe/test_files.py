@@ -22,7 +22,7 @@ from cipherblas.common.errors import (
 )
 from cipherblas.crypto import files
 from cipherblas.rlwe.matrices import CoefficientMatrix, RlweRows, SharedBatch
-from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows, encrypt_shared_batch
+from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows
 from cipherblas.rlwe.matrices.uniform import expand
 from tests.support import format_samples as samples
 
@@ -174,7 +174,7 @@ def test_a_server_needs_files_alone(tmp_path: Path) -> None:
     """A matrix goes through files; what comes back is decrypted by the client."""
     secret, _ = samples.toy_keys(16, 2, 1)
     plain = samples.matrix(3, (5, 30))
-    x = encrypt_shared_batch(secret, plain, samples.SCALE)
+    x = encrypt_rows(secret, plain, samples.SCALE, kind=SharedBatch)
     x.save(tmp_path / "x")
     sent = SharedBatch.load(tmp_path / "x", insecure=True)
     sent.add(sent.times(3)).save(tmp_path / "result")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cipherblas.common.memory import Array
 from cipherblas.rlwe import noise
 from cipherblas.rlwe.matrices import CoefficientMatrix, SharedBatch
-from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_shared_batch
+from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows
 from tests.support import format_samples as samples
 
 RINGS = st.sampled_from([8, 16, 64])
@@ -128,7 +128,7 @@ def test_a_batch_keeps_its_a_part(n: int, limbs: int, seed: int, rows: int, cols
     secret, _ = samples.toy_keys(n, 2)
     plain = samples.matrix(seed, (rows, cols), largest=50.0)
     weights = np.random.default_rng(seed).integers(-100, 101, (outputs, rows))
-    x = encrypt_shared_batch(secret, plain, samples.SCALE, limbs)
+    x = encrypt_rows(secret, plain, samples.SCALE, limbs, SharedBatch)
     product = applied(weights, x, a=False)
     assert isinstance(product, SharedBatch)
     found = decrypt(secret, product, weights)

@@ -33,7 +33,6 @@ from cipherblas.rlwe.matrices.encryption import (
     decrypt,
     encrypt_columns,
     encrypt_rows,
-    encrypt_shared_rows,
 )
 from cipherblas.rlwe.matrices.matrix import bit_ceil
 from cipherblas.rlwe.matrices.transposition import (
@@ -261,7 +260,7 @@ def test_bad_arguments_are_named() -> None:
         matrices.transpose_blocks([good, good], keys)
     with pytest.raises(MismatchError, match="at least one"):
         matrices.transpose_blocks_request([])
-    shared = encrypt_shared_rows(secret, np.ones((4, 4)), samples.SCALE)
+    shared = encrypt_rows(secret, np.ones((4, 4)), samples.SCALE, kind=matrices.SharedRows)
     with pytest.raises(MismatchError, match="SharedRows"):
         matrices.transpose_request(shared)  # type: ignore[arg-type]
     with pytest.raises(MismatchError, match="SharedRows"):

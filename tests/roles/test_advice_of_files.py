@@ -309,7 +309,7 @@ WITHOUT = {
     "key_id.parameters_at": BEFORE,
     "key_id.register": OURS,
     "machine.load": BY_FORM,
-    "messages._feed_tensors": OURS,
+    "feeds.feed_tensors": OURS,
     "one_run._told": "who cancels a run knows why",
     "randomness.keystream": OURS,
     "reading._checked_metadata": BY_FORM,

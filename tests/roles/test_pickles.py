@@ -20,8 +20,8 @@ from cipherblas.crypto.keys import EvaluationKeys, FreshCiphertext, SecretKey, e
 from cipherblas.crypto.keys.key_id import Galois
 from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.crypto.params import make_parameters
-from cipherblas.rlwe.matrices import CoefficientMatrix
-from cipherblas.rlwe.matrices.encryption import encrypt_rows, encrypt_shared_batch, encrypt_shared_rows
+from cipherblas.rlwe.matrices import CoefficientMatrix, SharedBatch, SharedRows
+from cipherblas.rlwe.matrices.encryption import encrypt_rows
 from cipherblas.roles import planned
 
 MATRIX = np.linspace(-1, 1, 16 * 16).reshape(16, 16)
@@ -155,8 +155,8 @@ def test_keys_in_files_are_carried_unexpanded(tmp_path: Path) -> None:
 def formats(secret: SecretKey) -> list[CoefficientMatrix]:
     return [
         encrypt_rows(secret, MATRIX, 2.0**30, 2),
-        encrypt_shared_rows(secret, MATRIX, 2.0**30, 2),
-        encrypt_shared_batch(secret, MATRIX, 2.0**30, 2),
+        encrypt_rows(secret, MATRIX, 2.0**30, 2, SharedRows),
+        encrypt_rows(secret, MATRIX, 2.0**30, 2, SharedBatch),
     ]
 
 

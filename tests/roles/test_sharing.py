@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 import cipherblas as cb
 from cipherblas.roles import sharing
 from cipherblas.roles.sharing import flooded
+from cipherblas.runtime.values import Output
 
 Vector = NDArray[np.float64]
 ROUNDS = 14  # decrypted results that the server of the attack sees
@@ -345,7 +346,7 @@ def test_a_refusal_of_what_is_shared_does_not_depend_on_the_error(monkeypatch: p
     bound, plain, worst = program.results[0].bound, program.plan.error, program.worst_error
     assert worst > 2 * plain
     found = {"values": np.zeros(15)}
-    monkeypatch.setattr(cb.Client, "_decrypted_part", lambda *_: found["values"])
+    monkeypatch.setattr(Output, "opened", lambda *_: found["values"])
     share, result = cb.Sharing(entries=45), run()
     for excess, owner, others in (
         (plain / 2, True, True),

@@ -16,7 +16,7 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.shared import Shared
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.forms.blocks import block_of
-from cipherblas.forms.form import SlotForm
+from cipherblas.forms.slot_forms import SlotForm
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.methods.matvec_conv.metakernel import Pattern
 from cipherblas.planner.predict.dry_run import DryRun, dry_run

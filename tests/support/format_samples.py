@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from cipherblas.crypto import keys
 from cipherblas.crypto.keys import PublicKey, SecretKey
 from cipherblas.crypto.params import Parameters, make_parameters
-from cipherblas.rlwe.matrices import CoefficientMatrix, encryption
+from cipherblas.rlwe.matrices import CoefficientMatrix, SharedBatch, SharedRows, encryption
 
 SCALE = 2.0**30
 
 ENCRYPT: dict[str, Callable[..., CoefficientMatrix]] = {
     "rlwe-rows": encryption.encrypt_rows,
     "rlwe-columns": encryption.encrypt_columns,
-    "shared-rows": encryption.encrypt_shared_rows,
-    "shared-batch": encryption.encrypt_shared_batch,
+    "shared-rows": functools.partial(encryption.encrypt_rows, kind=SharedRows),
+    "shared-batch": functools.partial(encryption.encrypt_rows, kind=SharedBatch),
 }
 RINGS = st.sampled_from([8, 16, 64])
 GADGETS = st.sampled_from([(1, 1, 1), (2, 1, 1), (3, 2, 2)])  # limbs, special primes, limbs per digit

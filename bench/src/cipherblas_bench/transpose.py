@@ -8,6 +8,7 @@ NumPy entry by entry, in units of the entries, which are uniform on [-1, 1] and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -77,12 +78,12 @@ class _Case:
         )
         self.secret = generate_secret(self.params)
         self.matrix = np.random.default_rng(1).uniform(-1, 1, (rows, columns))
-        self.encrypted = encrypt_rows(self.secret, self.matrix, 2.0**SCALE_BITS)
+        self.encrypted: Any = encrypt_rows(self.secret, self.matrix, 2.0**SCALE_BITS)
 
     def measure(self, policy: TransposePolicy, threads: int, budget: float) -> Row:
         keys = make_evaluation_keys(self.secret, matrices.transpose_request(self.encrypted, policy))
 
-        def work() -> matrices.RlweRows:
+        def work() -> Any:
             return matrices.transpose(self.encrypted, keys, policy)
 
         with peak_memory() as peak:

@@ -95,9 +95,7 @@ def rank_runs(
         inputs = _Inputs()
         for value in Replay(listing, evaluators, inputs).results():
             for handle in value.handles:
-                if isinstance(handle, Rows):
-                    assert isinstance(evaluators.rows, RowsRanks)
-                    evaluators.rows.gathered(handle.data)
+                value.form.evaluator(evaluators).downloaded(handle.data)
         row_counts.fresh_bytes = memory.most  # what is given back serves again
         if "rows" in vars(evaluators):  # both parts of an encryption are one operation
             row_counts.adds = evaluators.rows.counts.adds
@@ -206,6 +204,11 @@ class _Planned(RowsRanks):
         self.memory = memory
         super().__init__(params, keys, communicator, engine=engine, key_policy=decisions.key_policy)
         self._own, self.work = counts, Work()  # which an evaluator of slots shares
+
+    def downloaded(self, data: Any) -> tuple[Any, ...]:
+        """What is sent for that alone."""
+        self.gathered(data)
+        return ()
 
     def _pair(self, limbs: int, rows: int, cols: int) -> tuple[Words, Words]:
         """An a and a b part."""

@@ -77,11 +77,11 @@ class RowsRanks(RowsNative):
     def copying_seconds(self) -> float:
         return self.watch.copies
 
-    def told(self, data: Any) -> Sequence[Matrix]:
+    def downloaded(self, data: Any) -> tuple[Any, ...]:
         if not isinstance(data, Share):
-            return super().told(data) if self.rank == 0 else ()
+            return super().downloaded(data) if self.rank == 0 else ()
         found = self.gathered(data)
-        return () if found is None else (found.a, found.b)
+        return () if found is None else super().downloaded((found.a, found.b))
 
     # ---- words of the host ----
 

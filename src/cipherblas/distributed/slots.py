@@ -92,6 +92,9 @@ class SlotsPlanned(Symbolic):
             self.division.used.append((block[0], place))
         return block
 
+    def downloaded(self, data: Any) -> None:
+        """Nothing is sent for that."""
+
     def words(self, ct: Ct) -> Words:
         """Residues that take no memory."""
         return np.broadcast_to(np.uint64(0), (ct.components, ct.limbs, self.n))

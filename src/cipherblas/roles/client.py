@@ -36,8 +36,8 @@ from cipherblas.crypto.keys import (
 )
 from cipherblas.crypto.keys.generation import WeightSecrets
 from cipherblas.crypto.keys.key_id import FixedWeights
-from cipherblas.forms.form import RowForm, SlotForm
-from cipherblas.rlwe.matrices import rows_format
+from cipherblas.forms.form import Matrix, Words
+from cipherblas.rlwe.matrices import CoefficientMatrix
 from cipherblas.rlwe.matrices.encryption import combined_secrets
 from cipherblas.rlwe.matrices.encryption import decrypt as decrypt_matrix
 from cipherblas.roles.calls import operands_in_one_mapping
@@ -53,7 +53,6 @@ from cipherblas.roles.wire.messages import (
     check_parameters,
     short_id,
 )
-from cipherblas.runtime.values import Output
 
 OLDER = "decrypt(result, of=…), or --of FILE, with the operands that it was computed from"
 
@@ -300,13 +299,14 @@ class Client(NeverCopied):
             errors: of each result at most; by default that of the plan. Of what is shared that for whatever data: a
                 refusal which others see must not depend on the error.
         """
-        program, found, steps = self.program, [], Steps(progress, len(result.ciphertexts))
+        program, found = self.program, []
+        opener = KeyOpener(self._secret, Steps(progress, len(result.ciphertexts)))
         figures, parts = program.plan.results, zip(program.outputs, result.each, strict=True)
         errors = [figure.error for figure in figures] if errors is None else errors
         for figure, error, node, (output, arrays) in zip(
             figures, errors, program.results, parts, strict=True
         ):
-            values = self._decrypted_part(output, arrays, steps).reshape(node.shape)
+            values = output.opened(opener, arrays).reshape(node.shape)
             limit = node.bound + error
             inside = np.abs(values) <= limit  # not where one is not a number
             if not inside.all():  # the message tells no value
@@ -319,33 +319,6 @@ class Client(NeverCopied):
                 )
             found.append(values)
         return found
-
-    def _decrypted_part(
-        self, output: Output, arrays: tuple[NDArray[np.uint64], ...], steps: Steps
-    ) -> NDArray[np.float64]:
-        """The values of one result in the shape in which it was computed."""
-        form = output.form
-        if isinstance(form, RowForm):
-            return self._decrypt_rows(form, output.scale, arrays, steps)
-        assert isinstance(form, SlotForm)
-        context = self.program.plan.parameters.context()
-        vectors = []
-        for ct in arrays:
-            vectors.append(context.decode(decrypt_coefficients(self._secret, ct) / output.scale))
-            steps.tick()
-        return form.joined(vectors, output.shape)
-
-    def _decrypt_rows(
-        self, form: RowForm, scale: float, arrays: tuple[NDArray[np.uint64], ...], steps: Steps
-    ) -> NDArray[np.float64]:
-        secret = self._secret.rows
-        params, key_id = secret.params, secret.key_id
-        pieces = []
-        for width, a, b in zip(form.widths, arrays[::2], arrays[1::2], strict=True):
-            kind, shape = rows_format(width, params.n), (form.shape[0], width)
-            pieces.append(decrypt_matrix(secret, kind(params, shape, abs(scale), b, a, key_id)))
-            steps.tick(2)
-        return form.joined(pieces) * math.copysign(1.0, scale)
 
     def save(self, path: str | Path) -> None:
         """Write the secret key file, readable by its owner alone; what is remembered (see `decrypt`) goes beside it."""
@@ -390,6 +363,29 @@ class Client(NeverCopied):
         client = cls(program, secret)
         client._record = KeyRecord(secret.key_id, secret.params, path, secret.recorded)
         return client
+
+
+class KeyOpener:
+    """`forms.form.Opener` with the secret key."""
+
+    def __init__(self, secret: SecretKey, steps: Steps) -> None:
+        self._secret, self._steps = secret, steps
+
+    def vector(self, ciphertext: Words, scale: float) -> NDArray[np.complex128]:
+        """The slots of a ciphertext."""
+        coefficients = decrypt_coefficients(self._secret, ciphertext)
+        slots: NDArray[np.complex128] = self._secret.params.context().decode(coefficients / scale)
+        self._steps.tick()
+        return slots
+
+    def matrix(
+        self, kind: type[CoefficientMatrix], shape: tuple[int, int], scale: float, a: Words, b: Words
+    ) -> Matrix:
+        """The matrix of coefficients that an a and a b part are."""
+        secret = self._secret.rows
+        found = decrypt_matrix(secret, kind(secret.params, shape, scale, b, a, secret.key_id))
+        self._steps.tick(2)
+        return found
 
 
 def _digests(of: Mapping[str, EncryptedOperand] | None, program_id: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,21 +22,14 @@ from cipherblas.common.progress import Progress, Steps
 from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto import randomness
 from cipherblas.crypto.keys import FreshCiphertext, PublicKey, SecretKey, encrypt
-from cipherblas.forms.blocks import block_of
-from cipherblas.forms.form import RowForm, SlotForm
-from cipherblas.planner.predict.dry_run import degree_of
-from cipherblas.rlwe.matrices.encryption import (
-    encrypt_operand_rows,
-    encrypt_rows,
-    encrypt_shared_batch,
-    encrypt_shared_rows,
-)
+from cipherblas.forms.form import Matrix
+from cipherblas.rlwe.matrices import CoefficientMatrix
+from cipherblas.rlwe.matrices.encryption import encrypt_rows
 from cipherblas.rlwe.rings import words_at
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.wire.messages import (
     EncryptedOperand,
-    EncryptedRows,
     check_parameters,
     check_shape,
     short_id,
@@ -44,7 +37,6 @@ from cipherblas.roles.wire.messages import (
 from cipherblas.runtime.values import Input
 
 Key = SecretKey | PublicKey
-Matrix = NDArray[np.float64]
 
 THREADED_DEGREE = (
     1 << 14
@@ -127,11 +119,14 @@ def encrypt_operands(
     inputs_of = {name: program.inputs_of(name) for name in matrices}
     all_inputs = [one for inputs in inputs_of.values() for one in inputs]
     in_file = _goes_to_file(key, all_inputs, f"encrypting {', '.join(matrices)}", folder)
-    steps = Steps(progress, sum(one.form.parts for one in all_inputs))
+    sealer = KeySealer(
+        key, Steps(progress, sum(one.form.parts for one in all_inputs)), folder if in_file else None
+    )
     encrypted: dict[str, EncryptedOperand] = {}
     for name, matrix in matrices.items():
         feeds = tuple(
-            _encrypt(key, wanted, matrix, steps, folder if in_file else None) for wanted in inputs_of[name]
+            one.form.sealed(sealer, _arranged(one, matrix), one.encoding_scale, one.limbs)
+            for one in inputs_of[name]
         )
         encrypted[name] = EncryptedOperand(
             program.id, name, matrix.shape, program.plan.parameters, feeds, key.key_id
@@ -177,8 +172,8 @@ def _goes_to_file(key: Key, inputs: Sequence[Input], what: str, folder: str | Pa
         check_available(_working_bytes(key, inputs), what)
         return False
     except MemoryBudgetError as error:
-        by_rows = [one for one in inputs if isinstance(one.form, RowForm)]
-        if len(by_rows) == len(inputs):
+        in_memory = [one for one in inputs if not one.form.in_files]
+        if len(in_memory) == len(inputs):
             raise
         if folder is None:
             error.advice = (
@@ -186,106 +181,69 @@ def _goes_to_file(key: Key, inputs: Sequence[Input], what: str, folder: str | Pa
                 *error.advice,
             )
             raise
-    check_available(_working_bytes(key, by_rows), what)
+    check_available(_working_bytes(key, in_memory), what)
     return True
 
 
 def _working_bytes(key: Key, inputs: Sequence[Input]) -> int:
-    """Memory that encryption takes.
-
-    All ciphertexts, and by rows the digits of what is cut into them; once an a part under a public key, or as much of
-    secrets and noise where all rows have one a part.
-    """
+    """Memory that encryption takes: all that is made, and what is made for one at a time."""
     public = isinstance(key, PublicKey)
-    degrees = [degree_of(one.form, key.params) for one in inputs]
-    counts = [words_at(key.params, one.limbs) for one in inputs]
-    kept = sum(
-        one.form.upload(residues, n, public).upload_bytes
-        for one, n, residues in zip(inputs, degrees, counts, strict=True)
-    )
-    by_rows = (
-        residues * one.form.shape[0] * n * 8 * (public or one.form.shared)
-        + math.prod(one.form.shape) * 24 * one.form.columns_by_bytes
-        for one, n, residues in zip(inputs, degrees, counts, strict=True)
-        if isinstance(one.form, RowForm)
-    )
-    return kept + max(by_rows, default=0)
+    sizes = [(words_at(key.params, one.limbs), one.form.degree(key.params), public) for one in inputs]
+    kept = sum(one.form.upload(*size).upload_bytes for one, size in zip(inputs, sizes, strict=True))
+    once = (one.form.packing_bytes(*size) for one, size in zip(inputs, sizes, strict=True))
+    return kept + max(once, default=0)
 
 
-def _encrypt(
-    key: Key, wanted: Input, matrix: Matrix, steps: Steps, folder: str | Path | None
-) -> tuple[FreshCiphertext | EncryptedRows, ...]:
-    """One use of an operand; `folder`: of a file in which its ciphertexts of slots are."""
+class KeySealer:
+    """`forms.form.Sealer` with a key.
+
+    Args:
+        steps: told of every ciphertext.
+        folder: of a file for ciphertexts of slots; None where memory holds them.
+    """
+
+    def __init__(self, key: Key, steps: Steps, folder: str | Path | None) -> None:
+        self.params, self._key, self._steps, self._folder = key.params, key, steps, folder
+
+    def vectors(
+        self, vectors: Sequence[Callable[[], NDArray[Any]]], scale: float, limbs: int
+    ) -> tuple[FreshCiphertext, ...]:
+        """Encrypted in threads, where these are worth it."""
+        key, context, n = self._key, self.params.context(), self.params.n
+        # In the order in which a file has them: it is written from there.
+        shape = (len(vectors), *((limbs, n) if isinstance(key, SecretKey) else (2, limbs, n)))
+        if self._folder is None:
+            room = aligned_empty(shape)
+        else:
+            file = mapped_file(WORD_BYTES * math.prod(shape), "Ciphertexts", self._folder)
+            room = np.frombuffer(file, np.uint64).reshape(shape)
+
+        def encrypted(vector: Callable[[], NDArray[Any]], place: Array) -> FreshCiphertext:
+            slots = np.asarray(vector(), dtype=np.complex128)
+            return encrypt(key, encoded(context, slots, scale, randomness.fresh_dither()), limbs, place)
+
+        found: list[FreshCiphertext] = []
+        with ThreadPoolExecutor(max_workers=max(1, _core.threads())) as pool:
+            for one in (pool.map if n >= THREADED_DEGREE else map)(encrypted, vectors, room):
+                found.append(one)
+                self._steps.tick()
+        return tuple(found)
+
+    def matrix(
+        self, kind: type[CoefficientMatrix], matrix: Matrix, scale: float, limbs: int
+    ) -> CoefficientMatrix:
+        """Encrypted in the format of this kind."""
+        key = self._key.rows if isinstance(self._key, SecretKey) else self._key
+        found = encrypt_rows(key, matrix, scale, limbs, kind)
+        self._steps.tick()
+        return found
+
+
+def _arranged(wanted: Input, matrix: Matrix) -> Matrix:
+    """An operand as it is packed."""
     for step in wanted.steps:
         matrix = step(matrix)
     if wanted.transposed:
         matrix = np.atleast_1d(matrix)
         matrix = matrix.reshape(len(matrix), -1).T
-    matrix = matrix.reshape(wanted.shape)
-    if isinstance(wanted.form, RowForm):
-        return _encrypt_rows(key, wanted, wanted.form, matrix, steps)
-    assert isinstance(wanted.form, SlotForm)
-    return _encrypt_slots(key, wanted, wanted.form, matrix, steps, folder)
-
-
-def _encrypt_slots(
-    key: Key, wanted: Input, form: SlotForm, matrix: Matrix, steps: Steps, folder: str | Path | None
-) -> tuple[FreshCiphertext, ...]:
-    context, layout = key.params.context(), form.layout
-    cells = form.encrypted
-    sent = (wanted.limbs, key.params.n) if isinstance(key, SecretKey) else (2, wanted.limbs, key.params.n)
-    # In the order in which a file has them: it is written from there.
-    shape = (len(cells), len(cells[0][1]), *sent)
-    if folder is None:
-        room = aligned_empty(shape)
-    else:
-        file = mapped_file(WORD_BYTES * math.prod(shape), "Ciphertexts", folder)
-        room = np.frombuffer(file, np.uint64).reshape(shape)
-
-    def encrypt_vector(vector: NDArray[Any], place: Array) -> FreshCiphertext:
-        slots = np.asarray(vector, dtype=np.complex128)
-        coefficients = encoded(context, slots, wanted.encoding_scale, randomness.fresh_dither())
-        return encrypt(key, coefficients, wanted.limbs, place)
-
-    def encrypt_block(cell: tuple[tuple[int, int], list[int]], places: Array) -> list[FreshCiphertext]:
-        at, numbers = cell
-        block = block_of(matrix, layout.rows, layout.cols, *at)
-        return [
-            encrypt_vector(layout.pack_one(block, number), place)
-            for number, place in zip(numbers, places, strict=True)
-        ]
-
-    found: list[FreshCiphertext] = []
-    with ThreadPoolExecutor(max_workers=max(1, _core.threads())) as pool:
-        mapped = pool.map if key.params.n >= THREADED_DEGREE else map
-        for block in mapped(encrypt_block, cells, room):
-            found.extend(block)
-            steps.tick(len(block))
-    return tuple(found)
-
-
-def _encrypt_rows(
-    key: Key, wanted: Input, form: RowForm, matrix: Matrix, steps: Steps
-) -> tuple[EncryptedRows, ...]:
-    scale, limbs = wanted.encoding_scale, wanted.limbs
-    if isinstance(key, SecretKey):
-        key = key.rows
-    if isinstance(key, SecretKey) and form.shared:
-        batch = encrypt_shared_batch(key, matrix, scale, limbs)
-        steps.tick()
-        return (batch,)
-    matrix = form.laid(matrix, key.params.n)
-    found: list[EncryptedRows] = []
-    for start, stop in form.pieces:
-        piece = matrix[:, start:stop]
-        missing = stop - start - piece.shape[1]
-        if missing:
-            piece = np.pad(piece, ((0, 0), (0, missing)))
-        if isinstance(key, SecretKey) and limbs > key.params.limbs:
-            found.append(encrypt_operand_rows(key, piece, scale))
-        elif isinstance(key, SecretKey) and stop - start > key.params.n:
-            found.append(encrypt_shared_rows(key, piece, scale, limbs))
-        else:
-            found.append(encrypt_rows(key, piece, scale, limbs))
-        steps.tick()
-    return tuple(found)
+    return matrix.reshape(wanted.shape)

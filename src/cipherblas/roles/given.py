@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from numpy.typing import NDArray
@@ -10,11 +10,7 @@ from numpy.typing import NDArray
 from cipherblas.common.arrays import narrow_array
 from cipherblas.common.checks import check_bound, check_whole
 from cipherblas.common.errors import DTypeError, MismatchError, ShapeError
-from cipherblas.crypto.keys import FreshCiphertext
-from cipherblas.crypto.params import row_parameters
-from cipherblas.forms.form import RowForm
 from cipherblas.lang.operands import Operand
-from cipherblas.rlwe.matrices import CoefficientMatrix, SharedBatch, rows_format
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.wire.messages import (
     AGAIN,
@@ -24,8 +20,6 @@ from cipherblas.roles.wire.messages import (
     given,
     short_id,
 )
-from cipherblas.roles.wire.stored_rows import StoredRows
-from cipherblas.runtime.values import Input
 
 
 def checked_operands(
@@ -120,42 +114,13 @@ def _check_operand(
             got=got,
             advice=AGAIN,
         )
+    params = program.plan.parameters
     for one, feed in zip(inputs, value.feeds, strict=True):
-        if isinstance(one.form, RowForm):
-            _check_rows(name, one, one.form, feed, row_parameters(program.plan.parameters).n)
-        else:
-            _check_ciphertexts(name, one, feed, program.plan.parameters.n)
-
-
-def _check_ciphertexts(name: str, wanted: Input, feed: Sequence[Any], n: int) -> None:
-    expected = (wanted.limbs, n)
-    for ct in feed:
-        if not isinstance(ct, FreshCiphertext):
-            raise DTypeError(
-                f"Operand {name!r} must consist of fresh ciphertexts.",
-                expected="FreshCiphertext",
-                got=type(ct).__name__,
-                advice=AGAIN,
-            )
-        if (ct.limbs, ct.params.n) != expected:
-            raise ShapeError(
-                f"A ciphertext of operand {name!r} has the wrong shape.",
-                expected=str(expected),
-                got=str((ct.limbs, ct.params.n)),
-                advice=AGAIN,
-            )
-
-
-def _check_rows(name: str, wanted: Input, form: RowForm, feed: Sequence[Any], n: int) -> None:
-    for width, rows in zip(form.widths, feed, strict=True):
-        expected = (wanted.limbs, form.shape[0], width)
-        kind: type[CoefficientMatrix] = SharedBatch if form.shared else rows_format(width, n)
-        own = rows.kind if isinstance(rows, StoredRows) else type(rows)
-        if not issubclass(own, kind) or (rows.limbs, *rows.shape) != expected:
-            got = (rows.limbs, *rows.shape) if issubclass(own, CoefficientMatrix) else own.__name__
-            raise ShapeError(
-                f"The encrypted rows of operand {name!r} have the wrong shape.",
-                expected=str(expected),
-                got=str(got),
-                advice=AGAIN,
-            )
+        for part, (kind, extent) in zip(feed, one.form.sent(one.limbs, params), strict=True):
+            if not issubclass(part.kind, kind) or part.extent != extent:
+                raise ShapeError(
+                    f"A ciphertext of operand {name!r} has the wrong shape.",
+                    expected=f"{kind.__name__} {extent}",
+                    got=f"{part.kind.__name__} {part.extent}",
+                    advice=AGAIN,
+                )

@@ -23,7 +23,6 @@ from cipherblas.engines.encodings import Encodings, ProgramEncodings
 from cipherblas.engines.protocol import Engine
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.native import RowsNative
-from cipherblas.evaluators.rows.values import Rows
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.shared_native import SharedNative
 from cipherblas.rlwe.counts import Counts
@@ -133,7 +132,7 @@ class Run:
         values = replay.results()
         encoding = evaluators.encoding_seconds
         own = time.perf_counter() - start - encoding - inputs.seconds
-        arrays = [self._arrays(value) for value in values]
+        arrays = [self._arrays(value, evaluators) for value in values]
         if self._rows is not None:
             watch.copies = self._rows.copying_seconds
         times = watch.stop()
@@ -192,18 +191,11 @@ class Run:
         elements = (lambda: Native(own, given.keys.of_rows, **by_rows)) if apart else None
         return Evaluators(slots, rows, elements, shared)
 
-    def _arrays(self, value: Value) -> Sequence[NDArray[Any]]:
+    def _arrays(self, value: Value, evaluators: Evaluators) -> Sequence[NDArray[Any]]:
         """The ciphertexts of a result, on the rank that tells them; none on others."""
-        words = [self._downloaded(handle) for handle in value.handles]
+        evaluator = value.form.evaluator(evaluators)
+        words = [evaluator.downloaded(handle.data) for handle in value.handles]
         return value.form.taken(words) if self._equipment.processes.tells else []
-
-    def _downloaded(self, handle: Any) -> Any:
-        """The words of a result, which the engine has: an array, or those of the a and the b part of rows."""
-        engine = self._equipment.engine
-        if not isinstance(handle, Rows):
-            return engine.download(handle.data)
-        assert self._rows is not None
-        return tuple(engine.download_matrix(part) for part in self._rows.told(handle.data))
 
     def _masks(self, stored: int) -> Encodings:
         """Where a run keeps masks and constants, for which the machine that it is on has memory.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -14,13 +14,12 @@ from cipherblas.common.limits import KEPT_BYTES
 from cipherblas.common.memory import Array, aligned_empty, in_threads
 from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto.keys import FreshCiphertext
-from cipherblas.crypto.params import row_parameters
-from cipherblas.distributed.cuts import Place
+from cipherblas.crypto.params import Parameters, row_parameters
 from cipherblas.distributed.dry_run import RankRun
-from cipherblas.distributed.matrices import OperandShare, Taken
+from cipherblas.distributed.matrices import OperandShare
 from cipherblas.distributed.shares import Shares
 from cipherblas.evaluators.family import Evaluators
-from cipherblas.forms.form import SlotForm
+from cipherblas.forms.slot_forms import SlotForm
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.wire.messages import EncryptedOperand
 from cipherblas.runtime.inputs import Inputs, fresh
@@ -45,24 +44,13 @@ class ReceivedInputs(Inputs):
         ranks: int = 1,
     ) -> None:
         super().__init__(clear)
-        self._data: dict[Any, list[Any]] = {}
-        self._clock = _Clock()
-        shares = Shares(row_parameters(program.plan.parameters).n, ranks)
-        for name, operand in encrypted.items():
-            for wanted, feed in zip(program.inputs_of(name), operand.feeds, strict=True):
-                if run is None:
-                    found = self._received(feed)
-                elif isinstance(wanted.form, SlotForm):
-                    found = _own_expanded(feed, wanted.form, run.used.get(wanted.key, frozenset()))
-                else:
-                    found = _own_taken(feed, shares, run, run.taken.get(wanted.key, ()))
-                self._data[wanted.key] = found
-
-    def _received(self, feed: Sequence[Any]) -> list[Any]:
-        """Small feeds expanded; of large ones ciphertexts that are where a run uses them."""
-        if not isinstance(feed[0], FreshCiphertext) or _expanded_bytes(feed) <= KEPT_BYTES:
-            return _expanded(feed)
-        return _Feed(feed, self._clock).ciphertexts()
+        self._clock, params = _Clock(), program.plan.parameters
+        receiver = _Whole(self._clock) if run is None else _OfRank(params, run, ranks)
+        self._data = {
+            wanted.key: wanted.form.received(receiver, feed, wanted.key)
+            for name, operand in encrypted.items()
+            for wanted, feed in zip(program.inputs_of(name), operand.feeds, strict=True)
+        }
 
     @property
     def seconds(self) -> float:
@@ -143,26 +131,46 @@ class _Expanded:
         return self._feed.once(self._number, room)
 
 
-def _own_expanded(feed: Sequence[Any], form: SlotForm, used: frozenset[Place]) -> list[Any]:
-    """Functions that give the ciphertexts of a feed, those of some blocks expanded now."""
-    columns, count = form.grid[1], form.layout.ciphertexts
-    numbers = form.numbers
-    own = sorted({numbers[(i * columns + j) * count + one] for i, j in used for one in range(count)})
-    found: list[Any] = [ct.expand for ct in feed]
-    for number, data in zip(own, _expanded([feed[number] for number in own]), strict=True):
-        found[number] = functools.partial(_itself, data)
-    return found
+class _Whole:
+    """All of what was sent: small feeds expanded; of large ones ciphertexts that are where a run uses them."""
+
+    def __init__(self, clock: _Clock) -> None:
+        self._clock = clock
+
+    def ciphertexts(self, form: SlotForm, feed: Sequence[Any], key: Hashable) -> list[Any]:
+        """Of slots."""
+        if _expanded_bytes(feed) <= KEPT_BYTES:
+            return _expanded(feed)
+        return [*_Feed(feed, self._clock).ciphertexts()]
+
+    def matrices(self, feed: Sequence[Any], key: Hashable) -> list[Any]:
+        """Of coefficients, with what was sent as seeds."""
+        return [(rows.a, rows.b) for rows in feed]
 
 
-def _own_taken(
-    feed: Sequence[Any], shares: Shares, run: RankRun, taken: Sequence[frozenset[Taken]]
-) -> list[OperandShare]:
-    """The pieces of rows of a feed, of which some parts are taken now."""
-    found = [OperandShare(rows, rows.shape, shares, run.rank) for rows in feed]
-    for operand, parts in zip(found, taken, strict=False):
-        for part in parts:
-            operand.take(*part)
-    return found
+class _OfRank:
+    """What one of several ranks uses; the rest is found if it is looked at after all."""
+
+    def __init__(self, params: Parameters, run: RankRun, ranks: int) -> None:
+        self._run, self._shares = run, Shares(row_parameters(params).n, ranks)
+
+    def ciphertexts(self, form: SlotForm, feed: Sequence[Any], key: Hashable) -> list[Any]:
+        """Functions that give the ciphertexts of a feed, those of some blocks expanded now."""
+        columns, count = form.grid[1], form.layout.ciphertexts
+        used, numbers = self._run.used.get(key, frozenset()), form.numbers
+        own = sorted({numbers[(i * columns + j) * count + one] for i, j in used for one in range(count)})
+        found: list[Any] = [ct.expand for ct in feed]
+        for number, data in zip(own, _expanded([feed[number] for number in own]), strict=True):
+            found[number] = functools.partial(_itself, data)
+        return found
+
+    def matrices(self, feed: Sequence[Any], key: Hashable) -> list[Any]:
+        """The pieces of rows of a feed, of which some parts are taken now."""
+        found = [OperandShare(rows, rows.shape, self._shares, self._run.rank) for rows in feed]
+        for operand, parts in zip(found, self._run.taken.get(key, ()), strict=False):
+            for part in parts:
+                operand.take(*part)
+        return found
 
 
 def _itself(data: Any) -> Any:
@@ -173,22 +181,16 @@ def _expanded_bytes(feed: Sequence[FreshCiphertext]) -> int:
     return sum(2 * ct.limbs * ct.params.n * WORD_BYTES for ct in feed)
 
 
-def _expanded(feed: Sequence[Any]) -> list[Any]:
+def _expanded(feed: Sequence[FreshCiphertext]) -> list[Any]:
     """What was sent for one use of an operand, with what was sent as seeds.
 
     Ciphertexts that are expanded lie in one array: the system gives large ones large pages, and products read many of
     their ciphertexts side by side.
     """
-    seeded = [ct for ct in feed if isinstance(ct, FreshCiphertext) and ct.seed is not None]
+    seeded = [ct for ct in feed if ct.seed is not None]
     places: dict[int, Any] = {}
     if seeded:
-        room = aligned_empty((len(seeded), 2, seeded[0].limbs, seeded[0].params.n))
+        room = aligned_empty((len(seeded), 2, *seeded[0].extent))
         places = {id(ct): place for ct, place in zip(seeded, room, strict=True)}
-
-    def expanded(ct: Any) -> Any:
-        if not isinstance(ct, FreshCiphertext):
-            return ct.a, ct.b
-        return ct.expand(places.get(id(ct)))
-
     # Most of it is that memory is filled for the first time.
-    return in_threads(expanded, feed, _expanded_bytes(seeded))
+    return in_threads(lambda ct: ct.expand(places.get(id(ct))), feed, _expanded_bytes(seeded))

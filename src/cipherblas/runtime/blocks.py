@@ -12,8 +12,8 @@ from cipherblas.common.errors import FitError, ParameterError
 from cipherblas.forms.blocks import grid_shape
 from cipherblas.forms.convert.coefficients import Packing
 from cipherblas.forms.convert.relayout import relayout
-from cipherblas.forms.form import SlotForm
 from cipherblas.forms.layouts import Layout, column_major, real
+from cipherblas.forms.slot_forms import SlotForm
 from cipherblas.lang.curves import GATED
 from cipherblas.lang.facts import products
 from cipherblas.lang.graph import axes_of

@@ -10,7 +10,7 @@ from typing import Any
 from cipherblas.common.errors import ParameterError
 from cipherblas.forms.blocks import grid_shape
 from cipherblas.forms.convert.coefficients import Halves, Packing, rows_to_slots, slots_to_rows
-from cipherblas.forms.form import SlotForm
+from cipherblas.forms.slot_forms import SlotForm
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.rlwe.rings import low_limbs

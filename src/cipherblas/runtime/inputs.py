@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.blocks import block_of
-from cipherblas.forms.form import RowForm, SlotForm
 from cipherblas.forms.layouts import Layout
 from cipherblas.lang.analysis import evaluate_clear, is_constant
 from cipherblas.lang.graph import content_digest
@@ -200,33 +198,5 @@ def fresh(wanted: Input, bound: float, evaluators: Evaluators, data: Any) -> lis
         data: an iterator over the evaluator's representation of each, block by block; None where there are none, and
             one block stands for all.
     """
-    form = wanted.form
-    options: dict[str, Any] = {"bound": bound, "limbs": wanted.limbs, "scale": wanted.scale}
-
-    def following() -> Any:
-        return None if data is None else next(data)
-
-    if isinstance(form, RowForm):
-        rows = form.shape[0]
-        if form.shared:
-            return [[[evaluators.rows.fresh_batch(following(), form.shape, **options)]]]
-        key = wanted.public_key
-        pieces = [
-            evaluators.rows.fresh(following(), (rows, width), public_key=key, **options)
-            for width in form.widths
-        ]
-        return [[pieces]]
-    assert isinstance(form, SlotForm)
-    ev, count = evaluators.slots, form.layout.ciphertexts
-
-    rows, cols = form.grid
-
-    if data is None:
-        cts = ev.fresh_block([None] * count, public_key=wanted.public_key, **options)
-        return [[cts] * cols] * rows
-    own = ev.fresh_block(
-        list(itertools.islice(data, form.ciphertexts)), public_key=wanted.public_key, **options
-    )
-    cts = [own[number] for number in form.numbers]
-    blocks = [cts[start : start + count] for start in range(0, len(cts), count)]
-    return [blocks[start : start + cols] for start in range(0, rows * cols, cols)]
+    options = {"bound": bound, "limbs": wanted.limbs, "scale": wanted.scale}
+    return wanted.form.fresh(evaluators, data, wanted.public_key, options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from cipherblas.forms.form import Placing
+from cipherblas.forms.row_forms import Placing, RowForm
 from cipherblas.lang.joins import JOINED, PART
 from cipherblas.lang.nodes import Expression, matrix_shape
 
@@ -23,7 +23,7 @@ class Wish(NamedTuple):
     another form keeps the limbs that it has, and the scale unless that must be matched.
 
     `limbs`: of operands; None for all. `matched`: the value is added to one of this scale. `placing`: its rows hold
-    all N coefficients, with the entries there. `in_digits`: it is an operand, each column of which is two of digits.
+    all N coefficients, with the entries there. `kind`: how an operand is encrypted.
     """
 
     by_columns: bool
@@ -31,7 +31,7 @@ class Wish(NamedTuple):
     limbs: int | None = None
     matched: bool = False
     placing: Placing | None = None
-    in_digits: bool = False
+    kind: type[RowForm] = RowForm
 
 
 def placeable(node: Expression) -> bool:

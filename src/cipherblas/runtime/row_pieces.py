@@ -11,8 +11,7 @@ import numpy as np
 
 from cipherblas.common.errors import LevelError
 from cipherblas.evaluators.rows.interface import RowsEvaluator
-from cipherblas.forms import byte_rows
-from cipherblas.forms.form import RowForm
+from cipherblas.forms.row_forms import RowForm
 from cipherblas.lang.analysis import has_public_key
 from cipherblas.lang.arrangements import first_of
 from cipherblas.lang.facts import products
@@ -68,28 +67,22 @@ class RowPieces(FormRun, ABC):
 
     # ---- operands ----
 
-    def operand(self, node: Expression, wish: Wish, shared: bool = False) -> Value:
+    def operand(self, node: Expression, wish: Wish) -> Value:
         """A secret operand, as the client encrypts it: in pieces of N columns where that is needed."""
         assert node.operand is not None
         if wish.placing is not None:
             return self.placed_operand(node, wish)
-        copies = self.copies(node, wish.by_columns)
-        if copies > 1 and not shared and not wish.in_digits:
+        kind, copies = wish.kind, self.copies(node, wish.by_columns)
+        if copies > 1 and kind.repeats:
             value = self.operand(first_of(node, 1 if wish.by_columns else 0), wish)
             whole = self.mapped("repeat", value, lambda ev, piece: ev.stack([piece] * copies))
             return self.result(node.shape, wish.by_columns, whole.cells, value.unit)
-        cols = node.shape[0 if wish.by_columns else 1]
-        if wish.in_digits:
-            cols *= 2
-        length = self.ev.n if self._in_pieces and not shared else cols
+        cols = kind.columns_of(node.shape[0 if wish.by_columns else 1])
+        length = self.ev.n if self._in_pieces and kind.in_pieces else cols
         self.ev.spend(-(-cols // length), "pieces of an operand")
-        if not shared:
-            cols = self.width(cols)
+        cols = self.width(cols) if kind.in_pieces else cols
         widths = [min(length, cols - start) for start in range(0, cols, length)]
-        form = self._form(node, wish.by_columns, widths, shared)
-        if wish.in_digits:
-            form = replace(form, shape=(form.shape[0], cols), columns_by_bytes=True)
-        return self._sent(node, wish, form)
+        return self._sent(node, wish, self._form(node, wish, widths))
 
     def copies(self, node: Expression, by_columns: bool) -> int:
         """How many rows of an operand, or columns, are one and the same, which is sent once.
@@ -107,16 +100,17 @@ class RowPieces(FormRun, ABC):
             turned: how the form calls what is sent, where an operand and its transpose are one encryption.
         """
         self.ev.spend(1, "pieces of an operand")
-        whole = self._form(node, wish.by_columns, [self.ev.n])
+        whole = self._form(node, wish, [self.ev.n])
         by_columns = whole.by_columns if turned is None else turned
         return self._sent(node, wish, replace(whole, by_columns=by_columns, placing=wish.placing))
 
-    def _form(self, node: Expression, by_columns: bool, widths: list[int], shared: bool = False) -> RowForm:
+    def _form(self, node: Expression, wish: Wish, widths: list[int]) -> RowForm:
         """A node in pieces of so many columns, or a few more, which are zeros."""
         rows, cols = matrix_shape(node)
         stops = np.cumsum(widths).tolist()
         pieces = tuple((stop - width, stop) for stop, width in zip(stops, widths, strict=True))
-        return RowForm((cols, rows) if by_columns else (rows, cols), by_columns, pieces, shared)
+        shape = (cols, rows) if wish.by_columns else (rows, cols)
+        return wish.kind.of_operand(shape, wish.by_columns, pieces)
 
     def _sent(self, node: Expression, wish: Wish, form: RowForm) -> Value:
         assert node.operand is not None
@@ -133,8 +127,7 @@ class RowPieces(FormRun, ABC):
             *(wish.limbs or self.limbs, float(wish.scale), 1.0, node.operand.public_key),
             steps=node.steps,
         )
-        bound = float(byte_rows.OFFSET) if wish.in_digits else node.bound
-        return Value(node.shape, form, self.run.received(wanted, bound), 1.0)
+        return Value(node.shape, form, self.run.received(wanted, form.largest(node.bound)), 1.0)
 
     def width(self, cols: int) -> int:
         """The entries of a row of so many columns: where rows become slots it fills its subring, or whole pieces of N,
@@ -159,7 +152,7 @@ class RowPieces(FormRun, ABC):
         ranges = tuple((stop - piece.shape[1], stop) for stop, piece in zip(stops, pieces, strict=True))
         cols = shape[0 if by_columns else 1]
         cols = min(stops[-1], 2 * cols if cut[1] else cols)
-        form = RowForm((rows, cols), by_columns, ranges, rows_by_bytes=cut[0], columns_by_bytes=cut[1])
+        form = RowForm((rows, cols), by_columns, ranges).of_bytes(*cut)
         return Value(shape, form, cells, unit)
 
     def made(self, name: str, sources: Sequence[Cells], work: Callable[..., Iterable[Any]]) -> Cells:
@@ -181,7 +174,7 @@ class RowPieces(FormRun, ABC):
     def turned(self, value: Value) -> Value:
         """The same matrix encrypted the other way: one C-MT per N × N block."""
         form = value.rows
-        assert not (form.rows_by_bytes or form.columns_by_bytes)
+        assert not any(form.cut)
         (rows, cols), n = form.shape, self.ev.n
         self.ev.spend(len(value.handles) * -(-rows // n), "transpositions")
         parts = [(start, min(start + n, rows)) for start in range(0, rows, n)]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from cipherblas.common.errors import UnmatchedError
 from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.rows.values import Rows
-from cipherblas.forms.form import RowForm
+from cipherblas.forms.row_forms import RowForm
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.facts import products
 from cipherblas.lang.nodes import Expression

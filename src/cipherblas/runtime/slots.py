@@ -12,7 +12,7 @@ from typing import Any
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.scales import MAX_ENCODED_BITS
 from cipherblas.evaluators.slots.values import Plain
-from cipherblas.forms.form import SlotForm
+from cipherblas.forms.slot_forms import SlotForm
 from cipherblas.lang.analysis import is_constant
 from cipherblas.lang.curves import BEYOND, GATED, Gated, curve_of
 from cipherblas.lang.nodes import Expression

@@ -16,7 +16,7 @@ from cipherblas.common.errors import ParameterError, ShapeError, UnsuitedError
 from cipherblas.common.work import ENTRIES_PER_STEP
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.convert.relayout import relayout
-from cipherblas.forms.form import SlotForm
+from cipherblas.forms.slot_forms import TensorForm
 from cipherblas.forms.tensors import TensorLayout, contiguous, grid, tensor_shape
 from cipherblas.lang.analysis import is_constant
 from cipherblas.lang.curves import GATED
@@ -56,7 +56,7 @@ class TensorRun(SlotRun):
 
     def of(self, shape: tuple[int, ...], tensor: TensorLayout, cells: Cells, unit: float) -> Value:
         """A value in a layout, as the last instruction left it."""
-        return self.laid(shape, SlotForm.of_tensor(tensor), cells, unit)
+        return self.laid(shape, TensorForm.of(tensor), cells, unit)
 
     def made(self, name: str, sources: Sequence[Cells], work: Callable[..., Iterable[Any]]) -> Cells:
         """The ciphertexts of work(stage, *those of the sources), which are tensors."""
@@ -68,7 +68,7 @@ class TensorRun(SlotRun):
 
     def masked(self, value: Value, once: bool = False) -> Value:
         """The value with zeros in slots without an entry, or but one copy of each. Levels: 1."""
-        tensor = tensor_of(value).once() if once else tensor_of(value).with_clean(True)
+        tensor = value.tensor.once() if once else value.tensor.with_clean(True)
         cells = self.made("mask", [value.cells], lambda stage, cts: masked(stage.slots, cts, tensor))
         return self.of(value.shape, tensor, cells, value.unit)
 
@@ -79,7 +79,7 @@ class TensorRun(SlotRun):
     def within(self, value: Value, node: Expression) -> Value:
         """The value of a node, masked where its bound was promised of entries alone: what slots without entries hold
         would grow with every product until it exceeds the modulus."""
-        return self.masked(value) if not tensor_of(value).clean and _assumed(node) else value
+        return self.masked(value) if not value.tensor.clean and _assumed(node) else value
 
     def weights_of(self, node: Expression) -> Callable[[Inputs], Weights]:
         """A clear factor of a layer, of the inputs of a run."""
@@ -115,7 +115,7 @@ class TensorRun(SlotRun):
     def relaid(self, value: Value, tensor: TensorLayout) -> Value:
         """The value in another layout. Levels: 1 per stage; see `stages`."""
         value = self.cleared(self.ready(value))
-        for target in stages(tensor_of(value), tensor):
+        for target in stages(value.tensor, tensor):
             value = self.ready(self._moved(value, target))
         return value
 
@@ -128,20 +128,20 @@ class TensorRun(SlotRun):
 
     def alike(self, x: Value, y: Value) -> Value:
         """y in the layout of x."""
-        return y if tensor_of(x).key == tensor_of(y).key else self.relaid(y, tensor_of(x))
+        return y if x.tensor.key == y.tensor.key else self.relaid(y, x.tensor)
 
     def layer(self, node: Expression, value: Value, weights: Callable[[Inputs], Weights]) -> Value:
         """A layer by the method that was chosen."""
         ev, value = self.ev, self.cleared(self.ready(value))
-        choice = self.run.choice(node, tensor_of(value))
+        choice = self.run.choice(node, value.tensor)
         options = dict(choice.options)
         if "layout" in options:
-            tensor = relaid_layout(tensor_of(value), options.pop("layout"))
+            tensor = relaid_layout(value.tensor, options.pop("layout"))
             ev.spend(tensor.ciphertexts, "ciphertexts of an image or a vector")
             value = self.relaid(value, tensor)
         if options.pop("mask", False):
             value = self.masked(value, once=True)
-        x, window = tensor_of(value), window_of(node)
+        x, window = value.tensor, window_of(node)
         if window is not None:  # what its method looks at before it says how many steps it takes
             ev.spend(math.prod(window.kernel) * x.segments**2, "taps of a filter")
             ev.spend(window.outputs * window.shape[0] // ENTRIES_PER_STEP, "channels")
@@ -158,13 +158,6 @@ class TensorRun(SlotRun):
 FORMS[TENSORS] = TensorRun
 
 
-def tensor_of(value: Value) -> TensorLayout:
-    """Where the entries of a tensor lie."""
-    tensor = value.slots.tensor
-    assert tensor is not None
-    return tensor
-
-
 @computes(TENSORS, "operand", "view")
 def operand(run: TensorRun, node: Expression, wish: None) -> Value:
     """A secret vector or image, packed as was chosen."""
@@ -173,7 +166,7 @@ def operand(run: TensorRun, node: Expression, wish: None) -> Value:
         raise ParameterError("An operand of a network must be packed.", expected=PACKING, got=choice.method)
     tensor = packing(node, run.ev.slots, **choice.options)
     run.ev.spend(tensor.ciphertexts, "ciphertexts of an image or a vector")
-    return run.operand(node, SlotForm.of_tensor(tensor), (math.prod(node.shape), 1), None)
+    return run.operand(node, TensorForm.of(tensor), (math.prod(node.shape), 1), None)
 
 
 @computes(TENSORS, "matmul")
@@ -210,7 +203,7 @@ def avg_pool2d(run: TensorRun, node: Expression, wish: None) -> Value:
     """Sums of neighbours where these are in one ciphertext, else a convolution with equal weights."""
     window, value = node.window, run.value(node.children[0])
     assert window is not None
-    x, taps = tensor_of(value), math.prod(window.kernel)
+    x, taps = value.tensor, math.prod(window.kernel)
     inside = x.segments == 1 or (window.kernel[0] <= window.stride[0] and x.segment % window.stride[0] == 0)
     if window.padding != (0, 0) or not inside or x.places is not None:
         weights = _mean(window)
@@ -265,11 +258,11 @@ def add(run: TensorRun, node: Expression, wish: None) -> Value:
     x = run.value(first)
     if not second.secret:
         x = run.with_room(x, second.bound)
-        return x.holding(run.made("add", [x.cells], _added(run.plains(tensor_of(x), second, x.unit))))
+        return x.holding(run.made("add", [x.cells], _added(run.plains(x.tensor, second, x.unit))))
     y = run.alike(x, run.value(second))
-    clean = tensor_of(x).clean and tensor_of(y).clean
+    clean = x.tensor.clean and y.tensor.clean
     total = run.sum_of_secrets(x, y)
-    found = run.of(total.shape, tensor_of(x).with_clean(clean), total.cells, total.unit)
+    found = run.of(total.shape, x.tensor.with_clean(clean), total.cells, total.unit)
     return replace(found, magnified=max(x.magnified, y.magnified))
 
 
@@ -278,7 +271,7 @@ def multiply(run: TensorRun, node: Expression, wish: None) -> Value:
     """The entrywise product, in the layout of the first secret factor."""
     first, second = sorted(node.children, key=lambda part: not part.secret)
     x = run.ready(run.value(first))
-    tensor = tensor_of(x)
+    tensor = x.tensor
     if not second.secret:
         plains = run.plains(tensor, second, second.bound)
 
@@ -294,16 +287,16 @@ def multiply(run: TensorRun, node: Expression, wish: None) -> Value:
         x = y = run.ready(run.within(x, first))
     else:
         y = run.alike(x, run.ready(run.value(second)))
-        if not tensor_of(y).clean:  # of two factors one may be anything where the other is zero
+        if not y.tensor.clean:  # of two factors one may be anything where the other is zero
             x = run.cleared(run.ready(run.within(x, node)))
-        elif not tensor_of(x).clean and y.magnified > MAX_MAGNIFIED:  # not where it is only near zero
+        elif not x.tensor.clean and y.magnified > MAX_MAGNIFIED:  # not where it is only near zero
             x = run.ready(run.masked(run.lowered_to(x, y.first().limbs + 1)))
 
     def entrywise(stage: Stage, xs: Handles, ys: Handles) -> Handles:
         return [multiplied(stage.slots, a, b) for a, b in zip(xs, ys, strict=True)]
 
     cells = run.made("multiply", [x.cells, y.cells], entrywise)
-    zeros = [factor.magnified for factor in (x, y) if tensor_of(factor).clean]
+    zeros = [factor.magnified for factor in (x, y) if factor.tensor.clean]
     found = run.of(node.shape, tensor.with_clean(bool(zeros)), cells, x.unit * y.unit)
     return replace(found, magnified=min(zeros, default=1.0))
 
@@ -319,9 +312,9 @@ def polynomial(run: TensorRun, node: Expression, wish: None) -> Value:
     """The polynomial of every entry. Slots between them are masked where they may exceed the bound of the entries."""
     function = polynomial_of(node)
     x = run.value(function.x)
-    if not tensor_of(x).clean and _may_exceed(x, function.x):
+    if not x.tensor.clean and _may_exceed(x, function.x):
         x = run.masked(x)
-    tensor = tensor_of(x)
+    tensor = x.tensor
     value = evaluated(run, function, x, zeros=tensor.clean)
     steepness = function.slope_at_zero * abs(x.unit / value.unit)
     magnified, middle = max(1.0, x.magnified * steepness) if tensor.clean else 1.0, function.at_zero

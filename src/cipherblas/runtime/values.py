@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.forms.form import Form, RowForm, SlotForm
+from cipherblas.forms.form import Form, Matrix, Opener
 from cipherblas.forms.layouts import Layout
+from cipherblas.forms.row_forms import RowForm
+from cipherblas.forms.slot_forms import SlotForm, TensorForm
+from cipherblas.forms.tensors import TensorLayout
 from cipherblas.lang.steps import Step
 from cipherblas.rlwe.key_policies import KeyPolicy
 
@@ -130,14 +133,17 @@ class Value:
     @property
     def slots(self) -> SlotForm:
         """The form of a value in slots."""
-        assert isinstance(self.form, SlotForm)
-        return self.form
+        return cast(SlotForm, self.form)
 
     @property
     def rows(self) -> RowForm:
         """The form of a value by rows."""
-        assert isinstance(self.form, RowForm)
-        return self.form
+        return cast(RowForm, self.form)
+
+    @property
+    def tensor(self) -> TensorLayout:
+        """Where the entries of a tensor lie."""
+        return cast(TensorForm, self.form).tensor
 
     @property
     def layout(self) -> Layout:
@@ -161,7 +167,7 @@ class Value:
 
     def error(self) -> float:
         """Bound on the errors of all entries, but for a chance of 2^-FAILURE_BITS."""
-        entries = math.prod(self.rows.shape if isinstance(self.form, RowForm) else self.shape)
+        entries = self.form.entries(self.shape)
         different = {id(handle): handle for handle in self.handles}  # in a dry run one stands for many
         encrypted = float(max(handle.error(entries) for handle in different.values()) * abs(self.unit))
         return self.form.error(encrypted)
@@ -221,15 +227,12 @@ class Output:
 
     @property
     def working_bytes(self) -> int:
-        """Memory that decryption takes: complex slots of all ciphertexts, blocks, and the matrix; or the pieces, and
-        the matrix before and after it is turned."""
-        form = self.form
-        if isinstance(form, RowForm):
-            # Of products with bytes: before and after they are rounded, and two terms of their sum.
-            held = math.prod(form.shape) * (4 if form.rows_by_bytes or form.columns_by_bytes else 1)
-        else:
-            held = form.ciphertexts * self.n
-        return 8 * (held + 2 * math.prod(self.shape))
+        """Memory that decryption takes: what the form does, and the matrix twice: in blocks, or before it is turned."""
+        return 8 * (self.form.opened_words(self.n) + 2 * math.prod(self.shape))
+
+    def opened(self, by: Opener, arrays: Sequence[NDArray[np.uint64]]) -> Matrix:
+        """The result that checked arrays hold, in the shape in which it was computed."""
+        return self.form.opened(by, arrays, self.scale, self.shape)
 
     def check(self, arrays: tuple[NDArray[np.uint64], ...]) -> None:
         """Raise ShapeError unless the arrays have the planned number and shapes."""

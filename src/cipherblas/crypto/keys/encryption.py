@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,10 +37,22 @@ class FreshCiphertext(Rebuilt):
         data: with a seed the b part, uint64 (limbs, N); without one both parts, uint64 (2, limbs, N).
     """
 
+    NAME: ClassVar[str] = "slots"  # of feeds of such, in files
+    scale: ClassVar[float] = 0.0  # of its message: files have it where the format keeps one
     params: Parameters
     limbs: int
     seed: bytes | None = field(repr=False)
     data: Array = field(repr=False)
+
+    @property
+    def kind(self) -> type[FreshCiphertext]:
+        """Its class, wherever it lies."""
+        return FreshCiphertext
+
+    @property
+    def extent(self) -> tuple[int, ...]:
+        """Limbs first."""
+        return self.limbs, self.params.n
 
     def __post_init__(self) -> None:
         self.params.check_limbs(self.limbs)

@@ -78,10 +78,10 @@ class RowsNative(RowsEvaluator):
         """In which rows were copied to where they are needed, on ranks."""
         return 0.0
 
-    def told(self, data: Any) -> Sequence[Matrix]:
-        """The a and the b part of the data of a result; none on ranks that tell no results."""
+    def downloaded(self, data: Any) -> tuple[Any, ...]:
+        """The words of the a and the b part of a result; none on ranks that tell no results."""
         a, b = data
-        return a, b
+        return self.engine.download_matrix(a), self.engine.download_matrix(b)
 
     def _fresh_data(self, data: Any) -> Any:
         a, b = data

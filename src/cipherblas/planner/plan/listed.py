@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from cipherblas.common.errors import printable
-from cipherblas.forms.form import Form, RowForm, SlotForm
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.planner.plan.explain import duration, size
 from cipherblas.planner.plan.plan import Plan
@@ -29,7 +28,7 @@ def rows_of(plan: Plan, program: Expression, listing: Listing) -> list[dict[str,
             "of": nodes[one.node].title,
             "node": one.node,
             "reads": list(one.sources),
-            "lies": None if one.encoding.form is None else _lies(one.encoding.form),
+            "lies": None if one.encoding.form is None else one.encoding.form.lies,
             "ciphertexts": one.encoding.ciphertexts,
             "limbs": one.encoding.limbs,
             "scale_bits": _bits(one.encoding),
@@ -76,14 +75,3 @@ def _until(one: Instruction, end: int, steps: int) -> str:
 
 def _bits(encoding: Encoding) -> float | None:
     return math.log2(encoding.scale) if encoding.scale else None
-
-
-def _lies(form: Form) -> str:
-    """How a value lies, for people."""
-    if isinstance(form, RowForm):
-        return "by columns" if form.by_columns else "by rows"
-    assert isinstance(form, SlotForm)
-    if form.tensor is not None:
-        return "tensor " + "x".join(map(str, form.tensor.shape))
-    block = f"{form.layout.rows}x{form.layout.cols}"
-    return block if form.grid == (1, 1) else "{}x{} blocks of ".format(*form.grid) + block

@@ -19,7 +19,6 @@ from cipherblas.planner.predict.promises import BOUNDS
 from cipherblas.rlwe.rings import row_ring
 from cipherblas.runtime.executor import Executor
 from cipherblas.runtime.inputs import SymbolicInputs
-from cipherblas.runtime.rows import ROWS
 
 
 def worst_errors(expression: Expression, plan: Plan, progress: Progress | None = None) -> list[float]:
@@ -50,7 +49,7 @@ def worst_errors(expression: Expression, plan: Plan, progress: Progress | None =
         return [math.inf] * len(results_of(expression))
     found = []
     for node, value in zip(results_of(expression), feasible(results), strict=True):
-        evaluator: WorstCase | RowsWorstCase = rows if value.form.name == ROWS else slots
+        evaluator = value.form.evaluator(evaluators)
         worst = max(evaluator.decrypted_error(handle) for handle in value.handles)
         found.append(value.form.error(float(worst * abs(value.unit))) + node.missed)
     return found

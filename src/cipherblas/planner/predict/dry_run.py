@@ -19,7 +19,6 @@ from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.shared import SharedSymbolic
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Plain
-from cipherblas.forms.form import Form, RowForm
 from cipherblas.lang.nodes import Expression
 from cipherblas.planner.predict.feasible import TooSlowError
 from cipherblas.planner.predict.promises import BOUNDS, Promise, Promised
@@ -119,7 +118,7 @@ class DryRun:
             first = value.first()
             components = getattr(first, "components", 2)
             scale = first.scale / value.unit
-            n = degree_of(value.form, ring)
+            n = value.form.degree(ring)
             found.append(Output(value.shape, value.form, first.limbs, components, scale, n))
         return tuple(found)
 
@@ -133,15 +132,10 @@ class DryRun:
         return sum(_resident(one, ring)[0] for one in self.inputs)
 
 
-def degree_of(form: Form, ring: Ring) -> int:
-    """Of the ring in which a form is encrypted."""
-    return row_ring(ring).n if isinstance(form, RowForm) else ring.n
-
-
 def sent(one: Input, ring: Ring) -> Traffic:
     """What a client sends for one use of an operand, and does for that."""
     words = words_at(ring, one.limbs)
-    found = one.form.upload(words, degree_of(one.form, ring), one.public_key)
+    found = one.form.upload(words, one.form.degree(ring), one.public_key)
     if one.limbs != operand_level(ring) or ring.operand_moduli is None:
         return found
     # Residues are made by themselves, two at a time by transforms, and drawn by two words for each of theirs.
@@ -155,7 +149,7 @@ def sent(one: Input, ring: Ring) -> Traffic:
 
 
 def _resident(one: Input, ring: Ring) -> tuple[int, int]:
-    return one.form.resident_bytes(words_at(ring, one.limbs), degree_of(one.form, ring), one.public_key)
+    return one.form.resident_bytes(words_at(ring, one.limbs), one.form.degree(ring), one.public_key)
 
 
 class _LimitedSymbolic(Symbolic):

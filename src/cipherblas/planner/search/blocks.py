@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 from cipherblas.common.errors import FitError
 from cipherblas.common.words import WORD_BYTES
 from cipherblas.forms.blocks import grid_shape
-from cipherblas.forms.form import SlotForm
 from cipherblas.forms.layouts import Layout, column_major
+from cipherblas.forms.slot_forms import SlotForm
 from cipherblas.lang.facts import facts_of, products
 from cipherblas.lang.graph import axes_of
 from cipherblas.lang.nodes import Expression, matrix_shape

@@ -11,8 +11,8 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Ct, GiantStep, MaskGroup, Plain, Transform
 from cipherblas.forms.convert.relayout import masks_of, relayout
-from cipherblas.forms.form import SlotForm
 from cipherblas.forms.layouts import Layout
+from cipherblas.forms.slot_forms import SlotForm
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.products import build
 from cipherblas.planner.predict.feasible import attempted, feasible

@@ -23,64 +23,50 @@ from cipherblas.rlwe.matrices.matrix import (
 from cipherblas.rlwe.matrices.rlwe import OperandRows, RlweColumns, RlweRows
 from cipherblas.rlwe.matrices.shared import SharedBatch, SharedRows
 from cipherblas.rlwe.matrices.uniform import expand
-from cipherblas.rlwe.rings import moduli_at, operand_level, words_at
+from cipherblas.rlwe.rings import moduli_at, words_at
 
 Key = SecretKey | PublicKey
 
 STRIP_WORDS = 1 << 20  # of an a part, for the rows that are encrypted together
 
 
-def encrypt_rows(key: Key, matrix: ArrayLike, scale: float, limbs: int | None = None) -> RlweRows:
-    """Encrypt a matrix as RLWE rows.
+def encrypt_rows(
+    key: Key,
+    matrix: ArrayLike,
+    scale: float,
+    limbs: int | None = None,
+    kind: type[CoefficientMatrix] = RlweRows,
+) -> CoefficientMatrix:
+    """Encrypt a matrix as RLWE rows, or in another format that has rows.
 
     Args:
-        key: the secret key (a part from a seed, smallest error), or the public key.
-        matrix: real, at most N columns.
+        key: the secret key (a part from a seed, smallest error), or the public key, which makes RLWE rows alone: other
+            formats have secrets that are derived from the client's, or moduli that no public key has.
+        matrix: real, of as many columns as the format can hold: N of RLWE rows.
         scale: the message is round(scale · matrix).
         limbs: limbs of the ciphertext; by default all of the parameters.
+        kind: the format.
 
     Raises:
-        ShapeError, DTypeError: not a real matrix that the format can hold.
+        ShapeError, DTypeError: not a real matrix that the format can hold, or not the key that it needs.
         RangeError: an entry is NaN or infinite, or scale · |entry| does not stay below Q/2 with the error.
         ParameterError: no such scale, or number of limbs.
         SecurityError: the secret key is closed.
     """
-    values, limbs = _checked(key, RlweRows, matrix, scale, limbs)
-    if isinstance(key, PublicKey):
+    values, limbs = _checked(key, kind, matrix, scale, limbs)
+    if isinstance(key, PublicKey) and kind is RlweRows:
         a, b = _encrypt_public(key, values, scale, limbs)
-        return RlweRows(key.params, values.shape, scale, b, a, key.key_id)
-    return _encrypt_secret(key, RlweRows, values, scale, limbs)
-
-
-def encrypt_operand_rows(secret: SecretKey, matrix: ArrayLike, scale: float) -> OperandRows:
-    """Encrypt a matrix as RLWE rows modulo the moduli of operands; see `encrypt_rows`. Only with the secret key."""
-    values, limbs = _checked(_only_secret(secret), OperandRows, matrix, scale, operand_level(secret.params))
-    return _encrypt_secret(secret, OperandRows, values, scale, limbs)
+        return kind(key.params, (values.shape[0], values.shape[1]), scale, b, a, key.key_id)
+    return _encrypt_secret(_only_secret(key), kind, values, scale, limbs)
 
 
 def encrypt_columns(key: Key, matrix: ArrayLike, scale: float, limbs: int | None = None) -> RlweColumns:
     """Encrypt a matrix of at most N rows as RLWE columns; see `encrypt_rows`."""
     values, limbs = _checked(key, RlweColumns, matrix, scale, limbs)
-    return encrypt_rows(key, values.T, scale, limbs).T
-
-
-def encrypt_shared_rows(
-    secret: SecretKey, matrix: ArrayLike, scale: float, limbs: int | None = None
-) -> SharedRows:
-    """Encrypt a matrix of any number of columns as shared-a rows; see `encrypt_rows`.
-
-    Only with the secret key: the secrets of the segments are derived from its seed.
-    """
-    values, limbs = _checked(secret, SharedRows, matrix, scale, limbs)
-    return _encrypt_secret(_only_secret(secret), SharedRows, values, scale, limbs)
-
-
-def encrypt_shared_batch(
-    secret: SecretKey, matrix: ArrayLike, scale: float, limbs: int | None = None
-) -> SharedBatch:
-    """Encrypt a matrix as a shared-a batch, one secret per row; see `encrypt_shared_rows`."""
-    values, limbs = _checked(secret, SharedBatch, matrix, scale, limbs)
-    return _encrypt_secret(_only_secret(secret), SharedBatch, values, scale, limbs)
+    rows = encrypt_rows(key, values.T, scale, limbs)
+    return RlweColumns(
+        key.params, (values.shape[0], values.shape[1]), scale, rows.b, rows.uniform, key.key_id
+    )
 
 
 def decrypt(
@@ -300,7 +286,7 @@ def _checked(
             got=type(key).__name__,
         )
     params = key.params
-    limbs = params.limbs if limbs is None else limbs
+    limbs = kind.limbs_of(params, params.limbs) if limbs is None else limbs
     kind.check_moduli(params, words_at(params, limbs) if issubclass(kind, OperandRows) else limbs)
     given = np.asarray(matrix)
     if given.dtype.kind not in "fiub":

@@ -120,6 +120,16 @@ class CoefficientMatrix(Rebuilt):
     # What all have.
 
     @property
+    def kind(self) -> type[CoefficientMatrix]:
+        """Its class, wherever it lies."""
+        return type(self)
+
+    @property
+    def extent(self) -> tuple[int, ...]:
+        """Limbs first."""
+        return self.limbs, *self.shape
+
+    @property
     def limbs(self) -> int:
         """Number of limbs; `rings.operand_level` where the moduli are those of operands."""
         return self.limbs_of(self.params, int(self.b.shape[0]))

@@ -9,7 +9,7 @@ import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias, cast, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,33 +17,23 @@ from numpy.typing import NDArray
 from cipherblas.common import schema
 from cipherblas.common.checks import check_name
 from cipherblas.common.errors import CipherblasError, FormatError, MismatchError, ShapeError, capitalized
-from cipherblas.common.memory import bytes_of, stacked
+from cipherblas.common.memory import bytes_of
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto import files
-from cipherblas.crypto.keys import FreshCiphertext, StoredCiphertext
-from cipherblas.crypto.params import Parameters, row_parameters
-from cipherblas.crypto.randomness import SEED_BYTES
+from cipherblas.crypto.params import Parameters
 from cipherblas.lang.operands import Encryption
 from cipherblas.lang.results import MAX_RESULTS, Arranged
 from cipherblas.planner.predict.promises import PromiseName
-from cipherblas.rlwe.matrices import OperandRows, RlweRows, SharedBatch, SharedRows
-from cipherblas.roles.wire.columns import by_columns, by_rows, columns_each
+from cipherblas.roles.wire.feeds import FORMATS, Sent, feed_tensors, read_feed, tensor_of
 from cipherblas.roles.wire.sealed import Sealed
 from cipherblas.roles.wire.stored import (
-    StoredParts,
     check_digests,
-    columns_name,
-    data_name,
     digests_of,
     parted,
     read_but_parts,
-    seed_name,
-    uniform_name,
 )
-from cipherblas.roles.wire.stored_rows import StoredRows
 
 KIND = "ciphertext"
-SLOTS = "slots"
 _HEADER: dict[str, schema.Check] = {
     "role": schema.text,
     "program": schema.text,
@@ -73,10 +63,6 @@ _RESULT = schema.record(
     {"labels": schema.listed(schema.text, 1, MAX_RESULTS), "promise": schema.one_of(*get_args(PromiseName))},
     others=True,
 )
-EncryptedRows: TypeAlias = "RlweRows | SharedRows | SharedBatch | StoredRows"
-ROW_FORMATS: dict[str, type[RlweRows] | type[SharedRows] | type[SharedBatch]] = {
-    kind.NAME: kind for kind in (RlweRows, OperandRows, SharedRows, SharedBatch)
-}
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,7 +82,7 @@ class EncryptedOperand(Sealed):
     name: str
     shape: tuple[int, ...]
     parameters: Parameters
-    feeds: tuple[tuple[FreshCiphertext | EncryptedRows, ...], ...]
+    feeds: tuple[tuple[Sent, ...], ...]
     key_id: str = ""
 
     remedy: ClassVar[str] = "the array that it was encrypted from"
@@ -119,7 +105,11 @@ class EncryptedOperand(Sealed):
         That is the seed of its a part, or (from the public key) digests of its residues, which its file has too. So
         encrypting the same values again gives another digest, saving and loading the same one.
         """
-        parts = (ct.seed if ct.seed is not None else _fresh_part(ct) for feed in self.feeds for ct in feed)
+        parts = (
+            ct.seed if ct.seed is not None else FORMATS[ct.NAME].fresh(ct)
+            for feed in self.feeds
+            for ct in feed
+        )
         described = [
             self.program_id,
             self.key_id,
@@ -142,7 +132,7 @@ class EncryptedOperand(Sealed):
         """
         tensors: dict[str, NDArray[Any]] = {}
         for index, feed in enumerate(self.feeds):
-            tensors.update(_feed_tensors(index, feed))
+            tensors.update(feed_tensors(index, feed))
         header = {
             "role": "operand",
             "program": self.program_id,
@@ -150,7 +140,7 @@ class EncryptedOperand(Sealed):
             "name": self.name,
             "shape": list(self.shape),
             "feeds": len(self.feeds),
-            "forms": [_form(feed[0]) for feed in self.feeds],
+            "forms": [(feed[0].NAME, feed[0].scale) for feed in self.feeds],
         }
         _write(path, header, tensors, self.parameters, progress, parted(tensors))
 
@@ -192,7 +182,7 @@ class EncryptedOperand(Sealed):
                 got=len(forms),
             )
         feeds = tuple(
-            _read_feed(tensors, index, parameters, form, float(scale))
+            read_feed(tensors, index, parameters, form, float(scale))
             for index, (form, scale) in enumerate(forms)
         )
         return cls(header["program"], name, tuple(header["shape"]), parameters, feeds, header["key_id"])
@@ -203,17 +193,6 @@ def _check_name(name: str, what: str) -> None:
         check_name(name)
     except CipherblasError as error:
         raise FormatError(f"The fields of {what} cannot be read: {error}") from error
-
-
-def _fresh_part(ct: FreshCiphertext | EncryptedRows) -> bytes:
-    """What two ciphertexts from the public key never share: digests of their parts, as files have them."""
-    if isinstance(ct, FreshCiphertext):
-        return ct.data_digest.encode()
-    if isinstance(ct, StoredRows):
-        assert isinstance(ct.uniform, StoredParts)
-        return "".join(ct.uniform.digests).encode()
-    columns = ct.a.transpose(2, 0, 1)
-    return "".join(files.part_digests(columns, columns_each(columns.shape))).encode()
 
 
 def _digest(what: str, described: Sequence[Any], parts: Iterable[bytes | NDArray[Any]]) -> str:
@@ -230,133 +209,6 @@ def _digest(what: str, described: Sequence[Any], parts: Iterable[bytes | NDArray
 def array_digest(array: NDArray[Any]) -> str:
     """The name of a clear array: BLAKE2b over its type, shape and bytes."""
     return _digest("array", [array.dtype.str, list(array.shape)], [array])
-
-
-def _form(piece: FreshCiphertext | EncryptedRows) -> tuple[str, float]:
-    """The name of a feed's format, and its scale where the format keeps one."""
-    return (SLOTS, 0.0) if isinstance(piece, FreshCiphertext) else (piece.NAME, piece.scale)
-
-
-def _feed_tensors(index: int, feed: Sequence[FreshCiphertext | EncryptedRows]) -> dict[str, NDArray[Any]]:
-    """One feed in a file: b parts and seeds, or from the public key both parts."""
-    tensors: dict[str, NDArray[Any]] = {}
-    seeds = [np.frombuffer(ct.seed, dtype=np.uint8) for ct in feed if ct.seed is not None]
-    if len(seeds) not in (0, len(feed)):
-        raise MismatchError(
-            "Either all ciphertexts of an operand have seeds, or none has.",
-            expected="all with seeds, or none",
-            got=f"{len(seeds)} of {len(feed)}",
-        )
-    if seeds:
-        tensors[seed_name(index)] = np.stack(seeds)
-    plain = [ct.data for ct in feed if isinstance(ct, FreshCiphertext)]
-    if plain:
-        tensors[data_name(index)] = stacked(plain)
-    for piece, ct in enumerate(feed):
-        if not isinstance(ct, FreshCiphertext):
-            tensors[columns_name(index, piece)] = by_columns(ct.b)
-            if ct.seed is None:
-                tensors[uniform_name(index, piece)] = by_columns(ct.a)
-    return tensors
-
-
-def _read_feed(
-    tensors: Mapping[str, NDArray[Any] | StoredParts],
-    index: int,
-    parameters: Parameters,
-    name: str,
-    scale: float,
-) -> tuple[FreshCiphertext | EncryptedRows, ...]:
-    seeds: Any = tensors.get(seed_name(index))
-    if name != SLOTS:
-        return _read_rows(tensors, index, parameters, seeds, name, scale)
-    data: Any = _tensor(tensors, data_name(index))
-    if seeds is None:
-        fits, wanted = data.ndim == 4, "uint64 (count, 2, limbs, N)"
-    else:
-        fits = data.ndim == 3 and seeds.dtype == np.uint8 and seeds.shape == (len(data), SEED_BYTES)
-        wanted = f"uint64 (count, limbs, N) and (count, {SEED_BYTES}) bytes"
-    if not fits or data.dtype != np.uint64:
-        got = (data.shape, None if seeds is None else seeds.shape)
-        raise FormatError(
-            "The ciphertexts of the file are not those that its header announces.", expected=wanted, got=got
-        )
-    try:
-        if isinstance(data, StoredParts):
-            return tuple(
-                StoredCiphertext(
-                    parameters, data.shape[-2], seed, functools.partial(data.entry, part), data.digests[part]
-                )
-                for part, seed in enumerate(_seeds(seeds, len(data)))
-            )
-        return tuple(
-            FreshCiphertext(parameters, parts.shape[-2], seed, parts)
-            for seed, parts in zip(_seeds(seeds, len(data)), data, strict=True)
-        )
-    except CipherblasError as error:  # residues out of range, more limbs than there are
-        raise FormatError(f"The ciphertexts of the file cannot be read: {error}") from error
-
-
-def _read_rows(
-    tensors: Mapping[str, Any],
-    index: int,
-    parameters: Parameters,
-    seeds: NDArray[Any] | None,
-    name: str,
-    scale: float,
-) -> tuple[EncryptedRows, ...]:
-    if name not in ROW_FORMATS:
-        raise FormatError(
-            "The form of an operand is unknown.", expected=" | ".join((SLOTS, *ROW_FORMATS)), got=name
-        )
-    if seeds is not None and (seeds.ndim != 2 or seeds.dtype != np.uint8):
-        raise FormatError(
-            "The seeds of encrypted rows have the wrong shape.",
-            expected=f"(pieces, {SEED_BYTES})",
-            got=seeds.shape,
-        )
-    old = f"feed{index}.rows"  # of files that have rows one after the other, and their a parts likewise
-    stored = sum(key.startswith((old, f"feed{index}.columns")) for key in tensors)
-    pieces: list[EncryptedRows] = []
-    for piece, seed in enumerate(_seeds(seeds, stored)):
-        try:
-            b = _part_of_rows(tensors, columns_name(index, piece), f"{old}{piece}")
-            uniform = seed or _part_of_rows(tensors, uniform_name(index, piece), f"feed{index}.a{piece}")
-            pieces.append(_rows(ROW_FORMATS[name], row_parameters(parameters), scale, b, uniform))
-        except (CipherblasError, IndexError) as error:
-            raise FormatError(f"The encrypted rows of the file cannot be read: {error}") from error
-    return tuple(pieces)
-
-
-def _part_of_rows(tensors: Mapping[str, Any], columns: str, rows: str) -> NDArray[Any] | StoredParts:
-    """A part as it is, or where it stays."""
-    found = tensors.get(columns)
-    if found is None:
-        return cast("NDArray[Any]", _tensor(tensors, rows))
-    return found if isinstance(found, StoredParts) else by_rows(found)
-
-
-def _rows(
-    kind: type[RlweRows] | type[SharedRows] | type[SharedBatch],
-    params: Parameters,
-    scale: float,
-    b: NDArray[Any] | StoredParts,
-    uniform: bytes | NDArray[Any] | StoredParts,
-) -> EncryptedRows:
-    """Encrypted rows, checked or to be checked; both parts are in the file, or none."""
-    if isinstance(b, StoredParts) and not isinstance(uniform, np.ndarray):
-        return StoredRows(kind, params, (b.shape[2], b.shape[0]), scale, b, uniform)
-    whole: list[Any] = [
-        by_rows(part.whole()) if isinstance(part, StoredParts) else part for part in (b, uniform)
-    ]
-    rows = kind(params, whole[0].shape[1:], scale, *whole)
-    rows.check_residues()
-    return rows
-
-
-def _seeds(seeds: NDArray[Any] | None, count: int) -> list[bytes | None]:
-    """The seeds of a feed, or None for each of its ciphertexts."""
-    return [None] * count if seeds is None else [seed.tobytes() for seed in seeds]
 
 
 @dataclass(frozen=True, repr=False)
@@ -509,18 +361,12 @@ def _part_name(prefix: str, index: int) -> str:
     return f"{prefix}:{index}" if "." in prefix else f"{prefix}{index}"
 
 
-def _tensor(tensors: Mapping[str, Any], name: str) -> Any:
-    if name not in tensors:
-        raise FormatError("A tensor of the file is missing.", expected=name, got=", ".join(tensors))
-    return tensors[name]
-
-
 def _result_arrays(tensors: dict[str, NDArray[Any]], prefix: str) -> tuple[NDArray[np.uint64], ...]:
     """The ciphertexts of a result, which are taken from those of its file."""
     alike = prefix in tensors
     names = itertools.takewhile(tensors.__contains__, (_part_name(prefix, i) for i in itertools.count()))
     found = [prefix] if alike else list(names) or [_part_name(prefix, 0)]
-    arrays, dimensions = tuple(_tensor(tensors, name) for name in found), 3 + alike
+    arrays, dimensions = tuple(tensor_of(tensors, name) for name in found), 3 + alike
     for name in found:
         del tensors[name]
     wanted = "uint64 (count, 2 or 3, limbs, N)" if alike else "uint64, 3 dimensions"

@@ -78,6 +78,11 @@ class StoredRows(Rebuilt):
         return self.kind.limbs_of(self.params, self.stored.shape[1])
 
     @property
+    def extent(self) -> tuple[int, ...]:
+        """Limbs first, as of the matrix."""
+        return self.limbs, *self.shape
+
+    @property
     def seed(self) -> bytes | None:
         """The public seed of the a part, or None."""
         return self.uniform if isinstance(self.uniform, bytes) else None

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from cipherblas.common.gemm_paths import MAX_BYTE_VALUE
 from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.forms import byte_rows
+from cipherblas.forms.row_forms import ByteRowForm
 from cipherblas.lang.analysis import whole_nodes
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.facts import facts_of
@@ -57,8 +58,8 @@ class ByteFactors(Variant):
         factor = found.clear
         if factor is not None:
             return replace(found, clear=lambda inputs: _in_bytes(factor(inputs)), in_bytes=True)
-        wishes = {side: wished._replace(in_digits=sides[side]) for side, wished in found.wishes.items()}
-        return replace(found, wishes=wishes)
+        digits = {side: wish._replace(kind=ByteRowForm) for side, wish in found.wishes.items() if sides[side]}
+        return replace(found, wishes={**found.wishes, **digits})
 
 
 class Sides(NamedTuple):

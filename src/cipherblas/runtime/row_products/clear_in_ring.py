@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cipherblas.forms.form import Placing
+from cipherblas.forms.row_forms import Placing
 from cipherblas.lang.nodes import Expression
 from cipherblas.methods.matmul.ring_elements import packed_elements, placed_elements, rows_of, spread
 from cipherblas.methods.matmul.ring_weights import gathered_product, packed_product

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cipherblas.forms.row_forms import SharedRowForm
 from cipherblas.lang.analysis import is_constant
 from cipherblas.lang.nodes import Expression
 from cipherblas.runtime.listing import Stage
@@ -30,7 +31,7 @@ class FixedWeights(Variant):
         secret, number = product.children[side], len(run.run.fixed_factors)
         factor = request.factor
         run.run.fixed_factors.append(factor(run.inputs))
-        x = run.operand(secret, wished, shared=True)
+        x = run.operand(secret, wished._replace(kind=SharedRowForm))
         unit = abs(x.unit)
 
         def multiplied(stage: Stage, rows: Handles) -> Handles:

@@ -91,7 +91,7 @@ def _factors(
 def pieces_product(run: RowPieces, product: Expression, wish: Wish, x: Value, y: Value) -> Value:
     """The products of the pieces of both factors."""
     left, right = product.children
-    known = x is not y and not any(value.rows.columns_by_bytes for value in (x, y))
+    known = x is not y and not any(value.rows.cut[1] for value in (x, y))
     units, by_columns = (abs(x.unit), abs(y.unit)), wish.by_columns
     first, second = (y, x) if by_columns else (x, y)
     apart, rows = not operands_of(left) & operands_of(right), first.rows.shape[1]
@@ -113,6 +113,6 @@ def pieces_product(run: RowPieces, product: Expression, wish: Wish, x: Value, y:
             for col_piece in seconds
         ]
 
-    cut = first.rows.columns_by_bytes, second.rows.columns_by_bytes
+    cut = first.rows.cut[1], second.rows.cut[1]
     cells = run.made("multiply", [x.cells, y.cells], multiplied)
     return run.result(product.shape, by_columns, cells, x.unit * y.unit, cut)

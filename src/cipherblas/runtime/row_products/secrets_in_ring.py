@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from cipherblas.evaluators.slots.values import Ct
-from cipherblas.forms.form import Placing
+from cipherblas.forms.row_forms import Placing
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.methods.matmul.ring_elements import (
     Errors,
