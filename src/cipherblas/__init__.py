@@ -68,7 +68,7 @@ from cipherblas.lang.comparison import greater, relu, sign
 from cipherblas.lang.elementary import exp, gelu, inverse, sigmoid, sqrt, tanh
 from cipherblas.lang.functions import assume, avg_pool2d, conv2d, flatten, matvec, polynomial, square
 from cipherblas.lang.joins import joined, split
-from cipherblas.lang.operands import columns, public, secret
+from cipherblas.lang.operands import Encoding, columns, public, secret
 from cipherblas.lang.refreshing import refresh
 from cipherblas.lang.spelled import SPELLED
 
@@ -95,6 +95,7 @@ __all__ = [
     "CipherblasError",
     "Client",
     "DTypeError",
+    "Encoding",
     "EncryptedOperand",
     "EncryptedResult",
     "Encryptor",

@@ -12,7 +12,7 @@ import pytest
 import cipherblas as cb
 from cipherblas.distributed.in_process import run_ranks
 from cipherblas.forms.blocks import block_of
-from cipherblas.forms.slot_forms import SlotForm
+from cipherblas.forms.slot_forms import SlotForm, TensorForm
 from cipherblas.rlwe.noise import NoiseModel, tail
 from tests.support.runs import Parties, run_by_files, toy, values_of
 
@@ -54,7 +54,7 @@ def packed(wanted: Any, values: Any) -> list[bytes]:
     layout, (rows, cols) = wanted.form.layout, wanted.form.grid
     blocks = (block_of(matrix, layout.rows, layout.cols, i, j) for i in range(rows) for j in range(cols))
     vectors = [[vector.tobytes() for vector in layout.pack(block)] for block in blocks]
-    return vectors[0] if wanted.form.tensor is not None else [b"".join(block) for block in vectors]
+    return vectors[0] if isinstance(wanted.form, TensorForm) else [b"".join(block) for block in vectors]
 
 
 def test_equal_blocks_are_sent_once(program: cb.Program) -> None:

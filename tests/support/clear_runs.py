@@ -135,7 +135,7 @@ def network_in_clear(
     clear = Clear(ring, key_policy=key_policy, available=traced.keys)
     decisions = Decisions("tensors", traced.choices, key_policy=key_policy)
     value = Executor(evaluators_of(clear), expression, decisions, ClearInputs(values)).run()
-    tensor = value.slots.tensor
+    tensor = value.tensor
     assert tensor is not None
     assert tensor.ciphertexts == len(value.handles)
     for number, ct in enumerate(value.handles):

@@ -161,11 +161,11 @@ class SlotForm(Form):
         return evaluators.slots
 
     def opened(self, by: Opener, arrays: Sequence[Words], scale: float, shape: tuple[int, ...]) -> Matrix:
-        vectors, size, (rows, cols) = (
-            [by.vector(one, scale) for one in arrays],
-            self.layout.ciphertexts,
-            self.grid,
-        )
+        return self.joined([by.vector(one, scale) for one in arrays], shape)
+
+    def joined(self, vectors: Sequence[NDArray[Any]], shape: tuple[int, ...]) -> Matrix:
+        """The matrix, vector or image that the slots of the ciphertexts hold."""
+        size, (rows, cols) = self.layout.ciphertexts, self.grid
         blocks = [
             [self.layout.unpack(vectors[(i * cols + j) * size :][:size]) for j in range(cols)]
             for i in range(rows)

@@ -17,6 +17,8 @@ from cipherblas.common.errors import DTypeError, ParameterError, RangeError, Sha
 Encryption = Literal["secret-key", "public-key"]  # which key encrypts an operand
 
 MAX_LENGTH = 1 << 24  # rows or columns of an operand
+MAX_SCALE_BITS = 900  # a float64 holds the scale beside any bound
+ENCODING = "encoding"
 EXACT, KNOWN = "exact", ("row_sum", "column_sum", "norm", "columns")  # what not every operand says
 KNOWN_ROUNDING = 1e-9  # relative, of sums of float64 numbers
 BOUND_RANGE = 2.0**-600, 2.0**600  # products of two bounds stay finite numbers
@@ -57,6 +59,41 @@ def columns(bounds: Sequence[float]) -> Columns:
 
 
 @dataclass(frozen=True)
+class Encoding:
+    """How an operand comes, where a program does not choose it: see `Program.with_encodings`.
+
+    Attributes:
+        limbs: of its ciphertexts: the first ones of the program's.
+        scale_bits: log2 of what an entry is multiplied by to become one of the message.
+        error: by which an entry may be off what it stands for when it is encrypted.
+
+    Raises:
+        ParameterError: not a positive number of limbs, or numbers that no ring has.
+
+    Examples:
+        >>> Encoding(limbs=2, scale_bits=40.0).error
+        0.0
+    """
+
+    limbs: int
+    scale_bits: float
+    error: float = 0.0
+
+    def __post_init__(self) -> None:
+        given = self.limbs, self.scale_bits, self.error
+        limbs, bits, error = (real_number(one) if is_scalar(one) else math.nan for one in given)
+        good = limbs.is_integer() and limbs >= 1 and abs(bits) <= MAX_SCALE_BITS and error >= 0
+        if not good or error > BOUND_RANGE[1]:
+            raise ParameterError(
+                "An encoding needs limbs, the bits of a scale, and an error that is no less than 0.",
+                got=", ".join(map(shown, given)),
+                advice="cb.Encoding(limbs=2, scale_bits=40.0, error=1e-6)",
+            )
+        for name, value in (("limbs", int(limbs)), ("scale_bits", bits), ("error", error)):
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True)
 class Operand:
     """A declared operand, secret or public, entries of absolute value at most `bound`.
 
@@ -69,7 +106,8 @@ class Operand:
 
     What else is known of it, or None: `row_sum` and `column_sum` bound the sums of absolute values in a row and in a
     column of a matrix, `column_sum` that of all entries of a vector, `norm` the largest singular value, or the length
-    of a vector; `columns` are bounds of the entries of each column.
+    of a vector; `columns` are bounds of the entries of each column. `encoding`: how a secret one comes, where that is
+    given.
     """
 
     shape: tuple[int, ...]
@@ -82,6 +120,7 @@ class Operand:
     column_sum: float | None = None
     norm: float | None = None
     columns: tuple[float, ...] | None = None
+    encoding: Encoding | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", _shape(self.shape, self.secret))
@@ -92,6 +131,12 @@ class Operand:
                 advice=("a number, as bound=1.0", "bound=cb.columns([…]) for a bound of each column"),
             )
         object.__setattr__(self, "bound", checked_bound(real_number(self.bound)))
+        if self.encoding is not None and (self.exact or not self.secret):
+            raise ParameterError(
+                "Only a secret operand that is not exact can come in an encoding that is given.",
+                got="an exact operand" if self.exact else "a clear operand",
+                advice="cb.secret(…) of real numbers for it",
+            )
         self._check_known()
         allowed = get_args(Encryption) if self.secret else ("secret-key",)
         if self.encryption not in allowed:
@@ -118,8 +163,11 @@ class Operand:
     def declared(self) -> dict[str, Any]:
         """What files hold of it: of `exact` and what is known beside the bound no more than is said, so that others are
         described as they always were."""
-        said = {name: value for name, value in vars(self).items() if name not in (EXACT, *KNOWN) or value}
-        return said if self.columns is None else {**said, "columns": list(self.columns)}
+        optional = EXACT, *KNOWN, ENCODING
+        said = {name: value for name, value in vars(self).items() if name not in optional or value}
+        if self.columns is not None:
+            said["columns"] = list(self.columns)
+        return said if self.encoding is None else {**said, ENCODING: vars(self.encoding)}
 
     def _check_known(self) -> None:
         """What is known beside the bound fits the shape; no entry exceeds any of it."""

@@ -45,6 +45,8 @@ class Leaf(Expression):
     def __init__(self, name: str, operand: Operand, transposed: bool = False) -> None:
         self.name, self.operand, self.transposed = name, operand, transposed
         self.names, self.label = frozenset({name}), name
+        if operand.encoding is not None:
+            self.error = operand.encoding.error
         shape = operand.shape[::-1] if transposed else operand.shape
         super().__init__(shape, operand.secret, operand.bound)
         self.repeated: tuple[bool, ...] = tuple(length == 1 for length in shape)

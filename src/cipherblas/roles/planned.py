@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +16,16 @@ from numpy.typing import NDArray
 from cipherblas.common import schema
 from cipherblas.common.arrays import finite_array
 from cipherblas.common.checks import check_bound, check_name, check_whole
-from cipherblas.common.errors import CipherblasError, FormatError, MismatchError, capitalized
+from cipherblas.common.errors import (
+    CipherblasError,
+    DTypeError,
+    FormatError,
+    LevelError,
+    MismatchError,
+    UnmatchedError,
+    capitalized,
+    in_place_of,
+)
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.common.work import MAX_COMPILED_STEPS, MAX_STEPS, budget_of, check_nodes
 from cipherblas.crypto import files
@@ -27,7 +37,7 @@ from cipherblas.lang.analysis import evaluate_results
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression
-from cipherblas.lang.operands import BOUND_RANGE, MAX_LENGTH, Operand
+from cipherblas.lang.operands import BOUND_RANGE, ENCODING, MAX_LENGTH, Encoding, Operand
 from cipherblas.lang.results import Arranged, arranged, labels_of, results_of
 from cipherblas.lang.samples import Samples
 from cipherblas.planner.plan.assembly import executed, peak_bytes_of, replay
@@ -57,6 +67,9 @@ _OPERAND = schema.record(
         "exact": schema.flag,
         **dict.fromkeys(("row_sum", "column_sum", "norm"), schema.number(*BOUND_RANGE)),
         "columns": schema.listed(schema.number(*BOUND_RANGE), 1, MAX_LENGTH),
+        ENCODING: schema.record(
+            {"limbs": schema.whole(1), "scale_bits": schema.number(), "error": schema.number()}
+        ),
     },
 )
 _HEADER = schema.record(
@@ -372,12 +385,7 @@ class PlannedProgram:
         progress: Progress | None = None,
     ) -> Planned:
         """The program that a file or a pickle holds, traced again; errors as `load`."""
-        _HEADER(header, "a program")
-        operands = _read_operands(header["operands"])
-        expression = graph.from_json(header["graph"], operands, tensors)
-        check_expression(expression)
-        plan, run = replay(expression, header["decisions"], header["planned_for"], parameters, progress)
-        program = cls(expression, operands, plan, run)
+        program = cls._traced(header, tensors, parameters, progress)
         if header["id"] != program.id:
             raise MismatchError(
                 "The program is not the one that its file names.",
@@ -386,6 +394,73 @@ class PlannedProgram:
                 advice="a new copy of the file that program.save(FILE) wrote",
             )
         return program
+
+    @classmethod
+    def _traced(
+        cls: type[Planned],
+        header: Mapping[str, Any],
+        tensors: Mapping[str, NDArray[Any]],
+        parameters: Parameters,
+        progress: Progress | None,
+    ) -> Planned:
+        """The program of a header, whatever its identity."""
+        _HEADER(header, "a program")
+        operands = _read_operands(header["operands"])
+        expression = graph.from_json(header["graph"], operands, tensors)
+        check_expression(expression)
+        plan, run = replay(expression, header["decisions"], header["planned_for"], parameters, progress)
+        return cls(expression, operands, plan, run)
+
+    def with_encodings(self: Planned, encodings: Mapping[str, Encoding]) -> Planned:
+        """The same decisions on the same ring, where some operands come in an encoding that is given.
+
+        What a program plans, it asks for; this is for operands that come as they are: with fewer limbs, at another
+        scale, with entries that are off already. Figures and promise are those of what comes. It is another program:
+        keys and ciphertexts of this one do not fit it.
+
+        Args:
+            encodings: by name, of secret operands.
+
+        Raises:
+            MismatchError, DTypeError: the program has no secret operand of that name, or it is given no `Encoding`.
+            LevelError: the program cannot be computed with so many limbs, or so few, or at this scale.
+            ParameterError: the operand is exact.
+
+        Examples:
+            >>> import cipherblas as cb
+            >>> program = cb.compile(lambda x: x * x, {"x": cb.secret(8)})
+            >>> limbs, scale_bits = program.plan.parameters.limbs, program.plan.parameters.scale_bits
+            >>> other = program.with_encodings({"x": cb.Encoding(limbs, scale_bits, error=1e-3)})
+            >>> other.plan.error > 1e-3 > program.plan.error
+            True
+        """
+        header, values = self._content()
+        secret = [name for name, operand in self.operands.items() if operand.secret]
+        for name, encoding in encodings.items():
+            if name not in secret:
+                raise MismatchError(
+                    "The program has no secret operand of that name.",
+                    expected=" | ".join(secret),
+                    got=name,
+                    advice=in_place_of(name, secret),
+                )
+            if not isinstance(encoding, Encoding):
+                raise DTypeError(
+                    f"The encoding of operand {name!r} must be an Encoding.",
+                    got=type(encoding).__name__,
+                    advice=f"{{{name!r}: cb.Encoding(limbs=2, scale_bits=40.0)}}",
+                )
+            header["operands"][name] = replace(self.operands[name], encoding=encoding).declared
+        try:
+            with budget_of(MOST_COMPILED_STEPS):
+                return self._traced(json.loads(json.dumps(header)), values, self.plan.parameters, None)
+        except (LevelError, UnmatchedError) as error:
+            raise LevelError(
+                "The program cannot be computed with operands that come so.",
+                got=", ".join(f"{name!r}: {encoding}" for name, encoding in encodings.items()),
+                advice="cb.Encoding(…) of more limbs, or of the scale that program.inputs_of(name) tells",
+                cause=str(error),
+            ) from error
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles hold what a file holds, and are read as one."""
@@ -424,5 +499,6 @@ def _read_operands(declared: Mapping[str, Mapping[str, Any]]) -> dict[str, Opera
             check_name(name)
         except CipherblasError as error:
             raise FormatError(f"The operands of the program cannot be read: {error}") from error
-        operands[name] = Operand(**values)
+        given = {ENCODING: Encoding(**values[ENCODING])} if ENCODING in values else {}
+        operands[name] = Operand(**{**values, **given})
     return operands

@@ -114,7 +114,8 @@ class RowPieces(FormRun, ABC):
 
     def _sent(self, node: Expression, wish: Wish, form: RowForm) -> Value:
         assert node.operand is not None
-        if node.operand.public_key and wish.limbs is not None and self.ev.is_operand(wish.limbs):
+        given, limbs, scale = node.operand.encoding, wish.limbs or self.limbs, float(wish.scale)
+        if node.operand.public_key and self.ev.is_operand(limbs):
             raise LevelError(
                 "A public key does not encrypt modulo the moduli of operands.",
                 expected=f"at most {self.limbs} limbs",
@@ -122,9 +123,11 @@ class RowPieces(FormRun, ABC):
             )
         rows, cols = matrix_shape(node)
         shape = (cols, rows) if wish.by_columns else (rows, cols)
+        if given is not None:
+            limbs, scale = given.limbs, 2.0**given.scale_bits
         wanted = Input(
             *(node.name, node.transposed != wish.by_columns, shape, form),
-            *(wish.limbs or self.limbs, float(wish.scale), 1.0, node.operand.public_key),
+            *(limbs, scale, 1.0, node.operand.public_key),
             steps=node.steps,
         )
         return Value(node.shape, form, self.run.received(wanted, form.largest(node.bound)), 1.0)

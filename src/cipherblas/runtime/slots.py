@@ -9,6 +9,7 @@ from collections.abc import Callable, Container, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cipherblas.common.errors import LevelError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.scales import MAX_ENCODED_BITS
 from cipherblas.evaluators.slots.values import Plain
@@ -126,14 +127,31 @@ class SlotRun(FormRun):
     ) -> Value:
         """A secret operand, as the client encrypts it: what came with more limbs is not sent again with fewer."""
         assert node.operand is not None
-        how = self.usual(node) if encryption is None else encryption
+        asked = self.usual(node) if encryption is None else encryption
+        how = self._given(node, form) or asked
         kind = id(node), form.layout.key, how.scale, how.unit
-        if kind in self._sent and self._sent[kind].first().limbs >= how.limbs:
-            return self.lowered_to(self._sent[kind], how.limbs)
-        value = self._encrypted(node, form, shape, how)
-        if self.run.shared(node):
-            self._sent[kind] = value
-        return value
+        value = self._sent.get(kind)
+        if value is None or value.first().limbs < how.limbs:
+            value = self._encrypted(node, form, shape, how)
+            if self.run.shared(node):
+                self._sent[kind] = value
+        return self.lowered_to(value, asked.limbs)
+
+    def _given(self, node: Expression, form: SlotForm) -> Encryption | None:
+        """The encoding that an operand comes in; None where the program chooses it."""
+        encoding = None if node.operand is None else node.operand.encoding
+        if encoding is None:
+            return None
+        most, scale = self.usual(node).limbs, 2.0**encoding.scale_bits * node.bound
+        bits = math.log2(scale * form.layout.slot_bound(1.0))
+        if encoding.limbs > most or bits > MAX_ENCODED_BITS:
+            raise LevelError(
+                f"Operand {node.name!r} cannot come as it is given.",
+                expected=f"at most {most} limbs, and entries times the scale below 2^{MAX_ENCODED_BITS}",
+                got=f"{encoding.limbs} limbs, and entries up to 2^{bits:.1f}",
+                advice="cb.Encoding(limbs=…, scale_bits=…) within these",
+            )
+        return Encryption(encoding.limbs, scale, node.bound)
 
     def _encrypted(self, node: Expression, form: SlotForm, shape: tuple[int, int], how: Encryption) -> Value:
         assert node.operand is not None
