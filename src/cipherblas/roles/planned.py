@@ -452,7 +452,7 @@ class PlannedProgram:
                 )
             header["operands"][name] = replace(self.operands[name], encoding=encoding).declared
         try:
-            with budget_of(MOST_COMPILED_STEPS):
+            with budget_of(MAX_COMPILED_STEPS):
                 return self._traced(json.loads(json.dumps(header)), values, self.plan.parameters, None)
         except (LevelError, UnmatchedError) as error:
             raise LevelError(
