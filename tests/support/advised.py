@@ -374,12 +374,12 @@ DECLARED: dict[str, dict[str, str]] = {
         "bound=128, or less": "cb.secret(3, dtype=np.int8, bound=128)",
         "a wider dtype=…": "cb.secret(3, dtype=np.int16, bound=300)",
     },
-    "cb.secret(3, 3, row_sum=1).check_known('a', A)": {
-        "a larger row_sum=… where the operand is declared": "cb.secret(4, 4, row_sum=9).check_known('a', A)"
+    "cb.secret(3, 3, row_sum=1).check('a', A)": {
+        "a larger row_sum=… where the operand is declared": "cb.secret(4, 4, row_sum=9).check('a', A)"
     },
-    "cb.secret(4, 4, bound=cb.columns([0.1] * 4)).check_known('a', A)": {
+    "cb.secret(4, 4, bound=cb.columns([1, 0.1, 1, 1])).check('a', A)": {
         "a larger bound=cb.columns(…) where the operand is declared": (
-            "cb.secret(4, 4, bound=cb.columns([1] * 4)).check_known('a', A)"
+            "cb.secret(4, 4, bound=cb.columns([1] * 4)).check('a', A)"
         )
     },
     "Samples(3, OPERANDS, 1.0)": {"samples={'a': …, 'x': …}": "Samples({'a': A, 'x': A[0]}, OPERANDS, 1.0)"},

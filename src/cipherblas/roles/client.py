@@ -18,7 +18,6 @@ from cipherblas.common.errors import (
     RangeError,
     ShapeError,
     capitalized,
-    in_place_of,
 )
 from cipherblas.common.limits import check_available
 from cipherblas.common.pickles import NeverCopied
@@ -46,7 +45,6 @@ from cipherblas.roles.key_record import KeyRecord
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.sharing import Sharing, flooded
 from cipherblas.roles.wire.messages import (
-    AGAIN,
     RUN,
     EncryptedOperand,
     EncryptedResult,
@@ -274,13 +272,8 @@ class Client(NeverCopied):
             )
         given = _digests(of, self.program.id)
         for name, digest in {**self._record.latest(), **given}.items():
-            if name in given and name not in secret:
-                raise MismatchError(
-                    "The program has no secret operand of that name.",
-                    expected=" | ".join(secret),
-                    got=name,
-                    advice=in_place_of(name, secret),
-                )
+            if name in given:
+                self.program.secret_operand(name)
             if result.operands.get(name, digest) != digest:
                 which = "the given" if name in given else "the latest"
                 raise MismatchError(
@@ -406,18 +399,5 @@ def _digests(of: Mapping[str, EncryptedOperand] | None, program_id: str) -> dict
                 got=type(operand).__name__,
                 advice="of=client.encrypt(operands)",
             )
-        if operand.program_id != program_id:
-            raise MismatchError(
-                f"Operand {operand.name!r} was encrypted for another program.",
-                expected=short_id(program_id),
-                got=short_id(operand.program_id),
-                advice=AGAIN,
-            )
-        if operand.name != name:
-            raise MismatchError(
-                "The operand was encrypted under another name.",
-                expected=name,
-                got=operand.name,
-                advice=f"{{{operand.name!r}: …}}",
-            )
+        operand.check_made_for(name, program_id)
     return {name: operand.digest for name, operand in of.items()}

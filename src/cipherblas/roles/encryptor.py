@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 import cipherblas._core as _core
 from cipherblas.common.arrays import finite_array
-from cipherblas.common.checks import check_bound, check_whole
 from cipherblas.common.encoding import encoded
-from cipherblas.common.errors import Advice, DTypeError, MemoryBudgetError, MismatchError, in_place_of
+from cipherblas.common.errors import Advice, DTypeError, MemoryBudgetError, MismatchError
 from cipherblas.common.limits import check_available
 from cipherblas.common.memory import Array, aligned_empty, mapped_file
 from cipherblas.common.progress import Progress, Steps
@@ -135,15 +134,7 @@ def encrypt_operands(
 
 
 def _checked(program: PlannedProgram, key: Key, name: str, value: Any) -> Matrix:
-    operand = program.operands.get(name)
-    if operand is None or not operand.secret:
-        secret = [key for key, item in program.operands.items() if item.secret]
-        raise MismatchError(
-            "The program has no secret operand of that name.",
-            expected=" | ".join(secret),
-            got=name,
-            advice=in_place_of(name, secret),
-        )
+    operand = program.secret_operand(name)
     if isinstance(key, PublicKey) and not operand.public_key:
         raise MismatchError(
             f"Operand {name!r} is planned for the secret key, with a smaller error.",
@@ -155,10 +146,7 @@ def _checked(program: PlannedProgram, key: Key, name: str, value: Any) -> Matrix
         )
     matrix = finite_array(value, f"operand {name!r}", (len(operand.shape),))
     check_shape(name, matrix.shape, operand.shape)
-    check_bound(name, matrix, operand.bound)
-    operand.check_known(name, matrix)
-    if operand.whole:
-        check_whole(name, matrix)
+    operand.check(name, matrix)
     return matrix
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from numpy.typing import NDArray
 
 from cipherblas.common.arrays import narrow_array
-from cipherblas.common.checks import check_bound, check_whole
 from cipherblas.common.errors import DTypeError, MismatchError, ShapeError
 from cipherblas.lang.operands import Operand
 from cipherblas.roles.planned import PlannedProgram
@@ -18,7 +17,6 @@ from cipherblas.roles.wire.messages import (
     check_parameters,
     check_shape,
     given,
-    short_id,
 )
 
 
@@ -63,10 +61,7 @@ def checked_operands(
         else:
             matrix = narrow_array(value, f"operand {name!r}", (len(operand.shape),))
             check_shape(name, matrix.shape, operand.shape)
-            check_bound(name, matrix, operand.bound)
-            operand.check_known(name, matrix)
-            if operand.whole:
-                check_whole(name, matrix)
+            operand.check(name, matrix)
             clear[name] = matrix
     return encrypted, clear
 
@@ -74,13 +69,7 @@ def checked_operands(
 def _check_operand(
     program: PlannedProgram, key_id: str, name: str, operand: Operand, value: EncryptedOperand
 ) -> None:
-    if value.program_id != program.id:
-        raise MismatchError(
-            f"Operand {name!r} was encrypted for another program.",
-            expected=short_id(program.id),
-            got=short_id(value.program_id),
-            advice=AGAIN,
-        )
+    value.check_made_for(name, program.id)
     check_parameters(f"operand {name!r}", value.parameters, program.plan.parameters)
     if value.key_id != key_id:
         raise MismatchError(
@@ -95,13 +84,6 @@ def _check_operand(
             expected=operand.encryption,
             got=value.encryption,
             advice='cb.secret(…, encryption="public-key") where it is declared',
-        )
-    if value.name != name:
-        raise MismatchError(
-            "The operand was encrypted under another name.",
-            expected=name,
-            got=value.name,
-            advice=f"{{{value.name!r}: …}}",
         )
     check_shape(name, value.shape, operand.shape)
     inputs = program.inputs_of(name)

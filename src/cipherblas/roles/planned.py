@@ -165,6 +165,18 @@ class PlannedProgram:
         """What the client sends for the operand `name`."""
         return [one for one in self._run.inputs if one.name == name]
 
+    def secret_operand(self, name: str) -> Operand:
+        """The secret operand of this name; MismatchError where there is none."""
+        secret = {key: operand for key, operand in self.operands.items() if operand.secret}
+        if name not in secret:
+            raise MismatchError(
+                "The program has no secret operand of that name.",
+                expected=" | ".join(secret),
+                got=name,
+                advice=in_place_of(name, list(secret)),
+            )
+        return secret[name]
+
     @property
     def fixed_factors(self) -> tuple[ClearFactor, ...]:
         """The clear factors that have keys of their own."""
@@ -435,22 +447,15 @@ class PlannedProgram:
             True
         """
         header, values = self._content()
-        secret = [name for name, operand in self.operands.items() if operand.secret]
         for name, encoding in encodings.items():
-            if name not in secret:
-                raise MismatchError(
-                    "The program has no secret operand of that name.",
-                    expected=" | ".join(secret),
-                    got=name,
-                    advice=in_place_of(name, secret),
-                )
+            operand = self.secret_operand(name)
             if not isinstance(encoding, Encoding):
                 raise DTypeError(
                     f"The encoding of operand {name!r} must be an Encoding.",
                     got=type(encoding).__name__,
                     advice=f"{{{name!r}: cb.Encoding(limbs=2, scale_bits=40.0)}}",
                 )
-            header["operands"][name] = replace(self.operands[name], encoding=encoding).declared
+            header["operands"][name] = replace(operand, encoding=encoding).declared
         try:
             with budget_of(MAX_COMPILED_STEPS):
                 return self._traced(json.loads(json.dumps(header)), values, self.plan.parameters, None)
