@@ -367,6 +367,12 @@ DECLARED: dict[str, dict[str, str]] = {
     "cb.secret(3, dtype='int7')": {
         "dtype=np.float64, or np.int8, np.int16, np.int32 for whole numbers": "cb.secret(3, dtype=np.int8)"
     },
+    "cb.Encoding(0, 40.0)": {
+        "cb.Encoding(limbs=2, scale_bits=40.0, error=1e-6)": "cb.Encoding(limbs=2, scale_bits=40.0, error=1e-6)"
+    },
+    "Operand((3,), False, 1.0, encoding=cb.Encoding(1, 1.0))": {
+        "cb.secret(…) of real numbers for it": "Operand((3,), True, 1.0, encoding=cb.Encoding(1, 1.0))"
+    },
     "cb.secret(3, dtype=np.int64)": {
         "dtype=np.int32, or np.float64 for larger numbers": "cb.secret(3, dtype=np.int32)"
     },

@@ -153,10 +153,6 @@ class Form:  # no ABC: every value is asked for the kind of its form, which must
     def arrays(self, limbs: int, components: int, n: int) -> list[tuple[int, ...]]:
         """Shapes of the arrays of a result."""
 
-    def taken(self, data: Sequence[Any]) -> tuple[Words, ...]:
-        """The arrays of a result, of the words of its handles."""
-        return tuple(data)
-
     @abstractmethod
     def opened(self, by: Opener, arrays: Sequence[Words], scale: float, shape: tuple[int, ...]) -> Matrix:
         """The matrix, vector or image that a result is."""

@@ -212,10 +212,6 @@ class RowForm(Form):
     def evaluator(self, evaluators: Evaluators) -> RowsEvaluator:
         return evaluators.rows
 
-    def taken(self, data: Sequence[Any]) -> tuple[Words, ...]:
-        """The a part and the b part of each piece."""
-        return tuple(np.ascontiguousarray(part) for piece in data for part in piece)
-
     def arrays(self, limbs: int, components: int, n: int) -> list[tuple[int, ...]]:
         rows = self.shape[0]
         return [shape for width in self.widths for shape in ((limbs, rows, n), (limbs, rows, width))]

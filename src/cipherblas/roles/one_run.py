@@ -194,8 +194,8 @@ class Run:
     def _arrays(self, value: Value, evaluators: Evaluators) -> Sequence[NDArray[Any]]:
         """The ciphertexts of a result, on the rank that tells them; none on others."""
         evaluator = value.form.evaluator(evaluators)
-        words = [evaluator.downloaded(handle.data) for handle in value.handles]
-        return value.form.taken(words) if self._equipment.processes.tells else []
+        words = [part for handle in value.handles for part in evaluator.downloaded(handle.data)]
+        return words if self._equipment.processes.tells else []
 
     def _masks(self, stored: int) -> Encodings:
         """Where a run keeps masks and constants, for which the machine that it is on has memory.

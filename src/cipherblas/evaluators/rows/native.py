@@ -80,8 +80,7 @@ class RowsNative(RowsEvaluator):
 
     def downloaded(self, data: Any) -> tuple[Any, ...]:
         """The words of the a and the b part of a result; none on ranks that tell no results."""
-        a, b = data
-        return self.engine.download_matrix(a), self.engine.download_matrix(b)
+        return tuple(np.ascontiguousarray(self.engine.download_matrix(part)) for part in data)
 
     def _fresh_data(self, data: Any) -> Any:
         a, b = data

@@ -94,9 +94,9 @@ class Native(Evaluator):
         like = super().fresh_block([None] * len(data), bound=bound, **options)
         return [Later(ct, make, self.engine.upload) for ct, make in zip(like, data, strict=True)]
 
-    def downloaded(self, data: Any) -> Any:
+    def downloaded(self, data: Any) -> tuple[Any, ...]:
         """The words of a result."""
-        return self.engine.download(data)
+        return (self.engine.download(data),)
 
     def _begin_anew(self) -> None:
         self._lending = None
