@@ -193,7 +193,7 @@ def _sent(one: Any) -> str:
     size = f"{one.limbs} limbs, scale 2^{_number(math.log2(one.scale))}"
     form = one.form
     if form.name == "rows":
-        shared = ", shared a parts" if form.shared else ""
+        shared = ", shared a parts" if form.secrets else ""
         pieces = ", ".join(f"{start} to {stop}" for start, stop in form.pieces)
         return f"{name}{by}: {one.shape[0]} rows of columns {pieces}, {size}{shared}"
     grid = f"{form.grid[0]}x{form.grid[1]} blocks of {form.layout.ciphertexts}"
