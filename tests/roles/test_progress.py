@@ -96,6 +96,7 @@ STEPS: dict[str, Call] = {
     "Program.evaluate": lambda w, p: w.program.evaluate(w.values, progress=p),
     "Program.found_worst_errors": lambda w, p: fresh(w).found_worst_errors(p),
     "Program.load": lambda w, p: cb.Program.load(w.folder / "program", progress=p),
+    "Program.with_encodings": lambda w, p: w.program.with_encodings({}, progress=p),
     "Program.save": lambda w, p: w.program.save(w.folder / "new", progress=p),
     "Server.load_keys": lambda w, p: w.program.server(
         cb.EvaluationKeys.load(w.folder / "keys", lazy=True)

@@ -42,12 +42,13 @@ from cipherblas.rlwe.matrices.encryption import decrypt as decrypt_matrix
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.encryptor import check_public_key_planned, encrypt_operands
 from cipherblas.roles.key_record import KeyRecord
-from cipherblas.roles.planned import PlannedProgram
+from cipherblas.roles.planned import PlannedProgram, secret_operand
 from cipherblas.roles.sharing import Sharing, flooded
 from cipherblas.roles.wire.messages import (
     RUN,
     EncryptedOperand,
     EncryptedResult,
+    check_made_for,
     check_parameters,
     short_id,
 )
@@ -273,7 +274,7 @@ class Client(NeverCopied):
         given = _digests(of, self.program.id)
         for name, digest in {**self._record.latest(), **given}.items():
             if name in given:
-                self.program.secret_operand(name)
+                secret_operand(self.program, name)
             if result.operands.get(name, digest) != digest:
                 which = "the given" if name in given else "the latest"
                 raise MismatchError(
@@ -399,5 +400,5 @@ def _digests(of: Mapping[str, EncryptedOperand] | None, program_id: str) -> dict
                 got=type(operand).__name__,
                 advice="of=client.encrypt(operands)",
             )
-        operand.check_made_for(name, program_id)
+        check_made_for(operand, name, program_id)
     return {name: operand.digest for name, operand in of.items()}

@@ -26,7 +26,7 @@ from cipherblas.rlwe.matrices import CoefficientMatrix
 from cipherblas.rlwe.matrices.encryption import encrypt_rows
 from cipherblas.rlwe.rings import words_at
 from cipherblas.roles.calls import operands_in_one_mapping
-from cipherblas.roles.planned import PlannedProgram
+from cipherblas.roles.planned import PlannedProgram, secret_operand
 from cipherblas.roles.wire.messages import (
     EncryptedOperand,
     check_parameters,
@@ -134,7 +134,7 @@ def encrypt_operands(
 
 
 def _checked(program: PlannedProgram, key: Key, name: str, value: Any) -> Matrix:
-    operand = program.secret_operand(name)
+    operand = secret_operand(program, name)
     if isinstance(key, PublicKey) and not operand.public_key:
         raise MismatchError(
             f"Operand {name!r} is planned for the secret key, with a smaller error.",

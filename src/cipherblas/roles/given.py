@@ -14,6 +14,7 @@ from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.wire.messages import (
     AGAIN,
     EncryptedOperand,
+    check_made_for,
     check_parameters,
     check_shape,
     given,
@@ -69,7 +70,7 @@ def checked_operands(
 def _check_operand(
     program: PlannedProgram, key_id: str, name: str, operand: Operand, value: EncryptedOperand
 ) -> None:
-    value.check_made_for(name, program.id)
+    check_made_for(value, name, program.id)
     check_parameters(f"operand {name!r}", value.parameters, program.plan.parameters)
     if value.key_id != key_id:
         raise MismatchError(

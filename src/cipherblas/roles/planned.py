@@ -165,18 +165,6 @@ class PlannedProgram:
         """What the client sends for the operand `name`."""
         return [one for one in self._run.inputs if one.name == name]
 
-    def secret_operand(self, name: str) -> Operand:
-        """The secret operand of this name; MismatchError where there is none."""
-        secret = {key: operand for key, operand in self.operands.items() if operand.secret}
-        if name not in secret:
-            raise MismatchError(
-                "The program has no secret operand of that name.",
-                expected=" | ".join(secret),
-                got=name,
-                advice=in_place_of(name, list(secret)),
-            )
-        return secret[name]
-
     @property
     def fixed_factors(self) -> tuple[ClearFactor, ...]:
         """The clear factors that have keys of their own."""
@@ -423,7 +411,9 @@ class PlannedProgram:
         plan, run = replay(expression, header["decisions"], header["planned_for"], parameters, progress)
         return cls(expression, operands, plan, run)
 
-    def with_encodings(self: Planned, encodings: Mapping[str, Encoding]) -> Planned:
+    def with_encodings(
+        self: Planned, encodings: Mapping[str, Encoding], *, progress: Progress | None = None
+    ) -> Planned:
         """The same decisions on the same ring, where some operands come in an encoding that is given.
 
         What a program plans, it asks for; this is for operands that come as they are: with fewer limbs, at another
@@ -432,6 +422,7 @@ class PlannedProgram:
 
         Args:
             encodings: by name, of secret operands.
+            progress: called as progress(done, total), counted in the operations of the program, as by `Server.run`.
 
         Raises:
             MismatchError, DTypeError: the program has no secret operand of that name, or it is given no `Encoding`.
@@ -448,7 +439,7 @@ class PlannedProgram:
         """
         header, values = self._content()
         for name, encoding in encodings.items():
-            operand = self.secret_operand(name)
+            operand = secret_operand(self, name)
             if not isinstance(encoding, Encoding):
                 raise DTypeError(
                     f"The encoding of operand {name!r} must be an Encoding.",
@@ -458,7 +449,7 @@ class PlannedProgram:
             header["operands"][name] = replace(operand, encoding=encoding).declared
         try:
             with budget_of(MAX_COMPILED_STEPS):
-                return self._traced(json.loads(json.dumps(header)), values, self.plan.parameters, None)
+                return self._traced(json.loads(json.dumps(header)), values, self.plan.parameters, progress)
         except (LevelError, UnmatchedError) as error:
             raise LevelError(
                 "The program cannot be computed with operands that come so.",
@@ -471,6 +462,19 @@ class PlannedProgram:
         """Copies and pickles hold what a file holds, and are read as one."""
         header, values = self._content()
         return _unpickled, (type(self), json.dumps(header), values, self.plan.parameters)
+
+
+def secret_operand(program: PlannedProgram, name: str) -> Operand:
+    """The secret operand of this name; MismatchError where there is none."""
+    secret = {key: operand for key, operand in program.operands.items() if operand.secret}
+    if name not in secret:
+        raise MismatchError(
+            "The program has no secret operand of that name.",
+            expected=" | ".join(secret),
+            got=name,
+            advice=in_place_of(name, list(secret)),
+        )
+    return secret[name]
 
 
 def _unpickled(

@@ -119,23 +119,6 @@ class EncryptedOperand(Sealed):
         ]
         return _digest("operand", described, parts)
 
-    def check_made_for(self, name: str, program_id: str) -> None:
-        """Raise MismatchError unless it is an encryption of this operand of this program."""
-        if self.program_id != program_id:
-            raise MismatchError(
-                f"Operand {self.name!r} was encrypted for another program.",
-                expected=short_id(program_id),
-                got=short_id(self.program_id),
-                advice=AGAIN,
-            )
-        if self.name != name:
-            raise MismatchError(
-                "The operand was encrypted under another name.",
-                expected=name,
-                got=self.name,
-                advice=f"{{{self.name!r}: …}}",
-            )
-
     def save(self, path: files.Target, *, progress: Progress | None = None) -> None:
         """Write to a safetensors file, atomically.
 
@@ -455,6 +438,24 @@ def check_parameters(what: str, got: Parameters, expected: Parameters) -> None:
             expected=expected.fingerprint()[:12],
             got=got.fingerprint()[:12],
             advice="what program.client(), or a server, of this very program makes",
+        )
+
+
+def check_made_for(operand: EncryptedOperand, name: str, program_id: str) -> None:
+    """Raise MismatchError unless it is an encryption of this operand of this program."""
+    if operand.program_id != program_id:
+        raise MismatchError(
+            f"Operand {operand.name!r} was encrypted for another program.",
+            expected=short_id(program_id),
+            got=short_id(operand.program_id),
+            advice=AGAIN,
+        )
+    if operand.name != name:
+        raise MismatchError(
+            "The operand was encrypted under another name.",
+            expected=name,
+            got=operand.name,
+            advice=f"{{{operand.name!r}: …}}",
         )
 
 
