@@ -62,8 +62,10 @@ class Installed:
                 _run("git", "clone", "--quiet", str(ROOT), str(source))
             _run("git", "-C", str(source), "checkout", "--quiet", commit)
             _run(sys.executable, "-m", "venv", str(place / "venv"))
-            apart = [str(source / name) for name in ("bench",) if (source / name / "pyproject.toml").exists()]
-            _run(str(python), "-m", "pip", "install", "--quiet", f"{source}[demo]", *apart)
+            separated = [
+                str(source / name) for name in ("bench",) if (source / name / "pyproject.toml").exists()
+            ]
+            _run(str(python), "-m", "pip", "install", "--quiet", f"{source}[demo]", *separated)
             (place / "installed").touch()
         return python
 

@@ -93,10 +93,10 @@ def _of_a_run(single: Row, *batches: Row) -> str:
     body = [["1", "", number(single["seconds"], 3), "1", "", *_of_all(single)]]
     for row in batches:
         converted = row.get("to_shared_seconds"), row.get("from_shared_seconds")
-        apart = "" if None in converted else " + ".join(number(part / row["batch"]) for part in converted)
+        separated = "" if None in converted else " + ".join(number(part / row["batch"]) for part in converted)
         way = f"shared a, r = {row['secrets']}" if "secrets" in row else "two by two"
         throughput = number(single["seconds"] / row["seconds_each"], 3)
-        body.append([row["batch"], way, number(row["seconds_each"], 3), throughput, apart, *_of_all(row)])
+        body.append([row["batch"], way, number(row["seconds_each"], 3), throughput, separated, *_of_all(row)])
     titles = (
         *("ciphertexts", "", "seconds for one", "throughput", "of these there and back"),
         *("keys, GiB", "bits of the worst slot"),

@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST = (3, 10)
-APART = ("bench", "hardware")  # folders of distributions with nothing to compile
+PURE = ("bench", "hardware")  # folders of distributions with nothing to compile
 ASKED = "import json, sys; print(json.dumps([sys.version_info[:2], sys.executable, sys.base_prefix]))"
 
 
@@ -84,7 +84,7 @@ def built_apart(python: Path, folder: Path) -> list[Path]:
     with tempfile.TemporaryDirectory(prefix="cipherblas-wheel-") as temporary:
         _run(str(python), "-m", "venv", temporary)
         pip = [f"{temporary}/bin/python", "-m", "pip", "--disable-pip-version-check", "--quiet"]
-        for name in APART:
+        for name in PURE:
             made = Path(temporary) / "wheels" / name
             _run(*pip, "wheel", "--no-deps", "-w", str(made), str(ROOT / name))
             (wheel,) = made.glob("*.whl")

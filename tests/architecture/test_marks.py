@@ -32,7 +32,7 @@ OPERATIONS = {
         "runtime.blocks.multiply",  # where both factors lie
         "runtime.blocks._product",  # as the algorithm leaves it
         "runtime.arranged.arrange",
-        "runtime.crossings._as_blocks",
+        "runtime.conversions._as_blocks",
         "runtime.polynomials.evaluated",
         "runtime.tensors.TensorRun.of",
     },

@@ -68,8 +68,8 @@ def test_server_side_never_names_the_secret() -> None:
     modules = {module_name(file, PACKAGE) for file in python_files(PACKAGE)} | {"cipherblas"}
     assert {place for place in CLIENT_SIDE if place not in modules} == set()  # renamed: see CLIENT_SIDE
     rooms = {module.split(".")[0] for module in modules if module and server_side(module, CLIENT_SIDE)}
-    apart = {"_core", "cipherblas", "lab", "report", "cli", "__main__"}
-    assert rooms - apart == set(house(DOCUMENT.read_text(encoding="utf-8")).rooms) - apart
+    separated = {"_core", "cipherblas", "lab", "report", "cli", "__main__"}
+    assert rooms - separated == set(house(DOCUMENT.read_text(encoding="utf-8")).rooms) - separated
     assert secret_violations(PACKAGE) == []
 
 

@@ -15,7 +15,7 @@ import cipherblas_bench as bench
 from cipherblas import _core
 from cipherblas.common.errors import ParameterError
 from cipherblas.planner.predict.machine import Machine
-from cipherblas_bench import apart, bae, products
+from cipherblas_bench import bae, own_process, products
 
 pytestmark = pytest.mark.usefixtures("fewest_runs")
 UNLIMITED = {"memory_budget": bae.UNLIMITED, "key_budget": bae.UNLIMITED, "upload_budget": bae.UNLIMITED}
@@ -34,7 +34,7 @@ def rows() -> dict[str, dict[str, Any]]:
 @pytest.mark.encrypted
 def test_every_form_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
     # A process of its own would not know of the fewest runs.
-    monkeypatch.setattr(apart, "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1))
+    monkeypatch.setattr(own_process, "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1))
     found = list(bench.run_bae([10], limit=math.inf, budget=0.0))
     assert [row["form"] for row in found] == list(bae.FORMS)
     measured = [row for row in found if "seconds" in row]

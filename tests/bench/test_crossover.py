@@ -11,7 +11,7 @@ import pytest
 
 import cipherblas as cb
 import cipherblas_bench as bench
-from cipherblas_bench import apart
+from cipherblas_bench import own_process
 
 pytestmark = pytest.mark.usefixtures("fewest_runs")
 
@@ -26,7 +26,7 @@ def plan(kind: str, d: int, **options: Any) -> Any:
 def test_rows_of_both_forms_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = list(bench.run_crossover([6], kinds=["pc"], limit=math.inf, budget=0.0))
     # A process of its own would not know of the fewest runs.
-    monkeypatch.setattr(apart, "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1))
+    monkeypatch.setattr(own_process, "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1))
     rows += bench.run_crossover([4], kinds=["cc"], limit=math.inf, budget=0.0)
     assert [(row["kind"], row["d"], row["form"]) for row in rows] == [
         (kind, d, form) for kind, d in (("pc", 6), ("cc", 4)) for form in ("blocks", "rows")

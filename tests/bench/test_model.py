@@ -9,7 +9,7 @@ import pytest
 import cipherblas_bench as bench
 from cipherblas import _core
 from cipherblas.planner.predict.machine import Machine
-from cipherblas_bench import apart, model
+from cipherblas_bench import model, own_process
 from cipherblas_bench.harness import MeasurementError
 
 pytestmark = pytest.mark.encrypted
@@ -18,9 +18,9 @@ pytestmark = pytest.mark.encrypted
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     def measured_here(what: str, work: Any, *given: Any) -> Any:
-        return work(*given) if work is model.measured else apart.apart(what, work, *given)
+        return work(*given) if work is model.measured else own_process.in_own_process(what, work, *given)
 
-    monkeypatch.setattr(model, "apart", measured_here)
+    monkeypatch.setattr(model, "in_own_process", measured_here)
     monkeypatch.setattr(model, "MAX_RUNS", 2)
 
 

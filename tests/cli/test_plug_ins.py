@@ -68,12 +68,12 @@ def test_functions_and_groups_become_commands(theirs: None, monkeypatch: pytest.
     assert said(app, "one", "--number", "five", code=2)
 
 
-@pytest.mark.parametrize("command", plug_ins.APART)
+@pytest.mark.parametrize("command", plug_ins.DISTRIBUTIONS)
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["cc", "--shape", "64x64x64", "--json"]])
 def test_what_is_not_installed_says_what_to_install(
     command: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    distribution, folder = plug_ins.APART[command]
+    distribution, folder = plug_ins.DISTRIBUTIONS[command]
     text = said(application(monkeypatch), command, *arguments, code=1)
     assert f"error: The command {command!r} is not installed." in text
     assert f"Write: pip install ./{folder} in a clone, or the wheel of {distribution}" in text
@@ -94,7 +94,7 @@ def test_one_that_cannot_be_loaded_leaves_the_others(theirs: None, monkeypatch: 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_commands_of_the_repository_are_what_their_projects_say(folder: str) -> None:
     for name, value in commands_of(folder).items():
-        assert plug_ins.APART[name] == (f"cipherblas-{folder}", folder)
+        assert plug_ins.DISTRIBUTIONS[name] == (f"cipherblas-{folder}", folder)
         module, _, attribute = value.partition(":")
         found: Any = getattr(importlib.import_module(module), attribute)
         assert callable(found)
@@ -112,7 +112,7 @@ def test_a_plug_in_may_be_imported_before_the_command(folder: str) -> None:
 
 
 def test_all_that_are_named_apart_have_a_project() -> None:
-    assert set(plug_ins.APART) == {name for folder in FOLDERS for name in commands_of(folder)}
+    assert set(plug_ins.DISTRIBUTIONS) == {name for folder in FOLDERS for name in commands_of(folder)}
 
 
 def test_an_installed_distribution_is_found(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def _planned(program: cb.Program) -> Iterator[Fact]:
         "peak": plan.peak_bytes,
         "weights": plan.weight_memory_bytes,
         "held": plan.held_bytes,
-        "lent": plan.lent_bytes,
+        "lent": plan.streamed_bytes,
         "masks": plan.mask_budget,
     }
     yield "memory", _listed(sizes)
@@ -176,7 +176,7 @@ def _keys(plan: Any) -> Iterator[Fact]:
     shared = KeyRequest({key: limbs for key, limbs in keys.limbs.items() if key.shared})
     for (_, modulus, limbs), number in sorted(shared.sizes.items()):
         if modulus == "own":
-            yield "keys", f"as large as {number} at {limbs} limbs, for {keys.sharing} with one a part"
+            yield "keys", f"as large as {number} at {limbs} limbs, for {keys.shared} with one a part"
     if keys.weights:
         limbs = "limbs " + _runs(sorted(set(keys.weights.values())))
         numbers = sorted(key.number for key in keys.weights)

@@ -119,7 +119,7 @@ def test_a_request_has_the_order_in_which_keys_are_made() -> None:
     assert list(request.in_order()) == made and request == KeyRequest(limbs)
     request.check(with_rows())
     assert (request.relinearise, request.galois, request.encapsulation) == (2, {25: 2, 3: 2}, 2)
-    assert request.crossing and request.sharing == 3 and set(request.weights) == {made[3], made[4]}
+    assert request.switches_rings and request.shared == 3 and set(request.weights) == {made[3], made[4]}
 
 
 REFUSED: list[tuple[dict[KeyId, int], str]] = [

@@ -11,7 +11,7 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.distributed.cuts import cut_of
-from cipherblas.distributed.slots import SHARINGS
+from cipherblas.distributed.slots import DISTRIBUTIONS
 from tests.distributed.test_slots_on_ranks import ON_DIAGONALS, SHAPES, InBlocks
 from tests.support.mpi import PATIENCE, on_ranks
 
@@ -67,12 +67,14 @@ def test_every_way_to_share_with_every_kernel(programs: tuple[Path, dict[str, In
     folder, programs_of = programs
     names = itertools.product(KERNELS, ON_RANKS[ranks])
     each = {name: programs_of[name] for name in map(" ".join, names)}
-    wanted = {name: [one for one in SHARINGS if shares(whole, ranks, one)] for name, whole in each.items()}
+    wanted = {
+        name: [one for one in DISTRIBUTIONS if shares(whole, ranks, one)] for name, whole in each.items()
+    }
     done = on_ranks(ranks, "-c", RUNS, str(folder), json.dumps(wanted), patience=3 * PATIENCE)
     assert done.returncode == 0, done.stderr
     found = json.loads((folder / f"found-{ranks}").read_text())
     assert len(found) == sum(map(len, wanted.values()))
-    assert {name.split()[-1] for name in found} == set(SHARINGS)
+    assert {name.split()[-1] for name in found} == set(DISTRIBUTIONS)
     for name, whole in each.items():
         for sharing in wanted[name]:
             assert found[f"{name} {sharing}"] == whole.alone.digest, (name, sharing)

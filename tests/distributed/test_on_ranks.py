@@ -9,7 +9,7 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.distributed.messages import Network
-from cipherblas.distributed.slots import SHARINGS
+from cipherblas.distributed.slots import DISTRIBUTIONS
 from cipherblas.roles.on_ranks import fastest_on_ranks, on_ranks
 from tests.support.runs import toy, toy_rows
 
@@ -73,7 +73,7 @@ def test_the_fastest_way_to_share_is_said() -> None:
         form="blocks",
         precision=1e-2,
     )
-    possible = [sharing for sharing in SHARINGS if sharing not in ("t3d", "tdsc")]  # of 2 × 2 × 2 blocks
+    possible = [sharing for sharing in DISTRIBUTIONS if sharing not in ("t3d", "tdsc")]  # of 2 × 2 × 2 blocks
     every = {sharing: on_ranks(program, 4, FAST, sharing=sharing).total for sharing in possible}
     quick = fastest_on_ranks(program, 4, FAST)
     assert quick.total == min(every.values()) and set(quick.not_taken) == set(possible) - {quick.sharing}

@@ -17,7 +17,7 @@ from cipherblas.crypto.keys import StoredCiphertext
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.cuts import cut_of
 from cipherblas.distributed.in_process import run_ranks
-from cipherblas.distributed.slots import SHARINGS
+from cipherblas.distributed.slots import DISTRIBUTIONS
 from cipherblas.roles.wire import messages, stored
 from tests.distributed.test_slots_on_ranks import InBlocks
 
@@ -61,7 +61,7 @@ def on_files(whole: InBlocks, folder: Path, ranks: int, sharing: Any) -> list[tu
     return run_ranks(ranks, work)
 
 
-@pytest.mark.parametrize("sharing", SHARINGS)
+@pytest.mark.parametrize("sharing", DISTRIBUTIONS)
 def test_a_rank_reads_its_own_blocks(
     whole: InBlocks, folder: Path, sharing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from cipherblas.crypto import files
 from cipherblas.crypto.files import Reader
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.in_process import run_ranks
-from cipherblas.distributed.matrices import COLUMNS, TURNED, WHOLE, OperandShare
+from cipherblas.distributed.matrices import COLUMNS, REPLICATED, TRANSPOSED, OperandShare
 from cipherblas.distributed.shares import Indices, Shares
 from cipherblas.rlwe.matrices import CoefficientMatrix
 from cipherblas.roles.wire import columns, messages, stored
@@ -28,12 +28,16 @@ from tests.support.runs import toy_rows, values_of
 RANKS = (1, 2, 3)
 P, S = cb.public, cb.secret
 READ: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, str]]] = {
-    "square": (lambda a, b: a @ b, {"a": S(64, 64), "b": S(64, 64)}, {"a": TURNED, "b": WHOLE}),
-    "indivisible": (lambda a, b: a @ b, {"a": S(37, 53), "b": S(53, 261)}, {"a": TURNED, "b": WHOLE}),
+    "square": (lambda a, b: a @ b, {"a": S(64, 64), "b": S(64, 64)}, {"a": TRANSPOSED, "b": REPLICATED}),
+    "indivisible": (
+        lambda a, b: a @ b,
+        {"a": S(37, 53), "b": S(53, 261)},
+        {"a": TRANSPOSED, "b": REPLICATED},
+    ),
     "public key": (
         lambda a, b: a @ b,
         {name: S(*shape, encryption="public-key") for name, shape in (("a", (37, 53)), ("b", (53, 61)))},
-        {"a": TURNED, "b": WHOLE},
+        {"a": TRANSPOSED, "b": REPLICATED},
     ),
     "clear": (lambda a, b: a @ b, {"a": P(37, 53), "b": S(53, 301)}, {"b": COLUMNS}),
     "right clear": (lambda a, b: a @ b, {"a": S(37, 53), "b": P(53, 31)}, {"a": COLUMNS}),
@@ -42,7 +46,7 @@ READ: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, str]]] = {
         {"a": P(37, 53), "b": S(53, 301, encryption="public-key")},
         {"b": COLUMNS},
     ),
-    "gram": (lambda a: a.T @ a, {"a": S(50, 60)}, {"a": WHOLE}),
+    "gram": (lambda a: a.T @ a, {"a": S(50, 60)}, {"a": REPLICATED}),
 }
 
 
@@ -112,9 +116,9 @@ def own_bytes(rows: Any, kind: str, ranks: int, rank: int) -> int:
     for part, width in ((rows.b, rows.shape[1]), *(() if rows.seed else ((rows.a, n),))):
         shares = Shares(n, ranks)
         own = {
-            WHOLE: np.arange(width),
+            REPLICATED: np.arange(width),
             COLUMNS: np.arange(width)[shares.columns(width, rank)],
-            TURNED: shares.rows(width, rank),
+            TRANSPOSED: shares.rows(width, rank),
         }[kind]
         limbs, height, _ = part.shape
         each = columns_each((width, limbs, height))
@@ -143,8 +147,8 @@ def test_a_rank_reads_its_own_columns(
                 seeds = sum(len(one.seed or b"") for one in pieces)
                 expected = sum(own_bytes(one, kind, ranks, rank) for one in pieces)
                 assert read[id(reader)] == header + seeds + expected
-                if ranks > 1 and least == 1 and kind != WHOLE:
-                    assert expected < sum(own_bytes(one, WHOLE, ranks, rank) for one in pieces) * 0.7
+                if ranks > 1 and least == 1 and kind != REPLICATED:
+                    assert expected < sum(own_bytes(one, REPLICATED, ranks, rank) for one in pieces) * 0.7
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -169,7 +173,7 @@ def test_real_parameters(tmp_path: Path, noted: Any) -> None:
     read, _ = noted
     read.clear()
     for rank, (_, sent) in enumerate(whole.on(2)):
-        for operand, kind in (("a", TURNED), ("b", WHOLE)):
+        for operand, kind in (("a", TRANSPOSED), ("b", REPLICATED)):
             reader, (piece,) = reader_of(sent[operand]), whole.sent[operand].feeds[0]
             header = min(info.offset for info in reader.tensors.values())
             assert read[id(reader)] == header + 32 + own_bytes(piece, kind, 2, rank)

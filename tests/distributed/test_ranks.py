@@ -57,7 +57,9 @@ def test_ranks_share_all_work(blocks: tuple[int, int, int], data: Any, steps: in
     own = {rank: own_blocks(blocks, grid, rank) for rank in ranks_of(grid)}
     m, n, k = blocks
     assert sum(one.volume for one in own.values()) == m * n * k
-    works = {sharing: [work_of(one, grid, steps, sharing) for one in own.values()] for sharing in SHARINGS}
+    works = {
+        sharing: [work_of(one, grid, steps, sharing) for one in own.values()] for sharing in DISTRIBUTIONS
+    }
     for found in works.values():
         assert sum(work.products for work in found) == m * n * k * steps
         assert sum(work.sums for work in found) == m * n * grid.k
@@ -65,7 +67,7 @@ def test_ranks_share_all_work(blocks: tuple[int, int, int], data: Any, steps: in
     assert total == {"e3d": m * n * k, "4d-s": m * k * grid.n, "4d": m * k}  # in 4D every block is moved once
 
 
-SHARINGS: tuple[Any, ...] = ("e3d", "4d-s", "4d")
+DISTRIBUTIONS: tuple[Any, ...] = ("e3d", "4d-s", "4d")
 
 
 @given(st.integers(1, 40), st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(1, 3)))

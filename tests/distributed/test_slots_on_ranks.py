@@ -16,7 +16,7 @@ from cipherblas.distributed.cuts import DiagonalCut, GridCut, cut_of, share
 from cipherblas.distributed.grids import grid_3d
 from cipherblas.distributed.in_process import run_ranks
 from cipherblas.distributed.ranks import grid_of, own_blocks, ranks_of
-from cipherblas.distributed.slots import FACTS, SHARINGS
+from cipherblas.distributed.slots import DISTRIBUTIONS, FACTS
 from cipherblas.lang.operands import Encryption
 from tests.support.runs import toy, values_of
 
@@ -27,7 +27,7 @@ SHAPES = {  # of blocks of 8: square, flat, large M, slim, indivisible
     "slim": (8, 40, 8),
     "indivisible": (19, 21, 9),
 }
-OF_ANY_BLOCKS = [sharing for sharing in SHARINGS if sharing not in ("t3d", "tdsc")]
+OF_ANY_BLOCKS = [sharing for sharing in DISTRIBUTIONS if sharing not in ("t3d", "tdsc")]
 ON_DIAGONALS = {"left": (24, 19, 8), "right": (5, 24, 24), "result": (24, 8, 22), "alone": (8, 8, 8)}
 
 
@@ -121,7 +121,7 @@ def test_what_t3d_and_tdsc_cannot_share(name: str) -> None:
 def test_every_block_product_is_one_ranks() -> None:
     """And every block of the result is finished by one, of any cut."""
     for blocks in itertools.product((1, 2, 3, 5), repeat=3):
-        for sharing, ranks in itertools.product(SHARINGS, (1, 2, 3, 4, 7, 16)):
+        for sharing, ranks in itertools.product(DISTRIBUTIONS, (1, 2, 3, 4, 7, 16)):
             try:
                 cut = cut_of(Cuboid(*blocks), ranks, 4, sharing)
             except cb.ParameterError:

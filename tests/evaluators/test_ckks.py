@@ -128,8 +128,8 @@ def test_equal_vectors_are_rounded_unlike(make_client, vectors):
 
     worst, _ = run_everywhere(client, program, vectors)
     assert worst > 1.5  # the largest of a thousand slots is beyond a deviation, or the model is far off
-    for apart, together in deviations:
-        assert together / apart == pytest.approx(math.sqrt(number), rel=0.01)
+    for separated, together in deviations:
+        assert together / separated == pytest.approx(math.sqrt(number), rel=0.01)
 
 
 def test_products_sums_and_scalars(make_client, vectors):

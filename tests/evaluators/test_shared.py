@@ -167,7 +167,7 @@ def test_in_the_clear_and_at_worst(name: str) -> None:
         expected = OPERATIONS[name](clear, clear.fresh(each, bound=1.0))
         np.testing.assert_allclose(ct.data, expected.data, atol=1e-12)
         assert (ct.limbs, ct.scale, ct.bound) == (expected.limbs, expected.scale, expected.bound)
-    assert shared.request.sharing == 5
+    assert shared.request.shared == 5
     worst, together = WorstCase(params), SharedWorstCase(params, 5)
     fresh = [worst.fresh(None, bound=1.0) for _ in given]
     (part, *_) = together.parts(OPERATIONS[name](together, together.shared(fresh)), 5, worst)

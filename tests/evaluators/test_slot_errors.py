@@ -112,9 +112,9 @@ def test_terms_of_a_product_that_share_a_factor_share_its_error() -> None:
     ev = Symbolic(RingShape.for_depth(64, 2))
     x, *others = (ev.fresh(None, bound=1.0) for _ in range(5))
     shared = ev.multiply_sum([x] * 4, others).noise
-    apart = ev.multiply_sum([ev.fresh(None, bound=1.0) for _ in range(4)], others).noise
+    separated = ev.multiply_sum([ev.fresh(None, bound=1.0) for _ in range(4)], others).noise
     assert math.isclose(shared, (4 + 2) * x.noise, rel_tol=1e-6)
-    assert math.isclose(apart, (2 + 2) * x.noise, rel_tol=1e-6)
+    assert math.isclose(separated, (2 + 2) * x.noise, rel_tol=1e-6)
 
 
 def test_the_next_product_adds_the_errors_of_a_product_up() -> None:

@@ -40,7 +40,7 @@ from cipherblas.evaluators.slots.worst_case import WorstCase
 from cipherblas.forms.convert.coefficients import Halves, Packing, joined_rows, slots_to_rows
 from cipherblas.forms.row_forms import Placing
 from cipherblas.methods.matmul.ring_elements import Elements, placed_elements, rows_of, spread
-from cipherblas.methods.matmul.ring_products import ALL, Terms, inner_product, outer_product
+from cipherblas.methods.matmul.ring_products import ALL, SumTerms, inner_product, outer_product
 from cipherblas.methods.matmul.ring_weights import gathered_product, packed_product
 from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows
 from cipherblas.rlwe.matrices.rlwe import RlweRows
@@ -246,13 +246,13 @@ def test_products_of_ring_elements_use_sums(kind: str) -> None:
     values, each = values / np.abs(values).sum(axis=0), own // m
     secret = generate_secret(parameters(4 * own, own))
 
-    def run(evs: Evaluators, key: SecretKey | None, outer: Terms, inner: Terms) -> list[Any]:
+    def run(evs: Evaluators, key: SecretKey | None, outer: SumTerms, inner: SumTerms) -> list[Any]:
         x = placed(evs, key, left, Placing(each))
         found = outer_product(evs, x, [placed(evs, key, right, Placing(each, 0))], n, m, outer)
         vs = [placed(evs, key, values.T, Placing(each, 0, negative=True))]
         return [evs.rows.settled(one) for one in (found, inner_product(evs, found, vs, n, inner))]
 
-    known = Terms(left=1.0, most=1.0), Terms(right=1.0)
+    known = SumTerms(left=1.0, most=1.0), SumTerms(right=1.0)
     counted = counting(secret.params)
     planned, usual = run(counted, None, *known), run(counting(secret.params), None, ALL, ALL)
     real = native(secret.params, make_evaluation_keys(secret, counted.request))
@@ -293,14 +293,14 @@ def test_products_with_clear_polynomials(own: int, degree: int, k: int, m: int) 
     def run(evs: Evaluators, key: SecretKey | None) -> list[Any]:
         elements = placed_elements(evs, placed(evs, key, x, Placing(each)))
         packed = packed_product(evs, factors[0], elements, each)
-        apart = spread(evs, packed, each, min(1, m - 1), m - min(1, m - 1))
+        separated = spread(evs, packed, each, min(1, m - 1), m - min(1, m - 1))
         gathered = gathered_product(evs, factors[1], packed, each)
         some = factors[1].columns(2, m)
         rest = Elements(packed.cts[2 // each :], packed.errors)
         part = gathered_product(evs, some.rows(1, 4), rest, each, 2 % each, most=m * k)
         found = [
             rows_of(evs, packed, (len(packed.cts) * each, degree)),
-            rows_of(evs, apart, (len(apart.cts), own)),
+            rows_of(evs, separated, (len(separated.cts), own)),
             *(rows_of(evs, one, (len(one.cts), degree), held=1) for one in (gathered, part)),
         ]
         return [evs.rows.settled(one) for one in found]

@@ -44,13 +44,13 @@ def made(description) -> TensorLayout:
 def test_every_slot(description):
     """Each copy of each entry stands where the layout says; all other slots are zero."""
     layout = made(description)
-    (channels, height, width), apart = layout.shape, SLOTS // layout.copies
+    (channels, height, width), separated = layout.shape, SLOTS // layout.copies
     tensor = np.arange(1, 1 + channels * height * width, dtype=float).reshape(layout.shape)
     expected = np.zeros((layout.ciphertexts, SLOTS))
     for c, h, w in np.ndindex(*layout.shape):
         part, row = divmod(h, layout.segment)
         for copy in range(layout.copies):
-            slot = c * layout.pitch + row * layout.row + w + copy * apart
+            slot = c * layout.pitch + row * layout.row + w + copy * separated
             assert expected[part, slot] == 0
             expected[part, slot] = tensor[c, h, w]
     found = [layout.vector(number, tensor.ravel()) for number in range(layout.ciphertexts)]

@@ -111,7 +111,7 @@ WHOLES: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
 def test_wholes_are_computed_for_several_parts(name: str) -> None:
     of, shape = WHOLES[name]
     written = trace(lambda x: of(cube(x)), {"x": S(*shape)})
-    once = deduplicated(computed_once(written, wholes=True))
+    once = deduplicated(computed_once(written, entire=True))
     assert products(once) == 2
     given = VALUES if len(shape) == 2 else VALUES[1]
     for found, expected in zip(evaluate_results(once, {"x": given}), of(cube(given)), strict=True):
@@ -141,7 +141,7 @@ def test_what_is_written_twice_is_computed_once(name: str) -> None:
     """Each call of `cube` makes nodes of its own; equal ones are one, and so are the values that parts are of."""
     function, number = TWICE[name]
     written = deduplicated(trace(function, {"x": S(6, 6)}), origins=True)
-    once = deduplicated(computed_once(computed_once(written), wholes=True))
+    once = deduplicated(computed_once(computed_once(written), entire=True))
     squares = sum(
         node.op == "multiply" and all(part.secret for part in node.children) for node in ordered(once)
     )
@@ -157,14 +157,14 @@ def test_refreshes_asked_for_twice_are_one() -> None:
     def function(x: Any) -> Any:
         return refreshed(x)[:3], refreshed(x)[3:], cb.refresh(cube(x), rounds=2)
 
-    once = computed_once(deduplicated(trace(function, {"x": S(6, 6)}), origins=True), wholes=True)
+    once = computed_once(deduplicated(trace(function, {"x": S(6, 6)}), origins=True), entire=True)
     nodes = ordered(deduplicated(once))
     assert sum(node.op == "refresh" for node in nodes) == 2 and products(once) == 2
 
 
 def test_one_part_is_computed_from_parts() -> None:
     written = trace(lambda x: cube(x)[:4], {"x": S(6)})
-    assert computed_once(written, wholes=True) is written
+    assert computed_once(written, entire=True) is written
 
 
 def test_what_is_computed_of_the_whole_shares_it_too() -> None:

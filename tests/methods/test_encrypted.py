@@ -22,7 +22,7 @@ from cipherblas.forms.blocks import join, split
 from cipherblas.forms.convert.coefficients import Packing
 from cipherblas.forms.layouts import Layout
 from cipherblas.methods.matmul.base import Algorithm
-from cipherblas.methods.matmul.in_place import InPlace
+from cipherblas.methods.matmul.layout_preserving import LayoutPreserving
 from cipherblas.methods.products import ALGORITHMS, build
 from cipherblas.rlwe.noise import TAIL
 from tests.support.product_runs import multiplied
@@ -141,7 +141,7 @@ def test_blocks_and_clear_operands(name, public, engine):
 def test_in_place(clear_left, degree, key_policy):
     """Where conversions leave entries, both ways they may lie; several blocks inside."""
     for by_columns in (False, True):
-        algorithm = InPlace(Packing(256, degree, 2).layout(by_columns), clear_left)
+        algorithm = LayoutPreserving(Packing(256, degree, 2).layout(by_columns), clear_left)
         m, k, n = algorithm.m, 2 * algorithm.k, algorithm.n
         a, b = matrices(m if clear_left else m + 1, k, n + 1 if clear_left else n)
         run(algorithm, toy(256), a, b, public="left" if clear_left else "right", key_policy=key_policy)

@@ -188,10 +188,10 @@ def test_errors_of_two_operands_are_independent() -> None:
     """Which those of one, on both sides, are not; of computed values it is not known."""
     ev = RowsSymbolic(ring())
     x, y = (ev.fresh(None, (30, 5), bound=1.0, scale=2.0**12, limbs=1) for _ in range(2))
-    apart, together = (secret_product(ev, x, y, one) for one in (True, False))
+    separated, together = (secret_product(ev, x, y, one) for one in (True, False))
     computed = secret_product(ev, ev.add(x, y), y, True)
-    own = together.noise - apart.noise
-    assert own > 0 and together.noise < math.sqrt(2) * apart.noise
+    own = together.noise - separated.noise
+    assert own > 0 and together.noise < math.sqrt(2) * separated.noise
     assert computed.noise > together.noise
 
 

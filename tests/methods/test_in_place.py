@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cipherblas.common.errors import ShapeError
 from cipherblas.forms.convert.coefficients import Packing
 from cipherblas.forms.layouts import EMPTY, Layout, SlotIndex, column_major, row_major
-from cipherblas.methods.matmul.in_place import InPlace
+from cipherblas.methods.matmul.layout_preserving import LayoutPreserving
 from cipherblas.methods.matmul.skewed import Skewed
 from tests.support import product_runs as harness
 
@@ -40,7 +40,7 @@ grids = st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 3))
 
 @given(layouts, st.booleans(), grids, st.sampled_from(["direct", "composed", "binary"]))
 def test_any_layout(lies, clear_left, grid, policy):
-    algorithm = InPlace(lies, clear_left)
+    algorithm = LayoutPreserving(lies, clear_left)
     public = "left" if clear_left else "right"
     harness.check(algorithm, seed=sum(grid), grid=grid, public=public, key_policy=policy)
 
@@ -49,7 +49,7 @@ def test_any_layout(lies, clear_left, grid, policy):
 def test_fewer_diagonals_of_a_smaller_matrix(clear_left, inner, outer):
     """Where entries lie at one stride, inner + outer - 1 distances occur; zeros beyond them change nothing."""
     lies = column_major(8, 16, SLOTS) if clear_left else row_major(16, 8, SLOTS)
-    algorithm = InPlace(lies, clear_left, inner, outer)
+    algorithm = LayoutPreserving(lies, clear_left, inner, outer)
     layout = algorithm.left_layout if clear_left else algorithm.right_layout
     assert layout.ciphertexts == inner + outer - 1
     weights = np.zeros((8, 8))
@@ -66,7 +66,7 @@ def test_fewer_diagonals_of_a_smaller_matrix(clear_left, inner, outer):
 def test_rotations_are_baby_and_giant_steps():
     """64 columns at a stride of 128 slots that wrap around: 64 diagonals, 7 + 7 rotations, one level."""
     lies = Packing(2 * 8192, 256, 2).layout(by_columns=True)
-    algorithm = InPlace(lies, clear_left=False)
+    algorithm = LayoutPreserving(lies, clear_left=False)
     assert (algorithm.m, algorithm.k, algorithm.n, algorithm.right_layout.ciphertexts) == (128, 64, 64, 64)
     counts = harness.check(algorithm, seed=1, public="right").counts
     assert counts.rotations <= 2 * 8 and counts.plain_products == 64 and counts.relinearisations == 0
@@ -75,13 +75,13 @@ def test_rotations_are_baby_and_giant_steps():
 def test_layouts_that_do_not_do():
     packed = Skewed(4, 4, 4, SLOTS)
     with pytest.raises(ShapeError, match="real slots in one ciphertext"):
-        InPlace(packed.left_layout, clear_left=False)
+        LayoutPreserving(packed.left_layout, clear_left=False)
     with pytest.raises(ShapeError, match="real slots in one ciphertext"):
-        InPlace(packed.out_layout, clear_left=False)
+        LayoutPreserving(packed.out_layout, clear_left=False)
     with pytest.raises(ShapeError, match="each entry once"):
-        InPlace(column_major(4, 4, SLOTS, period=64), clear_left=False)
+        LayoutPreserving(column_major(4, 4, SLOTS, period=64), clear_left=False)
     with pytest.raises(ShapeError, match="diagonals"):
-        InPlace(Packing(2 * 8192, 8192, 2).layout(by_columns=False), clear_left=False)
+        LayoutPreserving(Packing(2 * 8192, 8192, 2).layout(by_columns=False), clear_left=False)
     missing = dataclasses.replace(scattered(3, 3, 0), rows=4, key="missing")
     with pytest.raises(ShapeError, match="each entry once"):
-        InPlace(missing, clear_left=False)
+        LayoutPreserving(missing, clear_left=False)

@@ -20,7 +20,7 @@ from cipherblas.methods.matmul.skewed import Skewed
 from cipherblas.methods.matvec_conv.baselines.halevi_shoup_bsgs import MatVecHelib
 from cipherblas.methods.products import ALGORITHMS, GEMM, RING, build, find
 from cipherblas.planner.plan.schema import check_decisions
-from cipherblas.runtime.blocks import IN_PLACE
+from cipherblas.runtime.blocks import LAYOUT_PRESERVING
 from cipherblas.runtime.tensors import PACKING
 from tests.support.documents import ROOT
 from tests.support.runs import toy
@@ -85,7 +85,7 @@ def test_what_is_unknown_names_all_there_is() -> None:
 
 
 def test_names_of_plans_are_reserved() -> None:
-    for word in (PACKING, IN_PLACE, "elementwise"):
+    for word in (PACKING, LAYOUT_PRESERVING, "elementwise"):
         with pytest.raises(
             cb.ParameterError, match=r"A method cannot have this name .expected small letters"
         ):

@@ -17,7 +17,7 @@ import cipherblas
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = os.environ.get("CIPHERBLAS_WHEELS")
 WHEELS = sorted(Path(FOLDER).resolve().glob("cipherblas-*.whl")) if FOLDER else []
-APART = {name: ROOT / name / "src" / f"cipherblas_{name}" for name in ("bench", "hardware")}
+PURE = {name: ROOT / name / "src" / f"cipherblas_{name}" for name in ("bench", "hardware")}
 NO_WHEELS = pytest.mark.skipif(not FOLDER, reason="CIPHERBLAS_WHEELS names no folder: `make wheel` sets it")
 
 
@@ -63,14 +63,14 @@ def test_there_is_one_for_each_interpreter(make_wheels: ModuleType) -> None:
 
 
 @NO_WHEELS
-@pytest.mark.parametrize("name", APART)
+@pytest.mark.parametrize("name", PURE)
 def test_what_stands_beside_is_whole(name: str) -> None:
     """All modules, and the version of the package, which it asks for."""
     with zipfile.ZipFile(wheel_apart(name)) as wheel:
         held = {file for file in wheel.namelist() if file.endswith(".py")}
         (metadata,) = [file for file in wheel.namelist() if file.endswith("/METADATA")]
         said = wheel.read(metadata).decode()
-    source = APART[name]
+    source = PURE[name]
     assert held == {path.relative_to(source.parent).as_posix() for path in source.rglob("*.py")}
     version = cipherblas.__version__
     assert f"\nVersion: {version}\n" in said and f"\nRequires-Dist: cipherblas=={version}\n" in said
@@ -115,6 +115,6 @@ def test_it_runs_without_a_compiler(wheel: Path, make_wheels: ModuleType, tmp_pa
     ]
     absent = subprocess.run(arguments, check=False, capture_output=True, text=True, env=alone)
     assert absent.returncode == 1 and "The command 'fame-model' is not installed." in absent.stderr
-    apart = [str(wheel_apart(name)) for name in APART]
-    subprocess.run([*pip, "--no-index", *apart], check=True, env=alone)
+    separated = [str(wheel_apart(name)) for name in PURE]
+    subprocess.run([*pip, "--no-index", *separated], check=True, env=alone)
     assert subprocess.run(arguments, check=True, capture_output=True, env=alone).stdout.startswith(b"{")

@@ -20,17 +20,17 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.methods.products import build
 from cipherblas.planner.plan.assembly import Predictions
 from cipherblas.planner.plan.plan import PlanOptions
-from cipherblas.planner.rewrite.association import chain_tilings, fastest_way, reassociation
-from cipherblas.planner.rewrite.chain_ways import ChainWays, Way
+from cipherblas.planner.rewrite.association import chain_tilings, fastest_association, reassociation
+from cipherblas.planner.rewrite.chain_search import ChainAlternative, ChainSearch
 from cipherblas.planner.search.block_methods import choices_of
-from cipherblas.planner.search.steps import Steps
+from cipherblas.planner.search.method_prices import MethodPrices
 from cipherblas.rlwe.rings import RingShape
-from cipherblas.runtime.values import Choice
+from cipherblas.runtime.values import MethodChoice
 from tests.corpus.machine import MACHINE
 
 OPTIONS = PlanOptions(machine=MACHINE)
 RING = RingShape.for_depth(1024, 10)
-STEPS = Steps(RING, "direct", functools.partial(Predictions.of(OPTIONS).more_seconds, RING))
+STEPS = MethodPrices(RING, "direct", functools.partial(Predictions.of(OPTIONS).more_seconds, RING))
 LENGTHS = (1, 4, 8)  # few, so that steps are counted once for many chains
 
 
@@ -49,16 +49,16 @@ def chain_of(lengths: tuple[int, ...], clear: tuple[bool, ...] = ()) -> Chain:
 
 
 @functools.cache
-def few_choices(block: tuple[int, int, int]) -> list[Choice]:
+def few_choices(block: tuple[int, int, int]) -> list[MethodChoice]:
     """The first options of each algorithm."""
-    found: dict[str, Choice] = {}
+    found: dict[str, MethodChoice] = {}
     for choice in choices_of(OPTIONS, block, RING.n // 2):
         found.setdefault(choice.method, choice)
     return list(found.values())
 
 
-def ways_of(chain: Chain, top: int, **more: Any) -> ChainWays:
-    return ChainWays(chain, chain.lengths, STEPS, top, few_choices, **more)
+def ways_of(chain: Chain, top: int, **more: Any) -> ChainSearch:
+    return ChainSearch(chain, chain.lengths, STEPS, top, few_choices, **more)
 
 
 def left_to_right(i: int, j: int) -> list[int]:
@@ -68,21 +68,23 @@ def left_to_right(i: int, j: int) -> list[int]:
 # --- all of them ---
 
 
-def every_way(chain: Chain, top: int, i: int, j: int) -> Iterator[Way]:
+def every_alternative(chain: Chain, top: int, i: int, j: int) -> Iterator[ChainAlternative]:
     """Every association, every method of each product: nothing is left out, and nothing is kept."""
     if j == i + 1:
-        yield Way(0.0, top, i)
+        yield ChainAlternative(0.0, top, i)
         return
     block_at = chain.lengths
     for k in range(i + 1, j):
         block = block_at[i], block_at[k], block_at[j]
         secret = any(f.secret for f in chain.factors[i:k]), any(f.secret for f in chain.factors[k:j])
-        pairs = itertools.product(every_way(chain, top, i, k), list(every_way(chain, top, k, j)))
+        pairs = itertools.product(
+            every_alternative(chain, top, i, k), list(every_alternative(chain, top, k, j))
+        )
         for left, right in pairs:
             tree, seconds = (left.tree, right.tree), left.seconds + right.seconds
             if not any(secret):
                 own = STEPS.clear_product(*block)
-                yield Way(seconds + own, top, tree)
+                yield ChainAlternative(seconds + own, top, tree)
                 continue
             for choice in few_choices(block):
                 algorithm = build(choice.method, *block, RING.n // 2, choice.options)
@@ -93,22 +95,23 @@ def every_way(chain: Chain, top: int, i: int, j: int) -> Iterator[Way]:
                     own, limbs = STEPS.product(algorithm, ((1, 1), (1, 1)), secret, limbs, ready)
                 except (LevelError, FitError):
                     continue
-                yield Way(x[0] + y[0] + own, limbs, tree, algorithm.out_layout)
+                yield ChainAlternative(x[0] + y[0] + own, limbs, tree, algorithm.out_layout)
 
 
-def laid(way: Way, layout: Any, secret: bool, top: int) -> tuple[float, int]:
+def laid(alternative: ChainAlternative, layout: Any, secret: bool, top: int) -> tuple[float, int]:
     if not secret:
-        return way.seconds, top
-    if way.layout is None:
+        return alternative.seconds, top
+    if alternative.layout is None:
         return STEPS.sent(layout, (1, 1), False, top), top
-    own, limbs = STEPS.relaid(way.layout, layout, (1, 1), way.limbs)
-    return way.seconds + own, limbs
+    own, limbs = STEPS.relaid(alternative.layout, layout, (1, 1), alternative.limbs)
+    return alternative.seconds + own, limbs
 
 
 def least(chain: Chain, top: int) -> float:
-    ways = every_way(chain, top, 0, len(chain.factors))
+    alternatives = every_alternative(chain, top, 0, len(chain.factors))
     return min(
-        (w.seconds + STEPS.returned(w.layout, (1, 1), w.limbs) for w in ways if w.layout), default=math.inf
+        (w.seconds + STEPS.returned(w.layout, (1, 1), w.limbs) for w in alternatives if w.layout),
+        default=math.inf,
     )
 
 
@@ -121,9 +124,9 @@ def drawn(seed: int, most: int) -> Chain:
     return chain_of(lengths, tuple(clear))
 
 
-def best_or_none(ways: ChainWays) -> Way | None:
+def best_or_none(alternatives: ChainSearch) -> ChainAlternative | None:
     try:
-        return ways.best()
+        return alternatives.best()
     except FitError:
         return None
 
@@ -153,11 +156,11 @@ def test_200_random_chains_are_never_slower_than_from_left_to_right() -> None:
 def test_ways_say_what_they_take() -> None:
     """What the whole takes is the sum of its steps, and a limit leaves out what takes as long."""
     chain = chain_of((8, 8, 8, 8, 8))
-    way = ways_of(chain, 10).best()
-    assert set(way.choices) >= {(0, 4)} and len(way.choices) == 3
-    assert best_or_none(ways_of(chain, 10, limit=way.seconds)) is None
-    found = ways_of(chain, 10, limit=way.seconds * 1.0001).best()
-    assert (found.seconds, found.tree) == (way.seconds, way.tree)
+    alternative = ways_of(chain, 10).best()
+    assert set(alternative.choices) >= {(0, 4)} and len(alternative.choices) == 3
+    assert best_or_none(ways_of(chain, 10, limit=alternative.seconds)) is None
+    found = ways_of(chain, 10, limit=alternative.seconds * 1.0001).best()
+    assert (found.seconds, found.tree) == (alternative.seconds, alternative.tree)
 
 
 def test_few_limbs_carry_balanced_associations_alone() -> None:
@@ -195,9 +198,9 @@ def test_one_secret_factor_is_left_to_the_user() -> None:
 
 def test_no_way_within_a_limit_or_a_ring() -> None:
     chain = chain_of((8,) * 5)
-    assert fastest_way(chain, OPTIONS, limit=1e-6) is None
+    assert fastest_association(chain, OPTIONS, limit=1e-6) is None
     small = PlanOptions(machine=MACHINE, ring_degree=1 << 12)
-    assert fastest_way(chain, small) is None
+    assert fastest_association(chain, small) is None
 
 
 def test_blocks_of_a_chain_fit_however_it_is_associated() -> None:

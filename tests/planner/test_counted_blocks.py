@@ -23,7 +23,7 @@ from cipherblas.methods.products import ALGORITHMS, find
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.executor import Executor
 from cipherblas.runtime.inputs import Inputs, SymbolicInputs
-from cipherblas.runtime.values import Choice, Decisions, Value
+from cipherblas.runtime.values import Decisions, MethodChoice, Value
 from tests.support.clear_runs import evaluators_of, numbered
 
 S, P = cb.secret, cb.public
@@ -74,14 +74,22 @@ def programs(m: int, k: int, n: int, p: int) -> list[Program]:
 
 
 def run(
-    counter: Symbolic, inputs: SymbolicInputs, expression: Expression, choices: list[Choice], blocks: Any
+    counter: Symbolic,
+    inputs: SymbolicInputs,
+    expression: Expression,
+    choices: list[MethodChoice],
+    blocks: Any,
 ) -> Value:
     decisions = Decisions("blocks", numbered(expression, choices), blocks)
     return Executor(evaluators_of(counter), expression, decisions, inputs).run()
 
 
 def check(
-    expression: Expression, choices: list[Choice], blocks: dict[str, int], exact_peak: bool, **options: Any
+    expression: Expression,
+    choices: list[MethodChoice],
+    blocks: dict[str, int],
+    exact_peak: bool,
+    **options: Any,
 ) -> None:
     walked, counted = Walked(RING, **options), Symbolic(RING, **options)
     walked_inputs, counted_inputs = WalkedInputs(), SymbolicInputs()
@@ -129,7 +137,7 @@ def test_counted_blocks_are_those_of_a_walk(data: st.DataObject) -> None:
         block = blocks[rows], blocks[inner], blocks[axes.of(node)[1]]
         found = list(find(name).candidates(*block, RING.n // 2))
         assume(found)
-        choices.append(Choice(name, data.draw(st.sampled_from(found), label="options")))
+        choices.append(MethodChoice(name, data.draw(st.sampled_from(found), label="options")))
     budgets = st.sampled_from([0, 40 * LIMB_BYTES, 300 * LIMB_BYTES, 1 << 28])
     policy = data.draw(st.sampled_from(["direct", "composed", "binary"]), label="policy")
     masks, kept = data.draw(budgets, label="masks"), data.draw(budgets, label="kept")
@@ -145,7 +153,7 @@ def test_a_large_grid_takes_no_more_handles_than_a_small_one() -> None:
     for length in (64, 80_000):
         expression = traced(lambda a, b: a @ b, {"a": S(length, length), "b": S(length, length)})
         blocks = dict.fromkeys(Axes(expression).lengths, 16)
-        choices = [Choice("skewed", {"baby_steps": 8})]
+        choices = [MethodChoice("skewed", {"baby_steps": 8})]
         with work.budget_of(1 << 60):
             counter = Symbolic(RING)
             run(counter, SymbolicInputs(), expression, choices, blocks)

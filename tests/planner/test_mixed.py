@@ -62,15 +62,15 @@ def test_what_was_nearly_taken_for_conversions() -> None:
     )
     plan = program.plan
     lines = program.explain().splitlines()
-    crossings = {one.number: one for one in plan.nodes if one.form not in plan.decided.every_form}
-    assert set(plan.other_crossings) == set(crossings) == set(plan.decided.crossings)
-    assert len(crossings) == 2
-    for number, one in crossings.items():
+    conversions = {one.number: one for one in plan.nodes if one.form not in plan.decided.every_form}
+    assert set(plan.other_conversions) == set(conversions) == set(plan.decided.conversions)
+    assert len(conversions) == 2
+    for number, one in conversions.items():
         (line,) = (line for line in lines if one.form in line)
-        taken = plan.decided.crossings[number]["stages"]
+        taken = plan.decided.conversions[number]["stages"]
         assert f"  {taken} stages  " in line
-        assert line.endswith(f"(next best: {plan.other_crossings[number]})")
-        assert plan.other_crossings[number].startswith(f"{5 - taken} stages, ")
+        assert line.endswith(f"(next best: {plan.other_conversions[number]})")
+        assert plan.other_conversions[number].startswith(f"{5 - taken} stages, ")
 
 
 def test_what_was_nearly_taken_for_sums_and_products() -> None:
@@ -120,7 +120,7 @@ def test_what_was_nearly_taken_where_one_form_is() -> None:
         lambda q, k, v: ((q @ k.T) * (q @ k.T)) @ v, {name: cb.secret(128, 64) for name in "qkv"}, **OPTIONS
     )
     plan = program.plan
-    assert plan.decided.every_form == ("blocks",) and plan.other_crossings == {}
+    assert plan.decided.every_form == ("blocks",) and plan.other_conversions == {}
     products = {one.number for one in plan.nodes if one.title.startswith("product")}
     assert set(plan.runners_up) == products and len(products) == 2
     (refused,) = (other for other in plan.rejected if other.algorithm == MIXED)

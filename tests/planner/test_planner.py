@@ -27,7 +27,7 @@ from cipherblas.planner.search.budgets import budgets_of
 from cipherblas.planner.search.search import Search
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import RingShape
-from cipherblas.runtime.values import Choice, Decisions
+from cipherblas.runtime.values import Decisions, MethodChoice
 from tests.support.clear_runs import numbered
 
 S, P = cb.secret, cb.public
@@ -279,7 +279,7 @@ def test_a_product_takes_at_least_its_bound(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(ALGORITHMS)))
     found = list(find(name).candidates(*block, RING.n // 2))
     assume(found)
-    choice = Choice(name, data.draw(st.sampled_from(found)))
+    choice = MethodChoice(name, data.draw(st.sampled_from(found)))
     policy = data.draw(st.sampled_from(["direct", "composed", "binary"]))
     right = data.draw(st.sampled_from([S, P]))
     expression = traced(product, {"a": S(m, k), "b": right(k, n, bound=5)})
@@ -295,7 +295,9 @@ def test_a_product_takes_at_least_its_bound(data: st.DataObject) -> None:
 def test_candidates_that_take_too_long_are_not_counted_to_their_end() -> None:
     expression = traced(lambda a, b: (a @ b) @ a, {"a": S(8, 8), "b": S(8, 8)})
     blocks = dict.fromkeys(Axes(expression).lengths, 8)
-    decisions = Decisions("blocks", numbered(expression, [Choice("fame"), Choice("fame")]), blocks)
+    decisions = Decisions(
+        "blocks", numbered(expression, [MethodChoice("fame"), MethodChoice("fame")]), blocks
+    )
     ring = RingShape.for_depth(512, 8, 30.0)
     full = dry_run(ring, expression, decisions)
     with pytest.raises(TooSlowError):

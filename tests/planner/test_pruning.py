@@ -31,7 +31,7 @@ from cipherblas.planner.search.strategy import Scored
 from cipherblas.planner.search.tilings import block_lengths, single_product_tilings
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import RingShape
-from cipherblas.runtime.values import Choice, Decisions
+from cipherblas.runtime.values import Decisions, MethodChoice
 from tests.corpus.machine import MACHINE
 from tests.support.clear_runs import numbered
 
@@ -173,7 +173,7 @@ def test_slow_candidates_that_need_little_memory_are_kept() -> None:
 
 def run(expression: Expression, ring: Any, name: str, block: int, limit: float = math.inf) -> Counts:
     blocks = {axis: min(block, length) for axis, length in Axes(expression).lengths.items()}
-    choices = numbered(expression, [Choice(name)] * len(products(expression)))
+    choices = numbered(expression, [MethodChoice(name)] * len(products(expression)))
     return dry_run(ring, expression, Decisions("blocks", choices, blocks), max_ntt_limbs=limit).counts
 
 
@@ -199,7 +199,7 @@ def test_drafts_take_no_more_transforms_than_is_allowed_for(name: str, number: i
     expression = traced(function, arguments)
     draft = sizing.draft(1 << 14, 30.0)
     blocks = {axis: min(24, length) for axis, length in Axes(expression).lengths.items()}
-    choices = numbered(expression, [Choice(name)] * len(products(expression)))
+    choices = numbered(expression, [MethodChoice(name)] * len(products(expression)))
     decisions = Decisions("blocks", choices, blocks)
 
     def transforms(ring: Any) -> int:

@@ -16,7 +16,7 @@ from cipherblas.lang.operations import Leaf
 from cipherblas.methods.doubling import folded, repeated
 from cipherblas.planner.predict.dry_run import dry_run
 from cipherblas.planner.predict.machine import Machine
-from cipherblas.planner.search.tensors import Chooser, Prices
+from cipherblas.planner.search.tensors import GreedyMethods, Prices
 from cipherblas.rlwe.noise import SlotErrors, tail
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.values import Decisions
@@ -127,7 +127,7 @@ def test_layers_without_masks_spend_fewer_levels() -> None:
     expression = network(Leaf("x", cb.secret(INPUTS)))
     found = {}
     for masks in (True, False):
-        chooser = Chooser(expression, slots, Prices.of(Machine.here().rates, slots), masks)
+        chooser = GreedyMethods(expression, slots, Prices.of(Machine.here().rates, slots), masks)
         ring = RingShape.for_depth(slots, 8)
         run = dry_run(ring, expression, Decisions("tensors"), choose=chooser)
         asked = sum("mask" in choice.options for choice in run.choices.values())

@@ -23,7 +23,7 @@ from cipherblas.planner.predict.dry_run import dry_run
 from cipherblas.planner.rings.row_sizes import RowSize
 from cipherblas.rlwe.noise import FAILURE_BITS
 from cipherblas.roles.client import KeyOpener
-from cipherblas.runtime.values import Choice
+from cipherblas.runtime.values import MethodChoice
 from tests.support.runs import Parties, listed, run_by_files, toy_rows
 
 Array = NDArray[np.int64]
@@ -231,7 +231,7 @@ def test_other_products_are_no_results_of_two_bytes(name: str) -> None:
     forged = replace(
         decided,
         choices={
-            number: Choice(choice.method, {**choice.options, "bytes": True})
+            number: MethodChoice(choice.method, {**choice.options, "bytes": True})
             for number, choice in decided.choices.items()
         },
     )
@@ -242,7 +242,7 @@ def test_other_products_are_no_results_of_two_bytes(name: str) -> None:
 def test_methods_that_are_no_gemms_take_no_bytes() -> None:
     function, operands = PROGRAMS["by rows"]
     program = toy_rows(function, by_bytes=True, **operands)
-    ring = {number: Choice(RING, one.options) for number, one in program.plan.decided.choices.items()}
+    ring = {number: MethodChoice(RING, one.options) for number, one in program.plan.decided.choices.items()}
     with pytest.raises(cb.ParameterError, match="which only results of exact 16-bit integers may be"):
         dry_run(program.plan.parameters, program.executed, replace(program.plan.decided, choices=ring))
 

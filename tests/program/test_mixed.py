@@ -65,7 +65,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, tuple[int, ...]]]] = {
 
 
 # Whose products of squares the planner has in place; all products by rows is another plan.
-IN_PLACE = (
+LAYOUT_PRESERVING = (
     *("network", "sums in rows", "clear sums", "columns", "chain", "packed product"),
     *("sum of products", "difference of depths"),
 )
@@ -84,11 +84,11 @@ def ran(program: cb.Program, values: dict[str, Any]) -> np.ndarray[Any, Any]:
 @pytest.fixture
 def by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """No product is in place."""
-    monkeypatch.setattr(mixed, "may_be_in_place", lambda node: False)
+    monkeypatch.setattr(mixed, "may_preserve_layout", lambda node: False)
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", IN_PLACE)
+@pytest.mark.parametrize("name", LAYOUT_PRESERVING)
 def test_all_products_by_rows(name: str, by_rows: None) -> None:
     test_against_numpy(name)
 

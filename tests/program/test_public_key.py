@@ -22,7 +22,7 @@ from cipherblas.lang.operands import Operand
 from cipherblas.rlwe.matrices import RlweRows
 from cipherblas.rlwe.matrices.encryption import decrypt
 from cipherblas.rlwe.noise import PRODUCT_TAIL, TAIL, NoiseModel
-from cipherblas.runtime.row_products.fixed_weights import FixedWeights
+from cipherblas.runtime.row_products.fixed_weights import WeightsInKeys
 from tests.corpus.machine import MACHINE
 from tests.support.runs import encrypted, lasting, program_of, run, run_by_files, toy_rows, values_of
 
@@ -101,7 +101,7 @@ def test_rows_that_share_their_a_parts_are_not_planned() -> None:
     assert not len(program_of(lambda x: WEIGHTS @ x, x=P(2048, 32), **arguments).plan.keys)
     few = WEIGHTS[:3, :5]
     node = trace(lambda x, y: few @ x + few @ y, {"x": P(5, 4), "y": S(5, 4)})
-    assert [FixedWeights.applies(one, node) for one in products(node)] == [False, True] and has_public_key(
+    assert [WeightsInKeys.applies(one, node) for one in products(node)] == [False, True] and has_public_key(
         node
     )
 

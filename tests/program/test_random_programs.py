@@ -24,7 +24,7 @@ from cipherblas.lang.operations import Constant, Leaf
 from cipherblas.lang.polynomials import Polynomial
 from cipherblas.methods.products import ALGORITHMS, find
 from cipherblas.rlwe.rings import RingShape
-from cipherblas.runtime.values import Choice
+from cipherblas.runtime.values import MethodChoice
 from tests.support import random_programs
 from tests.support.clear_runs import in_clear
 from tests.support.runs import matrix
@@ -109,7 +109,7 @@ def programs(draw: Any) -> tuple[Expression, dict[str, Operand]]:
 
 
 @st.composite
-def runs(draw: Any) -> tuple[Expression, dict[str, Operand], list[Choice], dict[str, int], str]:
+def runs(draw: Any) -> tuple[Expression, dict[str, Operand], list[MethodChoice], dict[str, int], str]:
     """A program with blocks, and an algorithm with options for each of its products."""
     expression, operands = draw(programs())
     random = Random(draw(st.integers(0, 2**64)))
@@ -120,7 +120,7 @@ def runs(draw: Any) -> tuple[Expression, dict[str, Operand], list[Choice], dict[
         rows, inner = axes.of(node.left)
         block = (blocks[rows], blocks[inner], blocks[axes.of(node)[1]])
         name = random.choice(sorted(ALGORITHMS))
-        choices.append(Choice(name, random.choice(list(find(name).candidates(*block, SLOTS)))))
+        choices.append(MethodChoice(name, random.choice(list(find(name).candidates(*block, SLOTS)))))
     policy = random.choice(["direct", "composed", "binary"])
     return expression, operands, choices, blocks, policy
 

@@ -18,7 +18,7 @@ from cipherblas.distributed.in_process import run_ranks
 from cipherblas.planner.predict.dry_run import dry_run
 from cipherblas.rlwe.matrices import OperandRows
 from cipherblas.roles.client import KeyOpener
-from cipherblas.runtime.values import Choice
+from cipherblas.runtime.values import MethodChoice
 from tests.corpus.machine import MACHINE
 from tests.program.test_exact_bytes import PROGRAMS as IN_BYTES
 from tests.program.test_exact_bytes import P, S, check, values_for
@@ -178,7 +178,7 @@ def test_other_products_take_no_residues(name: str) -> None:
     forged = replace(
         decided,
         choices={
-            number: Choice(choice.method, {"weight_bits": 20, "moduli": True})
+            number: MethodChoice(choice.method, {"weight_bits": 20, "moduli": True})
             for number, choice in decided.choices.items()
         },
     )

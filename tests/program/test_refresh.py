@@ -212,7 +212,7 @@ def test_ciphertexts_that_share_their_a_part(shape: tuple[int, int], pairs: int)
     """Where the evaluation alone is to be fast, and what is left over one by one; plans say so."""
     program = shared(x=S(*shape))
     assert program.plan.decided.sharing == pairs
-    assert program.plan.keys.sharing == pairs
+    assert program.plan.keys.shared == pairs
     text = program.explain()
     assert f"up to {pairs} with one a part" in text and f"for {pairs} with one a part" in text
     assert program.worst_error >= program.plan.error

@@ -153,7 +153,7 @@ def test_products_of_ring_elements(name: str, extreme: bool) -> None:
     check(program, {"X": x})
 
 
-TURNED: dict[str, tuple[Callable[..., Any], dict[str, tuple[int, int]], float]] = {
+TRANSPOSED: dict[str, tuple[Callable[..., Any], dict[str, tuple[int, int]], float]] = {
     "one node, twice": (lambda x, y: cb.square(cb.refresh(x @ x + y)), {"x": (6, 6), "y": (6, 6)}, 2.0),
     "sums": (
         lambda x, y: cb.square(cb.refresh((x @ V.T) @ (y @ V.T).T + (x @ V.T) @ (y @ V.T).T - x @ y.T)),
@@ -279,10 +279,10 @@ def test_a_factor_that_is_a_result_too() -> None:
         assert np.abs(got - wanted).max() < 0.02 * np.abs(wanted).max()
 
 
-@pytest.mark.parametrize("name", TURNED)
+@pytest.mark.parametrize("name", TRANSPOSED)
 def test_products_whose_factors_are_alike_or_lie_the_other_way(name: str) -> None:
     """A node that is both factors has two placings; what was transposed is no ring element, and goes to a GEMM."""
-    function, shapes, allowed = TURNED[name]
+    function, shapes, allowed = TRANSPOSED[name]
     operands = {key: cb.secret(*shape, bound=0.5) for key, shape in shapes.items()}
     program = cb.compile(function, operands, **{**INSECURE, "error": allowed})
     assert "ring-products" in {choice.method for choice in program.plan.decided.choices.values()}

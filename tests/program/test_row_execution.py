@@ -21,7 +21,7 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.executor import Executor
 from cipherblas.runtime.inputs import Inputs, fresh
-from cipherblas.runtime.values import Choice, Decisions, Input, Value
+from cipherblas.runtime.values import Decisions, Input, MethodChoice, Value
 from tests.support.clear_runs import evaluators_of, numbered
 
 N = 8
@@ -53,7 +53,7 @@ def decrypted(ev: RowsClear, value: Value) -> np.ndarray:
 
 
 def executor(ev: RowsClear, node: Expression, values: Any, **options: Any) -> Executor:
-    choices = numbered(node, [Choice("gemm", options)] * len(products(node)))
+    choices = numbered(node, [MethodChoice("gemm", options)] * len(products(node)))
     return Executor(evaluators_of(rows=ev), node, Decisions("rows", choices), ArrayInputs(values))
 
 

@@ -107,8 +107,8 @@ def test_errors_of_repeated_rows_add_up() -> None:
     """A sum of 64 rows that are one encryption errs 64 times as much as one of them, and not 8 times."""
     ones = np.ones((1, 64))
     program = toy_rows(lambda c: ones @ cb.broadcast_to(c, (64, 7)), c=S(7), error=1e-3)
-    apart = toy_rows(lambda c: ones @ c, c=S(64, 7), error=1e-3)
-    scales = [one.inputs_of("c")[0].scale for one in (program, apart)]
+    separated = toy_rows(lambda c: ones @ c, c=S(64, 7), error=1e-3)
+    scales = [one.inputs_of("c")[0].scale for one in (program, separated)]
     assert scales[0] >= scales[1]
     run(program, values_of(program)).check()
 

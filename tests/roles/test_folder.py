@@ -86,11 +86,11 @@ def test_files_are_no_memory_of_the_server(tmp_path: Path, monkeypatch: pytest.M
     usual = toy(lambda x, q: x @ q, x=S(5000, 12), q=S(12), algorithm="diagonals").plan
     monkeypatch.setattr(dry_run, "KEPT_BYTES", 0)
     monkeypatch.setattr(received, "KEPT_BYTES", 0)
-    monkeypatch.setattr(limits, "LENT_BYTES", 1)
+    monkeypatch.setattr(limits, "STREAMING_BYTES", 1)
     program = toy(lambda x, q: x @ q, x=S(5000, 12), q=S(12), algorithm="diagonals")
     plan = program.plan
-    assert plan.lent_bytes > 0 == usual.lent_bytes
-    assert usual.peak_bytes - plan.lent_bytes < plan.peak_bytes < usual.peak_bytes
+    assert plan.streamed_bytes > 0 == usual.streamed_bytes
+    assert usual.peak_bytes - plan.streamed_bytes < plan.peak_bytes < usual.peak_bytes
     assert plan.held_bytes == usual.held_bytes == plan.upload_bytes
     assert "that may stay in files" in program.explain()
     client = program.client()

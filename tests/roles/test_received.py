@@ -16,7 +16,7 @@ from cipherblas.common import limits
 from cipherblas.crypto.keys import FreshCiphertext
 from cipherblas.engines import registry
 from cipherblas.engines.cpu import CpuEngine
-from cipherblas.evaluators.slots.later import Later, Lent
+from cipherblas.evaluators.slots.lazy import LazyCiphertext, Streamable
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.planner.predict import dry_run
 from cipherblas.rlwe.noise import SlotErrors
@@ -92,10 +92,10 @@ def test_results_are_the_same(
 ) -> None:
     make, once = PROGRAMS[name]
     program = make()
-    assert program.plan.lent_bytes == 0  # it is small
+    assert program.plan.streamed_bytes == 0  # it is small
     with monkeypatch.context() as small:
         small.setattr(dry_run, "KEPT_BYTES", 0)
-        lent_bytes = make().plan.lent_bytes
+        streamed_bytes = make().plan.streamed_bytes
     client = program.client()
     values = {name: uniform(3, *operand.shape) for name, operand in program.operands.items()}
     secret = {name: value for name, value in values.items() if program.operands[name].secret}
@@ -109,7 +109,7 @@ def test_results_are_the_same(
         assert set(expansions.values()) == {1}
         expansions.clear()
         monkeypatch.setattr(received, "KEPT_BYTES", 0)
-        monkeypatch.setattr(limits, "LENT_BYTES", 1)  # as few at a time as can be
+        monkeypatch.setattr(limits, "STREAMING_BYTES", 1)  # as few at a time as can be
         lent = server.run(sent)
         seconds = server.seconds
     finally:
@@ -119,7 +119,7 @@ def test_results_are_the_same(
     assert server.counts == counts
     assert seconds > 0
     expanded = sum(2 * ct.data.nbytes for feed in sent["x"].feeds for ct in feed)  # type: ignore[union-attr]
-    assert lent_bytes == (expanded if once else 0)
+    assert streamed_bytes == (expanded if once else 0)
     large = [ct.seed for feed in sent["x"].feeds for ct in feed]  # type: ignore[union-attr]
     assert {expansions[seed] for seed in large} == {1}  # type: ignore[index]
     results = zip(
@@ -136,20 +136,20 @@ def test_nothing_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     sent = client.encrypt(values)
     server = program.server(client.evaluation_keys())
     monkeypatch.setattr(received, "KEPT_BYTES", 0)
-    monkeypatch.setattr(limits, "LENT_BYTES", 1)
+    monkeypatch.setattr(limits, "STREAMING_BYTES", 1)
     kept = []
     monkeypatch.setattr(
         received, "_expanded", lambda feed: kept.append(len(feed)) or [ct.expand() for ct in feed]
     )
     rooms = []
-    once = received._Expanded.once
+    once = received._Expanded.streamed
     monkeypatch.setattr(
-        received._Expanded, "once", lambda self, room: rooms.append(room.ctypes.data) or once(self, room)
+        received._Expanded, "streamed", lambda self, room: rooms.append(room.ctypes.data) or once(self, room)
     )
     server.run(sent)
     assert kept == [len(sent["q"].feeds[0])]  # what is rotated
     assert len(rooms) == len(sent["x"].feeds[0])
-    assert len(set(rooms)) <= limits.lent_together(sent["x"].nbytes)
+    assert len(set(rooms)) <= limits.streaming_batch(sent["x"].nbytes)
 
 
 def test_damage_is_found_by_the_product(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -208,31 +208,31 @@ class _Made:
         self.kept += 1
         return np.ones(3)
 
-    def once(self, room: Any) -> Any:
+    def streamed(self, room: Any) -> Any:
         self.lent += 1
         room[:] = 1
         return room
 
 
-def test_handles_lend_once() -> None:
+def test_handles_stream_once() -> None:
     like = Ct(3, 1.0, 1.0, SlotErrors(0.0, 0.0), 2, None)
-    like.lend()  # of those that are made already
+    like.stream()  # of those that are made already
     made, room = _Made(), np.zeros(3)
-    assert isinstance(made, Lent)
-    handle = Later(like, made, lambda words: words)
-    assert not handle.lends()
-    handle.lend()
-    assert handle.lends()
-    assert handle.once(room) is room
-    assert not handle.lends()
-    assert handle.once(room) is not room
+    assert isinstance(made, Streamable)
+    handle = LazyCiphertext(like, made, lambda words: words)
+    assert not handle.is_streamed()
+    handle.stream()
+    assert handle.is_streamed()
+    assert handle.streamed(room) is room
+    assert not handle.is_streamed()
+    assert handle.streamed(room) is not room
     assert handle.data is handle.data
     assert (made.lent, made.kept) == (1, 1)
-    handle.lend()
-    assert not handle.lends()
-    handle = Later(like, lambda: np.ones(3), lambda words: words)
-    handle.lend()
-    assert not handle.lends()
+    handle.stream()
+    assert not handle.is_streamed()
+    handle = LazyCiphertext(like, lambda: np.ones(3), lambda words: words)
+    handle.stream()
+    assert not handle.is_streamed()
     handle.data = room
     assert handle.data is room
 

@@ -21,10 +21,10 @@ from cipherblas.methods.products import ALGORITHMS, build
 from cipherblas.planner.predict.dry_run import dry_run
 from cipherblas.planner.rings.chains import chain
 from cipherblas.rlwe.rings import RingShape
-from cipherblas.runtime.blocks import IN_PLACE
+from cipherblas.runtime.blocks import LAYOUT_PRESERVING
 from cipherblas.runtime.executor import Executor
 from cipherblas.runtime.slots import SlotRun
-from cipherblas.runtime.values import Choice, Decisions, Value
+from cipherblas.runtime.values import Decisions, MethodChoice, Value
 from tests.support.clear_runs import ClearInputs, Rotations, evaluators_of, network_in_clear
 
 N, BLOCK = 256, 3
@@ -125,9 +125,9 @@ def check(
     choices = {}
     for number, node in enumerate(one for one in ordered(expression) if not one.root):
         if node.product:
-            choices[number] = Choice(method, options)
+            choices[number] = MethodChoice(method, options)
         elif in_place and node.op == "multiply" and not all(part.packable for part in node.children):
-            choices[number] = Choice(IN_PLACE)
+            choices[number] = MethodChoice(LAYOUT_PRESERVING)
     blocks = {
         axis: max(BLOCK, length * (max(shape) == BLOCK)) for axis, length in Axes(expression).lengths.items()
     }

@@ -20,10 +20,10 @@ from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.listing import Stage
 from cipherblas.runtime.placing import Wish
 from cipherblas.runtime.row_pieces import RowPieces
-from cipherblas.runtime.row_products.kind import Request, RingSearch, RowProduct, Size, Variant
+from cipherblas.runtime.row_products.kind import FactorRequest, RingSearch, RowProduct, Size, Variant
 from cipherblas.runtime.row_products.table import PLAIN, VARIANTS, plain
 from cipherblas.runtime.rows import ROWS
-from cipherblas.runtime.values import Choice, Decisions, Handles, Value
+from cipherblas.runtime.values import Decisions, Handles, MethodChoice, Value
 from tests.support.runs import program_by_rows, run, run_by_files, values_of
 
 
@@ -38,7 +38,7 @@ class InHalves(Variant):
         clear = sum(child.secret for child in product.children) == 1
         return clear and product.children[0].shape[-1] > 1
 
-    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: Request) -> Value:
+    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: FactorRequest) -> Value:
         ((side, wished),) = request.wishes.items()
         x, inner, of_inputs = (
             run.value(product.children[side], wished),
@@ -177,7 +177,7 @@ def test_counts_are_multiply_adds_of_the_run(side: str) -> None:
     node = trace(lambda a, b: a @ b, {"a": left, "b": cb.secret(k, c)})
     (product,) = products(node)
     ring = RingShape.from_bits(n, [50.0], [50.0], 1, 20.0)
-    counted = dry_run(ring, node, Decisions(ROWS, {2: Choice(GEMM, {"weight_bits": 10})})).counts
+    counted = dry_run(ring, node, Decisions(ROWS, {2: MethodChoice(GEMM, {"weight_bits": 10})})).counts
     found = plain(product, node).counts(product, n, 1)
     assert found.float_macs * (n + c) == counted.float_macs * n
     assert found.modular_macs == counted.modular_macs == (0 if clear else (n + m) * k * (n + c))

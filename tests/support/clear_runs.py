@@ -20,12 +20,12 @@ from cipherblas.forms.slot_forms import SlotForm
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.methods.matvec_conv.metakernel import Pattern
 from cipherblas.planner.predict.dry_run import DryRun, dry_run
-from cipherblas.planner.search.tensors import Chooser, LayerCost
+from cipherblas.planner.search.tensors import GreedyMethods, LayerCost
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.executor import Executor
 from cipherblas.runtime.inputs import Inputs
-from cipherblas.runtime.values import Choice, Decisions, Input
+from cipherblas.runtime.values import Decisions, Input, MethodChoice
 
 Matrix = NDArray[np.float64]
 
@@ -71,7 +71,7 @@ def evaluators_of(
     return Evaluators(lambda: given(slots), lambda: given(rows), make_shared=shared)
 
 
-def numbered(expression: Expression, choices: Sequence[Choice]) -> dict[int, Choice]:
+def numbered(expression: Expression, choices: Sequence[MethodChoice]) -> dict[int, MethodChoice]:
     """Choices for the products of a program in their order, by the numbers of their nodes."""
     nodes = [number for number, node in enumerate(ordered(expression)) if node.product and node.secret]
     return dict(zip(nodes, choices, strict=True))
@@ -98,7 +98,7 @@ def in_clear(
     ring: RingShape,
     expression: Expression,
     values: Mapping[str, Matrix],
-    choices: Sequence[Choice],
+    choices: Sequence[MethodChoice],
     blocks: Mapping[str, int],
     key_policy: Any,
 ) -> ClearRun:
@@ -130,7 +130,7 @@ def network_in_clear(
 ) -> ClearRun:
     """As `in_clear` for a network, by the planner's decisions at these prices; zeros are off by what is allowed, over
     the bound."""
-    chooser = Chooser(expression, ring.n // 2, prices)
+    chooser = GreedyMethods(expression, ring.n // 2, prices)
     traced = dry_run(ring, expression, Decisions("tensors", key_policy=key_policy), choose=chooser)
     clear = Clear(ring, key_policy=key_policy, available=traced.keys)
     decisions = Decisions("tensors", traced.choices, key_policy=key_policy)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.runtime.schedule import Done, Grid, Held
+from cipherblas.runtime.schedule import Done, Grid, LiveBlocks
 from cipherblas.runtime.tasks import Blocks, Dropped, Index, Task, TaskGraph
 
 Key = tuple[Blocks, Index]
@@ -66,7 +66,7 @@ class Shuffled:
     def __call__(
         self, graph: TaskGraph, ev: Evaluator, sources: Sequence[Grid], done: Done | None
     ) -> list[list[list[object]]]:
-        held, frontier = Held(graph, sources), Frontier(graph)
+        held, frontier = LiveBlocks(graph, sources), Frontier(graph)
         order = []
         while len(frontier):
             task = frontier.begin(self.random.choice(frontier.ready()))
@@ -94,7 +94,7 @@ class Workers:
     def __call__(
         self, graph: TaskGraph, ev: Evaluator, sources: Sequence[Grid], done: Done | None
     ) -> list[list[list[object]]]:
-        held, frontier = Held(graph, sources), Frontier(graph)
+        held, frontier = LiveBlocks(graph, sources), Frontier(graph)
         changed = threading.Condition()
         running = 0
         failed = False

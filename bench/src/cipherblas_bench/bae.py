@@ -24,8 +24,8 @@ from cipherblas.planner.plan.plan import Plan
 from cipherblas.planner.predict.machine import Machine
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.matrices.matrix import bit_ceil
-from cipherblas_bench.apart import apart
 from cipherblas_bench.harness import Row, row, seconds_text
+from cipherblas_bench.own_process import in_own_process
 from cipherblas_bench.pc import PublicCase, measured
 from cipherblas_bench.products import SERVER_TIME, YARDSTICK_ROWS, planned_fields
 from cipherblas_bench.sets import Shape
@@ -224,7 +224,7 @@ def _form(name: str, d: int, budget: float, limit: float, options: dict[str, Any
     if kind.converted and GEMM not in plan.algorithm:
         about["note"] = "the planner multiplies in slots, which it finds faster"
     if not reason:
-        found = apart(f"{_case(shape)}, {name}", _measured, name, shape, threads, budget, options)
+        found = in_own_process(f"{_case(shape)}, {name}", _measured, name, shape, threads, budget, options)
         return {**found, **about}
     gemm = options["machine"].rates.seconds(Counts(float_macs=d**3), plan.parameters.n, threads)
     about["note"] = "; ".join(filter(None, (about["note"], f"predicted, not run: {reason}")))

@@ -158,7 +158,9 @@ class Refreshes:
         result = self._run(timed, self.ev, ct)
         return result, _since(start, processor) | timed.seconds
 
-    def together(self, number: int, sharing: Sharing | None = None) -> tuple[dict[str, float], float, Ct]:
+    def together(
+        self, number: int, sharing: SharedRefreshes | None = None
+    ) -> tuple[dict[str, float], float, Ct]:
         """Seconds, largest error and one result of a batch of ciphertexts of new values, refreshed two by two.
 
         Args:
@@ -208,7 +210,7 @@ def _since(start: float, processor: float) -> dict[str, float]:
     return {"whole": time.perf_counter() - start, "cpu": time.process_time() - processor}
 
 
-class Sharing:
+class SharedRefreshes:
     """Keys and evaluator of a batch whose pairs share their a part.
 
     Args:
@@ -325,7 +327,9 @@ def run(
         single = measured(ours, threads, budget, ciphertexts, in_a_row, theirs)
         yield single
         for batch in batches if shared else ():
-            yield of_a_batch(ours, batch, threads, budget, single["seconds"], Sharing(ours, batch, secrets))
+            yield of_a_batch(
+                ours, batch, threads, budget, single["seconds"], SharedRefreshes(ours, batch, secrets)
+            )
             released()
         if batches:
             del ours
@@ -419,7 +423,12 @@ def measured(
 
 
 def of_a_batch(
-    ours: Refreshes, batch: int, threads: int, budget: float, single: float, sharing: Sharing | None = None
+    ours: Refreshes,
+    batch: int,
+    threads: int,
+    budget: float,
+    single: float,
+    sharing: SharedRefreshes | None = None,
 ) -> Row:
     """The row of so many ciphertexts at a time.
 

@@ -15,8 +15,8 @@ import numpy as np
 from cipherblas.common.errors import CipherblasError
 from cipherblas.planner.plan.plan import Plan
 from cipherblas_bench import cc, pc
-from cipherblas_bench.apart import apart
 from cipherblas_bench.harness import Row, Timing, in_turns, row, seconds_text
+from cipherblas_bench.own_process import in_own_process
 from cipherblas_bench.products import Case, SecretCase, gemm_side, planned_fields
 from cipherblas_bench.sets import Shape
 
@@ -112,7 +112,7 @@ def _pair(
 def _measured(kind: str, shape: Shape, threads: int, budget: float, options: dict[str, Any]) -> Row:
     """The row of a process of its own."""
     what = f"{kind} {'x'.join(map(str, shape))}, {options['form']}"
-    found = apart(what, _row, kind, shape, threads, budget, options)
+    found = in_own_process(what, _row, kind, shape, threads, budget, options)
     # Operands of secret × secret are uniform on [-1, 1].
     relative = found.get("relative_error", found["error"] / shape[1])
     return {**found, "bench": "crossover", "relative_error": relative, "note": f"{kind}, {options['form']}"}

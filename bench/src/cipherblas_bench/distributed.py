@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from cipherblas.distributed.messages import Network
-from cipherblas.distributed.ranks import Sharing
+from cipherblas.distributed.ranks import Distribution
 from cipherblas.distributed.stages import RankTimes, slowest
 from cipherblas.lang.operands import secret
 from cipherblas.planner.predict.machine import Machine
@@ -169,7 +169,7 @@ class OnRanks:
         self._machines[ranks].append(Machine.from_dict(found.pop("machine")))
         return found
 
-    def predicted(self, ranks: int, network: Network, sharing: Sharing = "4d-s") -> RankPlan:
+    def predicted(self, ranks: int, network: Network, sharing: Distribution = "4d-s") -> RankPlan:
         """What so many ranks take: the median of what is predicted for this machine as it was beside each such run."""
         found = [
             on_ranks(self.program, ranks, network, machine=one, threads=self.threads, sharing=sharing)

@@ -18,8 +18,8 @@ from cipherblas.common.errors import ParameterError
 from cipherblas.distributed.blocks import optimal_blocks
 from cipherblas.distributed.cuboid import Cuboid
 from cipherblas.distributed.messages import Network
-from cipherblas.distributed.ranks import Sharing, grid_of
-from cipherblas.distributed.slots import SHARINGS
+from cipherblas.distributed.ranks import Distribution, grid_of
+from cipherblas.distributed.slots import DISTRIBUTIONS
 from cipherblas.lang.operands import secret
 from cipherblas.methods.matmul.baselines.fhe_mm import FheMm
 from cipherblas.roles.program import Program, compile
@@ -48,7 +48,7 @@ def run(
     *,
     slots: int = SCALED_SLOTS,
     divided_by: int | None = None,
-    sharings: Sequence[Sharing] = SHARINGS,
+    sharings: Sequence[Distribution] = DISTRIBUTIONS,
     threads: int = 1,
     rounds: int = 3,
     times: int = TIMES,
@@ -79,7 +79,7 @@ def run(
                 shape = class_shape(name, slots, divided_by)
                 blocks = optimal_blocks(shape, slots)
                 product = OnRanks(program_of(shape, blocks, threads), Path(folder), threads, times)
-                cases: list[tuple[Sharing, int]] = [("4d-s", 1)] if 1 in ranks else []
+                cases: list[tuple[Distribution, int]] = [("4d-s", 1)] if 1 in ranks else []
                 cases += [
                     (sharing, count)
                     for sharing in sharings
@@ -117,13 +117,13 @@ def _real(
     name: str,
     product: OnRanks,
     blocks: Cuboid,
-    cases: Sequence[tuple[Sharing, int]],
+    cases: Sequence[tuple[Distribution, int]],
     network: Network,
     rounds: int,
 ) -> Iterator[Row]:
     """A class, scaled down, on real ranks, however they share the movements of data; one rank moves each block once."""
     threads, processors = product.threads, int(_core.processors())
-    runs: dict[tuple[Sharing, int], list[dict[str, Any]]] = {case: [] for case in cases}
+    runs: dict[tuple[Distribution, int], list[dict[str, Any]]] = {case: [] for case in cases}
     for _ in range(rounds):
         for sharing, count in cases:
             runs[sharing, count].append(product.run(count, "--sharing", sharing))
@@ -155,7 +155,7 @@ def _real(
         )
 
 
-def _can(sharing: Sharing, blocks: Cuboid, ranks: int) -> bool:
+def _can(sharing: Distribution, blocks: Cuboid, ranks: int) -> bool:
     """Whether so many ranks can share blocks so: T3D has a rank for each product, TDSC diagonals."""
     try:
         grid_of(blocks, ranks, 1, sharing)

@@ -22,9 +22,9 @@ from cipherblas.distributed.cgemm import steps_of
 from cipherblas.distributed.cuboid import Cuboid
 from cipherblas.distributed.messages import Network, collectives_3d, collectives_4d
 from cipherblas.distributed.ranks import (
-    TOGETHER,
-    Sharing,
-    Work,
+    PER_BLOCK,
+    Distribution,
+    RankWork,
     ciphertexts_held,
     grid_of,
     own_blocks,
@@ -42,7 +42,7 @@ LAYOUTS = {"Square": (16, 16, 16), "Flat": (128, 128, 1), "LargeM": (1024, 4, 1)
 SMALLER = {"Square": (4, 4, 4), "Flat": (4, 4, 1), "LargeM": (8, 4, 1), "Slim": (2, 1, 32)}
 DIVISORS = (1, 2, 4, 8, 16)
 SHORT = 4  # numbers of blocks of dimensions that are not divided
-METHODS: dict[str, Sharing] = {"baseline": "e3d", "4d-s": "4d-s", "4d*": "4d*", "4d": "4d"}
+METHODS: dict[str, Distribution] = {"baseline": "e3d", "4d-s": "4d-s", "4d*": "4d*", "4d": "4d"}
 
 
 def class_shape(name: str, slots: int = SLOTS, divided_by: int | None = None) -> Cuboid:
@@ -160,7 +160,7 @@ class Modelled:
 
     blocks: Cuboid
     grid: Cuboid
-    work: Work
+    work: RankWork
     aligned: float
     shifted: float
     products: float
@@ -217,7 +217,7 @@ def _mpi_seconds(
     own: Cuboid,
     grid: Cuboid,
     steps: int,
-    sharing: Sharing,
+    sharing: Distribution,
     price: Prices,
     network: Network,
     preparing: float,
@@ -234,7 +234,7 @@ def _mpi_seconds(
         "all-gather": sent.shifted,
         "reduce": sent.summed,
     }
-    taken = collectives_4d(own, grid, steps, 1) if sharing in TOGETHER else collectives_3d(own, grid, 1)
+    taken = collectives_4d(own, grid, steps, 1) if sharing in PER_BLOCK else collectives_3d(own, grid, 1)
     seconds: dict[str, float] = dict.fromkeys(nbytes, 0.0)
     for one in taken:
         seconds[one.kind] += replace(one, nbytes=one.nbytes * nbytes[one.kind]).seconds(network)

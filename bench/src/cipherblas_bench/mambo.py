@@ -30,7 +30,7 @@ from cipherblas.forms.convert.coefficients import Halves, Packing, slots_to_rows
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.planner.rings.chains import chain
 from cipherblas.rlwe.rings import LOW_LIMBS
-from cipherblas.runtime.crossings import REFRESHED_SHARE
+from cipherblas.runtime.conversions import REFRESHED_SHARE
 from cipherblas.runtime.row_products.clear_factors import rounded
 from cipherblas_bench.bootstrap import MASKS, SETS, Refreshes, bits, released
 from cipherblas_bench.harness import Row, Timing, params_fields, peak_memory, row

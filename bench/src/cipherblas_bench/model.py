@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas_bench.apart import apart
 from cipherblas_bench.harness import (
     MeasurementError,
     Row,
@@ -29,6 +28,7 @@ from cipherblas_bench.harness import (
     peak_memory,
     row,
 )
+from cipherblas_bench.own_process import in_own_process
 
 # Those that are measured: `first_run` holds the loading of keys, the expansion of seeds and the encoding of masks.
 # A later `run` expands seeds and evaluates; matrices by rows keep what was expanded.
@@ -161,7 +161,7 @@ def run(cases: Sequence[str] = (), *, threads: int = 1, budget: float = 1.0, **o
     machine = machine_of_predictions().to_dict()
     rows = []
     for name in cases or PROGRAMS:
-        rows.append(apart(name, measured, name, threads, budget, {**options, "machine": machine}))
+        rows.append(in_own_process(name, measured, name, threads, budget, {**options, "machine": machine}))
         yield rows[-1]
     yield from summary(rows, threads)
 
@@ -242,7 +242,7 @@ def _run(program: Any, folder: Path, budget: float) -> tuple[dict[str, list[floa
             operands[name].save(folder / name)
         else:
             np.save(folder / f"{name}.npy", value)
-    stages, found = apart("a server", _served, folder, _core.threads(), budget)
+    stages, found = in_own_process("a server", _served, folder, _core.threads(), budget)
     result = EncryptedResult.load(folder / "result")
     answer, decrypted = _timed(lambda: client.decrypt(result, of=operands), budget / 4)
     return {**stages, "encrypt": encrypted, "decrypt": decrypted}, {

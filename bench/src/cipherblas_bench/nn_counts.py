@@ -18,7 +18,7 @@ from cipherblas.methods.layers import CONV_BASELINES, MATVEC_BASELINES
 from cipherblas.methods.matvec_conv.base import LayerMethod
 from cipherblas.methods.matvec_conv.baselines.imra import Pattern
 from cipherblas.planner.predict.dry_run import dry_run
-from cipherblas.planner.search.tensors import Chooser, layer_counts
+from cipherblas.planner.search.tensors import GreedyMethods, layer_counts
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.tensors import PACKING, TENSORS, method_of, packing
 from cipherblas.runtime.values import Decisions
@@ -67,7 +67,7 @@ def metakernel(kernel: Kernel) -> LayerMethod:
         node = MatMul(weights, x)
     else:
         node = Conv2d(x, weights, padding=kernel.window.padding)
-    chooser = Chooser(node, kernel.slots, FewestRotations())
+    chooser = GreedyMethods(node, kernel.slots, FewestRotations())
     found = dry_run(RingShape.for_depth(kernel.slots, DEPTH), node, Decisions(TENSORS), choose=chooser)
     packed, chosen = sorted(found.choices.values(), key=lambda choice: choice.method != PACKING)
     return method_of(node, packing(x, kernel.slots, **packed.options), chosen)

@@ -135,15 +135,15 @@ class Primitives:
         def worst(found: Any, expected: Any) -> float:
             return float(np.abs(found - expected).max())
 
-        turned = [np.roll(values, -step) for step in steps]
+        rotated = [np.roll(values, -step) for step in steps]
         self.errors = {
             "encode": worst(context.decode(coefficients.astype(np.float64)).real / scale, values),
             "encrypt": worst(decrypt(x), values),
             "encrypt_symmetric": worst(decrypt(keys.encrypt(secret, coefficients, limbs).expand()), values),
             "decrypt": worst(decrypt(y), values),
-            "rotate": worst(decrypt(rotate(1)[0]), turned[0]),
+            "rotate": worst(decrypt(rotate(1)[0]), rotated[0]),
             "rotate_hoisted": max(
-                worst(decrypt(ct), expected) for ct, expected in zip(rotate(HOISTED), turned, strict=True)
+                worst(decrypt(ct), expected) for ct, expected in zip(rotate(HOISTED), rotated, strict=True)
             ),
             "multiply": worst(decrypt(multiply(), scale * scale), values * values),
             "rescale": worst(

@@ -16,7 +16,7 @@ from cipherblas.common.errors import StorageError
 
 GROUP = "cipherblas.commands"
 # Commands of this repository that are installed by themselves: the distribution, and its folder in a clone.
-APART = {"bench": ("cipherblas-bench", "bench"), "fame-model": ("cipherblas-hardware", "hardware")}
+DISTRIBUTIONS = {"bench": ("cipherblas-bench", "bench"), "fame-model": ("cipherblas-hardware", "hardware")}
 ANYTHING = {"ignore_unknown_options": True, "help_option_names": []}
 
 
@@ -26,7 +26,7 @@ def add_plug_ins(app: typer.Typer) -> None:
     A command that is not installed, or cannot be loaded, says so when it is called.
     """
     points = {point.name: point for point in entry_points(group=GROUP)}
-    for name in sorted({*points, *APART} - {command.name for command in app.registered_commands}):
+    for name in sorted({*points, *DISTRIBUTIONS} - {command.name for command in app.registered_commands}):
         try:
             found = points[name].load() if name in points else None
         except Exception as error:  # of any kind: it is code of others
@@ -49,7 +49,7 @@ def _add_refusal(app: typer.Typer, name: str, refusal: StorageError) -> None:
 
 
 def _missing(name: str) -> StorageError:
-    distribution, folder = APART[name]
+    distribution, folder = DISTRIBUTIONS[name]
     return StorageError(
         f"The command {name!r} is not installed.",
         advice=f"pip install ./{folder} in a clone, or the wheel of {distribution}",

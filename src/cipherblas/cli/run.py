@@ -34,7 +34,7 @@ from cipherblas.roles.program import Program
 from cipherblas.roles.wire.messages import EncryptedOperand
 
 
-class Sharing(str, Enum):
+class Distribution(str, Enum):
     """Ways to share the movements of blocks."""
 
     one_product = "t3d"
@@ -104,9 +104,9 @@ def run(
         ),
     ] = None,
     sharing: Annotated[
-        Sharing,
+        Distribution,
         typer.Option(help="How MPI ranks divide the rotations of a product."),
-    ] = Sharing.per_rank,
+    ] = Distribution.per_rank,
     security: Security = 128,
     insecure: Insecure = False,
     threads: Threads = None,

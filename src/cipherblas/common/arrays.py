@@ -130,7 +130,7 @@ def narrow_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[An
     return found
 
 
-def is_whole(matrix: NDArray[Any]) -> bool:
+def is_integral(matrix: NDArray[Any]) -> bool:
     """Whether all entries of a finite array are whole numbers."""
     matrix = np.atleast_1d(matrix)  # of a number, that one
     return matrix.dtype.kind == "i" or all(

@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from cipherblas.common.arrays import is_whole
+from cipherblas.common.arrays import is_integral
 from cipherblas.common.errors import ParameterError, RangeError
 
 MAX_NAME_LENGTH = 100
@@ -40,9 +40,9 @@ def check_name(name: object, what: str = "name of an operand") -> None:
         )
 
 
-def check_whole(name: str, matrix: NDArray[Any]) -> None:
+def check_integral(name: str, matrix: NDArray[Any]) -> None:
     """Raise RangeError when an entry of an operand with an integer type is no whole number."""
-    if not is_whole(matrix):
+    if not is_integral(matrix):
         raise RangeError(
             f"Operand {name!r} was declared with an integer type and has fractions.",
             advice=("np.rint of the array", "another dtype=… where the operand is declared"),

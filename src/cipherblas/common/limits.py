@@ -14,7 +14,7 @@ USUAL_MEMORY = 8 << 30  # that is available, where the system does not say
 RUN_BYTES = 128 << 20  # of clear operands, that one run keeps
 # Of ciphertexts of an operand: so many are expanded when a run begins, and of more, which products may take one by one,
 # so many of each side at a time.
-KEPT_BYTES, LENT_BYTES = 128 << 20, 64 << 20
+KEPT_BYTES, STREAMING_BYTES = 128 << 20, 64 << 20
 
 
 def available_memory() -> int | None:
@@ -60,6 +60,6 @@ def check_available(needed: int, purpose: str, release: Callable[[], object] = l
         )
 
 
-def lent_together(nbytes: int) -> int:
+def streaming_batch(nbytes: int) -> int:
     """How many ciphertexts of so many bytes are made for a product at a time."""
-    return max(2, LENT_BYTES // nbytes)
+    return max(2, STREAMING_BYTES // nbytes)

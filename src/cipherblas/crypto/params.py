@@ -300,7 +300,7 @@ def make_parameters(
     operand_moduli: Sequence[int] | None = None,
     level_limbs: int | None = None,
 ) -> Parameters:
-    """Choose distinct primes nearest to the wanted sizes and check the security table.
+    """MethodChooser distinct primes nearest to the wanted sizes and check the security table.
 
     Args:
         n: ring degree, a power of two.

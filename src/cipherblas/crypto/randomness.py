@@ -41,7 +41,7 @@ class Purpose(enum.IntEnum):
     EPHEMERAL = 6
     MATRIX_UNIFORM = 7
     SHARED_SECRET = 8
-    SHARING = 10  # 9 was that of conversion keys
+    FLOODING = 10  # 9 was that of conversion keys
     SPARSE_SECRET = 11
     ROW_SECRET = 12
 

@@ -223,7 +223,7 @@ class Communicator(ABC):
             sources: those that send something to this one.
         """
         self._send_all(kind, arrays)
-        found = {source: self.receive(kind, source) for source in _turned(sources, self.rank, self.size)}
+        found = {source: self.receive(kind, source) for source in _in_turn(sources, self.rank, self.size)}
         self.finish()
         return found
 
@@ -240,7 +240,7 @@ class Communicator(ABC):
             What ends it: then all has come, and what was sent may be changed.
         """
         self._send_all(kind, arrays)
-        coming = self.receive_ahead(kind, _turned(list(into), self.rank, self.size), into)
+        coming = self.receive_ahead(kind, _in_turn(list(into), self.rank, self.size), into)
 
         def end() -> None:
             for _ in coming:
@@ -345,6 +345,6 @@ def _shapes_of(header: Words) -> list[tuple[int, ...]] | None:
     return [tuple(int(length) for length in row[1 : 1 + int(row[0])]) for row in rows]
 
 
-def _turned(ranks: Sequence[int], rank: int, size: int) -> list[int]:
+def _in_turn(ranks: Sequence[int], rank: int, size: int) -> list[int]:
     """In the order in which they send to this one."""
     return sorted(ranks, key=lambda other: (rank - other) % size)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cipherblas.distributed.cuboid import Cuboid
-from cipherblas.distributed.ranks import Sharing, grid_of
+from cipherblas.distributed.ranks import Distribution, grid_of
 
 Place = tuple[int, int]  # of a block of the result
 Product = tuple[int, int, int]  # row, column and inner index of a block product
@@ -136,7 +136,7 @@ class DiagonalCut(Cut):
         return [rank] if self.grid.k == 1 else list(range(self.grid.k))
 
 
-def cut_of(blocks: Cuboid, ranks: int, steps: int, sharing: Sharing) -> GridCut | DiagonalCut:
+def cut_of(blocks: Cuboid, ranks: int, steps: int, distribution: Distribution) -> GridCut | DiagonalCut:
     """How a product is cut for at most so many ranks.
 
     Args:
@@ -146,5 +146,5 @@ def cut_of(blocks: Cuboid, ranks: int, steps: int, sharing: Sharing) -> GridCut 
     Raises:
         ParameterError: T3D has too few ranks, TDSC other blocks than it can take, or there is no such way to share.
     """
-    grid = grid_of(blocks, ranks, steps, sharing)
-    return (DiagonalCut if sharing == "tdsc" else GridCut)(blocks, grid)
+    grid = grid_of(blocks, ranks, steps, distribution)
+    return (DiagonalCut if distribution == "tdsc" else GridCut)(blocks, grid)

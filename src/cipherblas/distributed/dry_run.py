@@ -21,14 +21,14 @@ from cipherblas.distributed.communicator import Communicator, Sent, Words
 from cipherblas.distributed.cuts import Place
 from cipherblas.distributed.in_process import run_ranks
 from cipherblas.distributed.matrices import OperandShare, Share, Taken
-from cipherblas.distributed.ranks import Sharing
+from cipherblas.distributed.ranks import Distribution
 from cipherblas.distributed.rows import RowsRanks
 from cipherblas.distributed.shares import Indices, Shares
 from cipherblas.distributed.slots import Division, OnGrid, SlotsPlanned
 from cipherblas.engines.handles import Matrix
 from cipherblas.engines.shapes import Memory, ShapeEngine
 from cipherblas.evaluators.family import Evaluators
-from cipherblas.evaluators.rows.values import Batch, ClearFactor, Encryption, Rows
+from cipherblas.evaluators.rows.values import ClearFactor, EncryptedMatrix, MultiSecretRows, Rows
 from cipherblas.evaluators.slots.shared import SharedSymbolic
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.rlwe.counts import Counts
@@ -67,7 +67,7 @@ def rank_runs(
     listing: Listing,
     decisions: Decisions,
     size: int,
-    sharing: Sharing = "4d-s",
+    distribution: Distribution = "4d-s",
 ) -> list[RankRun]:
     """The runs of so many ranks, on shapes.
 
@@ -77,7 +77,7 @@ def rank_runs(
 
     def one(communicator: Communicator) -> RankRun:
         counts, row_counts, keys, memory = Counts(), Counts(), _KeysAsked(parameters), Memory()
-        policy, division = decisions.key_policy, Division(communicator, sharing)
+        policy, division = decisions.key_policy, Division(communicator, distribution)
 
         def slots() -> SlotsPlanned:
             planned = SlotsPlanned(parameters, key_policy=policy)
@@ -218,7 +218,7 @@ class _Planned(RowsRanks):
         """An operand of this shape."""
         return super().fresh(self._operand(options["limbs"], shape, shape[0]), shape, **options)
 
-    def fresh_batch(self, data: Any, shape: tuple[int, int], **options: Any) -> Batch:
+    def fresh_batch(self, data: Any, shape: tuple[int, int], **options: Any) -> MultiSecretRows:
         """The same, of rows that share their a parts."""
         own = self._operand(options["limbs"], shape, -(-shape[1] // self.n))
         return super().fresh_batch(own, shape, **options)
@@ -247,7 +247,7 @@ class _Planned(RowsRanks):
         whole = self._pair(len(found[0][0]), *x.shape)
         others = [one for rank, some in enumerate(found) if rank != self.rank for one in some]
         self.memory.pass_through(sum(one.nbytes for one in others))
-        return Share(*whole, "whole", x.shape)
+        return Share(*whole, "replicated", x.shape)
 
     def _integers(self, factor: ClearFactor) -> Any:
         """They are not needed: a factor has their shape and size."""
@@ -257,16 +257,16 @@ class _Planned(RowsRanks):
         self._look_at(x)
         return [None] * (stop - start)
 
-    def _look_at(self, x: Encryption) -> None:
+    def _look_at(self, x: EncryptedMatrix) -> None:
         """At all of it."""
-        whole = self.whole(x.data)
+        whole = self.gathered_share(x.data)
         for part in (whole.a, whole.b):
             self._words(part)
 
     def _of_elements_data(
         self, datas: Sequence[Any], shape: tuple[int, int], held: int, scale: float
     ) -> Share:
-        return Share(*self._pair(len(self.params.q), *shape), "whole", shape)
+        return Share(*self._pair(len(self.params.q), *shape), "replicated", shape)
 
     def _plus_message(self, b: Matrix, values: NDArray[np.float64], x: Rows) -> Matrix:
         return b

@@ -12,8 +12,8 @@ from cipherblas.distributed.communicator import Words
 from cipherblas.distributed.shares import Indices, Shares
 from cipherblas.engines.handles import Matrix
 
-WHOLE, ROWS, COLUMNS = "whole", "rows", "columns"
-TURNED = "turned"  # of an operand: those columns that are this rank's rows of the transpose
+REPLICATED, ROWS, COLUMNS = "replicated", "rows", "columns"
+TRANSPOSED = "turned"  # of an operand: those columns that are this rank's rows of the transpose
 Taken: TypeAlias = tuple[bool, str]  # of a b part? all of it, or some columns
 
 
@@ -23,7 +23,7 @@ class Share:
 
     Attributes:
         a, b: matrices of residues.
-        kind: "whole", "rows" or "columns".
+        kind: "replicated", "rows" or "columns".
         shape: of the whole encryption: rows and columns of b.
         made: all of it, where it was asked for.
     """
@@ -64,7 +64,7 @@ class OperandShare(Share):
     """
 
     def __init__(self, source: Source, shape: tuple[int, int], shares: Shares, rank: int) -> None:
-        self.kind, self.shape, self.made = WHOLE, shape, None
+        self.kind, self.shape, self.made = REPLICATED, shape, None
         self.taken: dict[Taken, Words] = {}
         self.upload: Callable[[Words], Matrix] = lambda words: words
         self._source, self._shares, self._rank = source, shares, rank
@@ -72,23 +72,23 @@ class OperandShare(Share):
     @property
     def a(self) -> Matrix:
         """The a part, whole."""
-        return self.upload(self.take(False, WHOLE))
+        return self.upload(self.take(False, REPLICATED))
 
     @property
     def b(self) -> Matrix:
         """The b part, whole."""
-        return self.upload(self.take(True, WHOLE))
+        return self.upload(self.take(True, REPLICATED))
 
     def columns(self, is_b: bool, kind: str) -> Matrix | None:
         """This rank's columns of a part; None where they are all, or all are there."""
-        if (is_b, WHOLE) in self.taken or len(self._own(is_b, kind)) == self._width(is_b):
+        if (is_b, REPLICATED) in self.taken or len(self._own(is_b, kind)) == self._width(is_b):
             return None
         return self.upload(self.take(is_b, kind))
 
     def take(self, is_b: bool, kind: str) -> Words:
         """All of a part, or this rank's columns of it."""
         if (is_b, kind) not in self.taken:
-            own = None if kind == WHOLE else self._own(is_b, kind)
+            own = None if kind == REPLICATED else self._own(is_b, kind)
             self.taken[is_b, kind] = self._read(is_b, own)
         return self.taken[is_b, kind]
 
@@ -97,7 +97,7 @@ class OperandShare(Share):
 
     def _own(self, is_b: bool, kind: str) -> Indices:
         width = self._width(is_b)
-        if kind == TURNED:
+        if kind == TRANSPOSED:
             return self._shares.rows(width, self._rank)
         return np.arange(width)[self._shares.columns(width, self._rank)]
 

@@ -24,9 +24,13 @@ from cipherblas.common.errors import ParameterError, ShapeError
 from cipherblas.distributed.cuboid import Cuboid, checked
 from cipherblas.distributed.grids import grid_3d, grid_4d
 
-Sharing = Literal["t3d", "e3d", "tdsc", "4d-s", "4d*", "4d"]
-EACH: tuple[Sharing, ...] = ("t3d", "e3d", "tdsc")  # those in which every block product moves both operands
-TOGETHER: tuple[Sharing, ...] = ("4d*", "4d")  # those in which ranks share the movements of one block
+Distribution = Literal["t3d", "e3d", "tdsc", "4d-s", "4d*", "4d"]
+PER_PRODUCT: tuple[Distribution, ...] = (
+    "t3d",
+    "e3d",
+    "tdsc",
+)  # those in which every block product moves both operands
+PER_BLOCK: tuple[Distribution, ...] = ("4d*", "4d")  # those in which ranks share the movements of one block
 Side = Literal[
     "left", "up"
 ]  # of A, whose rows are rotated to the left; of B, whose columns are rotated upwards
@@ -34,7 +38,7 @@ RotationKey = tuple[Side, int]  # and the offset along that dimension of the slo
 
 
 @dataclass(frozen=True)
-class Work:
+class RankWork:
     """What a rank computes.
 
     Attributes:
@@ -49,7 +53,7 @@ class Work:
     sums: int
 
 
-def grid_of(blocks: Cuboid, ranks: int, steps: int, sharing: Sharing) -> Cuboid:
+def grid_of(blocks: Cuboid, ranks: int, steps: int, distribution: Distribution) -> Cuboid:
     """The grid of at most so many ranks for a way to share.
 
     In T3D a rank has one block product. In TDSC ranks have diagonals: along the inner dimension where all of them add
@@ -64,14 +68,14 @@ def grid_of(blocks: Cuboid, ranks: int, steps: int, sharing: Sharing) -> Cuboid:
 
     Source: FHE4DMM, Sections III-A (T3D), IV-A and VII-A (TDSC), IV-B (E3D), V-B-2 (4D).
     """
-    _check_sharing(sharing)
-    if sharing == "t3d":
+    _check_distribution(distribution)
+    if distribution == "t3d":
         if ranks < blocks.volume:
             raise ParameterError(
                 "T3D needs a rank for every block product.", expected=f"{blocks.volume} ranks", got=ranks
             )
         return blocks
-    if sharing == "tdsc":
+    if distribution == "tdsc":
         least, diagonals, others = sorted(blocks)
         if least != 1 or diagonals != others:
             raise ParameterError(
@@ -81,7 +85,7 @@ def grid_of(blocks: Cuboid, ranks: int, steps: int, sharing: Sharing) -> Cuboid:
             )
         taking = min(ranks, diagonals)
         return Cuboid(taking, 1, 1) if blocks.k == 1 else Cuboid(1, 1, taking)
-    return grid_4d(blocks, ranks, steps) if sharing == "4d" else grid_3d(blocks, ranks)
+    return grid_4d(blocks, ranks, steps) if distribution == "4d" else grid_3d(blocks, ranks)
 
 
 def ranks_of(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
@@ -109,7 +113,7 @@ def own_blocks(
     return Cuboid(m, n, k)
 
 
-def work_of(own: Cuboid, grid: Cuboid, steps: int, sharing: Sharing) -> Work:
+def work_of(own: Cuboid, grid: Cuboid, steps: int, distribution: Distribution) -> RankWork:
     """Movements and products of a rank with these blocks (see `own_blocks`).
 
     The paper's Section V-C gives the factor of 4D-S for 4D; its example in Section VII-A (128 → 64) needs the further
@@ -123,16 +127,16 @@ def work_of(own: Cuboid, grid: Cuboid, steps: int, sharing: Sharing) -> Work:
 
     Source: FHE4DMM, Sections V-C and VII-A.
     """
-    _check_sharing(sharing)
+    _check_distribution(distribution)
     left, right = Fraction(own.m * own.k), Fraction(own.n * own.k)
-    if sharing in EACH:
+    if distribution in PER_PRODUCT:
         left = right = Fraction(own.volume)
-    elif sharing in TOGETHER:
+    elif distribution in PER_BLOCK:
         left, right = left / grid.n, right / grid.m
-    return Work(left, right, own.volume * steps, own.m * own.n)
+    return RankWork(left, right, own.volume * steps, own.m * own.n)
 
 
-def ciphertexts_held(own: Cuboid, sharing: Sharing) -> int:
+def ciphertexts_held(own: Cuboid, distribution: Distribution) -> int:
     """Ciphertexts in the memory of a rank at once: its blocks of A, B and C, and in 4D a step's of A and of B.
 
     4D-S keeps a step's blocks as 4D does.
@@ -142,13 +146,13 @@ def ciphertexts_held(own: Cuboid, sharing: Sharing) -> int:
 
     Source: FHE4DMM, Table IV.
     """
-    _check_sharing(sharing)
+    _check_distribution(distribution)
     blocks = own.m * own.k + own.n * own.k + own.m * own.n
-    return blocks if sharing in EACH else blocks + own.m + own.n
+    return blocks if distribution in PER_PRODUCT else blocks + own.m + own.n
 
 
 def rotation_keys(
-    block: Cuboid, grid: Cuboid, rank: tuple[int, int, int], sharing: Sharing
+    block: Cuboid, grid: Cuboid, rank: tuple[int, int, int], distribution: Distribution
 ) -> frozenset[RotationKey]:
     """The rotation keys that rank (i, j, t) needs, all others can be kept from it.
 
@@ -165,18 +169,20 @@ def rotation_keys(
 
     Source: FHE4DMM, Section V-B-1.
     """
-    _check_sharing(sharing)
+    _check_distribution(distribution)
     i, j, _ = rank
     shared: tuple[tuple[Side, int, int], ...] = (("left", j, grid.n), ("up", i, grid.m))
-    if sharing not in TOGETHER:
+    if distribution not in PER_BLOCK:
         shared = (("left", 0, 1), ("up", 0, 1))
     return frozenset(
         (side, offset) for side, first, stride in shared for offset in range(first, block.k, stride) if offset
     )
 
 
-def _check_sharing(sharing: str) -> None:
-    if sharing not in get_args(Sharing):
+def _check_distribution(distribution: str) -> None:
+    if distribution not in get_args(Distribution):
         raise ParameterError(
-            "There is no such way to share movements.", expected=" | ".join(get_args(Sharing)), got=sharing
+            "There is no such way to share movements.",
+            expected=" | ".join(get_args(Distribution)),
+            got=distribution,
         )

@@ -25,14 +25,14 @@ from cipherblas.common.memory import aligned_empty
 from cipherblas.crypto.keys.key_id import RELINEARISATION
 from cipherblas.crypto.params import Parameters
 from cipherblas.distributed.communicator import Communicator, Words
-from cipherblas.distributed.matrices import COLUMNS, ROWS, TURNED, WHOLE, OperandShare, Share
+from cipherblas.distributed.matrices import COLUMNS, REPLICATED, ROWS, TRANSPOSED, OperandShare, Share
 from cipherblas.distributed.shares import Indices, Shares
 from cipherblas.distributed.stages import Stopwatch
 from cipherblas.engines.handles import Key, Matrix
 from cipherblas.engines.protocol import Engine
 from cipherblas.evaluators.rows.bookkeeping import TRANSPOSE_POLICIES
 from cipherblas.evaluators.rows.native import KeySource, RowsNative
-from cipherblas.evaluators.rows.values import Batch, ClearFactor, Part, Rows
+from cipherblas.evaluators.rows.values import ClearFactor, MultiSecretRows, Rows, TransposedHalf
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.matrices.matrix import stride_of
 from cipherblas.rlwe.matrices.transposition import transpose_plan
@@ -42,7 +42,7 @@ End: TypeAlias = Callable[[], None]  # of an exchange, until which neither side 
 
 
 class _Half(NamedTuple):
-    """One part of an encryption, to be transposed: data of a `Part`."""
+    """One part of an encryption, to be transposed: data of a `TransposedHalf`."""
 
     of: Share
     is_b: bool
@@ -114,9 +114,9 @@ class RowsRanks(RowsNative):
         """The rows of this rank."""
         return self.shares.rows(count, self.rank)
 
-    def whole(self, x: Share) -> Share:
+    def gathered_share(self, x: Share) -> Share:
         """The same on every rank, whole."""
-        if x.kind == WHOLE:
+        if x.kind == REPLICATED:
             return x
         if x.made is None:
             words = [self._words(x.a), self._words(x.b)]
@@ -125,8 +125,8 @@ class RowsRanks(RowsNative):
 
     def gathered(self, x: Share) -> Share | None:
         """The whole on rank 0; None on the others."""
-        if x.kind == WHOLE or x.made is not None:
-            return self.whole(x) if self.rank == 0 else None
+        if x.kind == REPLICATED or x.made is not None:
+            return self.gathered_share(x) if self.rank == 0 else None
         found = self.communicator.gather(x.kind, [self._words(x.a), self._words(x.b)])
         return None if found is None else self._joined(x, found)
 
@@ -141,13 +141,13 @@ class RowsRanks(RowsNative):
                         part[:, own] = piece
                     else:
                         part[:, :, self.shares.columns(width, rank)] = piece
-        return Share(self._matrix(parts[0]), self._matrix(parts[1]), WHOLE, x.shape)
+        return Share(self._matrix(parts[0]), self._matrix(parts[1]), REPLICATED, x.shape)
 
     def as_rows(self, x: Share) -> Share:
         """The rows of this rank."""
         if x.kind == ROWS:
             return x
-        x = self.whole(x)
+        x = self.gathered_share(x)
         own = self.own_rows(x.shape[0])
         return Share(self._picked(x.a, rows=own), self._picked(x.b, rows=own), ROWS, x.shape)
 
@@ -155,7 +155,7 @@ class RowsRanks(RowsNative):
         """The columns of this rank."""
         if x.kind == COLUMNS:
             return x
-        x = self.whole(x)
+        x = self.gathered_share(x)
         return Share(self._own_columns(x, False), self._own_columns(x, True), COLUMNS, x.shape)
 
     def _own_columns(self, x: Share, is_b: bool) -> Matrix:
@@ -167,7 +167,7 @@ class RowsRanks(RowsNative):
             found = self.engine.copied(own)
         return found
 
-    def _alike(self, x: Share, y: Share) -> tuple[Share, Share]:
+    def _in_one_distribution(self, x: Share, y: Share) -> tuple[Share, Share]:
         """Both of one kind."""
         if x.kind == y.kind:
             return x, y
@@ -213,22 +213,24 @@ class RowsRanks(RowsNative):
         words = self._words(x)
         return x if words.size else self._matrix(self._empty((len(words), rows, words.shape[2])))
 
-    def _fixed_product_data(self, factor: ClearFactor, number: int, x: Batch, exact: bool) -> Sequence[Share]:
+    def _fixed_product_data(
+        self, factor: ClearFactor, number: int, x: MultiSecretRows, exact: bool
+    ) -> Sequence[Share]:
         """Every rank computes all of it."""
-        whole = self.whole(x.data)
-        alone = Batch(
+        whole = self.gathered_share(x.data)
+        alone = MultiSecretRows(
             x.shape, x.limbs, x.scale, x.bound, x.noise, x.bias, (whole.a, whole.b), x._ledger, 0, True
         )
         pieces = super()._fixed_product_data(factor, number, alone, exact)
-        return [Share(a, b, WHOLE, self._words(b).shape[1:]) for a, b in pieces]
+        return [Share(a, b, REPLICATED, self._words(b).shape[1:]) for a, b in pieces]
 
     def _parts_data(self, x: Rows) -> tuple[_Half, _Half]:
         return _Half(x.data, False), _Half(x.data, True)
 
-    def _part_product_data(self, part: Part, x: Rows) -> Share:
+    def _part_product_data(self, part: TransposedHalf, x: Rows) -> Share:
         return self._rows_product(part, x, self.engine.multiply_matrices, x.limbs)
 
-    def _switched_product_data(self, part: Part, x: Rows) -> Share:
+    def _switched_product_data(self, part: TransposedHalf, x: Rows) -> Share:
         return self._rows_product(part, x, self.engine.multiply_operands, len(self.params.q))
 
     def _switched_gram_data(self, x: Rows) -> tuple[Share, Share]:
@@ -236,25 +238,25 @@ class RowsRanks(RowsNative):
         return self._switched_product_data(a, x), self._switched_product_data(b, x)
 
     def _rows_product(
-        self, part: Part, x: Rows, multiply: Callable[[Matrix, Matrix], Matrix], limbs: int
+        self, part: TransposedHalf, x: Rows, multiply: Callable[[Matrix, Matrix], Matrix], limbs: int
     ) -> Share:
         """The rows of this rank, which are columns of the left factor, times all of the right one."""
         half: _Half = part.data
-        left, right = self.whole(half.of), self.whole(x.data)
+        left, right = self.gathered_share(half.of), self.gathered_share(x.data)
         factors = right.a, right.b  # first: of x.T @ x the left one has its columns then
-        turned = self._turned_columns(left, half.is_b, part.shape[0])
+        transposed = self._transposed_columns(left, half.is_b, part.shape[0])
         shape = (part.shape[0], x.shape[1])
-        if turned is None:
+        if transposed is None:
             return self._no_rows(shape, limbs)
-        a, b = (multiply(turned, one) for one in factors)
+        a, b = (multiply(transposed, one) for one in factors)
         return Share(a, b, ROWS, shape)
 
-    def _turned_columns(self, x: Share, is_b: bool, count: int) -> Matrix | None:
+    def _transposed_columns(self, x: Share, is_b: bool, count: int) -> Matrix | None:
         """The columns of a whole part that are this rank's rows of the transpose, as such; None where it has none."""
         own = self.own_rows(count)
         if not len(own):
             return None
-        found = x.columns(is_b, TURNED) if isinstance(x, OperandShare) else None
+        found = x.columns(is_b, TRANSPOSED) if isinstance(x, OperandShare) else None
         if found is None:
             part = x.b if is_b else x.a
             found = part if len(own) == count else self._picked(part, columns=own)
@@ -429,9 +431,9 @@ class RowsRanks(RowsNative):
             first, last = (int(index) for index in np.searchsorted(own, (start, stop)))
             a, b = (self.engine.cut(part, rows=slice(first, last)) for part in (held.a, held.b))
             return Share(a, b, ROWS, shape)
-        held = self.whole(held)
+        held = self.gathered_share(held)
         a, b = (self.engine.cut(part, rows=slice(start, stop)) for part in (held.a, held.b))
-        return Share(a, b, WHOLE, shape)
+        return Share(a, b, REPLICATED, shape)
 
     def _stack_data(self, xs: Sequence[Rows]) -> Share:
         shares: list[Share] = [x.data for x in xs]
@@ -440,12 +442,12 @@ class RowsRanks(RowsNative):
         if kinds == {COLUMNS} or (kinds == {ROWS} and all(x.shape[0] == self.n for x in xs[:-1])):
             kind = kinds.pop()
         else:
-            kind, shares = WHOLE, [self.whole(share) for share in shares]
+            kind, shares = REPLICATED, [self.gathered_share(share) for share in shares]
         a, b = (self.engine.stack([getattr(share, part) for share in shares]) for part in ("a", "b"))
         return Share(a, b, kind, shape)
 
     def _combined(self, combine: Callable[[Matrix, Matrix], Matrix], x: Rows, y: Rows) -> Share:
-        left, right = self._alike(x.data, y.data)
+        left, right = self._in_one_distribution(x.data, y.data)
         a, b = (
             combine(one, other) if self._words(one).size else one
             for one, other in ((left.a, right.a), (left.b, right.b))
@@ -468,7 +470,7 @@ class RowsRanks(RowsNative):
         return held.with_parts(a, b)
 
     def _elements_data(self, x: Rows, start: int, stop: int) -> list[Any]:
-        whole = self.whole(x.data)
+        whole = self.gathered_share(x.data)
         a, b = (self.engine.cut(part, rows=slice(start, stop)) for part in (whole.a, whole.b))
         return self.engine.rows_as_ciphertexts(a, b)
 
@@ -476,7 +478,7 @@ class RowsRanks(RowsNative):
         self, datas: Sequence[Any], shape: tuple[int, int], held: int, scale: float
     ) -> Share:
         a, b = super()._of_elements_data(datas, shape, held, scale)
-        return Share(a, b, WHOLE, shape)
+        return Share(a, b, REPLICATED, shape)
 
     def _add_clear_data(self, x: Rows, values: Callable[[], NDArray[np.float64]]) -> Share:
         held: Share = x.data

@@ -3,7 +3,7 @@
 A rank adds up its block products (`cuts`); ranks that have sums of the same blocks add these, each block by a binary
 tree of additions modulo q whose root finishes it, and each is the root of some. All ranks then get the blocks of the
 result, as whatever comes after a product is done by every rank. How movements inside block products are shared
-(`Sharing`): "t3d", "e3d" and "tdsc" move both operands in every block product; "4d-s" prepares each block of a rank
+(`Distribution`): "t3d", "e3d" and "tdsc" move both operands in every block product; "4d-s" prepares each block of a rank
 once; in "4d*" and "4d", which differ in their grids, the ranks that hold the same blocks prepare some of them each, and
 send them to each other: a block goes while the next one is prepared, and while those that are there are multiplied.
 
@@ -24,7 +24,7 @@ from cipherblas.common.errors import ParameterError
 from cipherblas.distributed.communicator import Communicator, Words
 from cipherblas.distributed.cuboid import Cuboid
 from cipherblas.distributed.cuts import GridCut, Place, cut_of
-from cipherblas.distributed.ranks import EACH, TOGETHER, Sharing
+from cipherblas.distributed.ranks import PER_BLOCK, PER_PRODUCT, Distribution
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.symbolic import Symbolic
@@ -35,7 +35,7 @@ from cipherblas.runtime.tasks import TaskGraph, Template
 
 SCHEDULE = "ranks"
 FACTS = 4 + len(SlotErrors._fields)  # numbers that go with each ciphertext
-SHARINGS: tuple[Sharing, ...] = get_args(Sharing)
+DISTRIBUTIONS: tuple[Distribution, ...] = get_args(Distribution)
 
 
 class OnGrid(NamedTuple):
@@ -55,7 +55,7 @@ class Division:
     """
 
     communicator: Communicator
-    sharing: Sharing
+    distribution: Distribution
     products: list[OnGrid] = field(default_factory=list)
     used: list[tuple[Ct, Place]] = field(default_factory=list)
 
@@ -139,9 +139,9 @@ class _Product:
         self.works, self.ev, self.done = graph.works, ev, done
         self.left, self.right = sources
         division: Division = ev.division
-        self.communicator, self.sharing = division.communicator, division.sharing
+        self.communicator, self.distribution = division.communicator, division.distribution
         self.blocks = Cuboid(len(self.left), len(self.right[0]), len(self.right))
-        self.cut = cut_of(self.blocks, self.communicator.size, graph.terms, self.sharing)
+        self.cut = cut_of(self.blocks, self.communicator.size, graph.terms, self.distribution)
         division.products.append(OnGrid(self.blocks, self.cut.grid))
         self.rank = self.communicator.rank
 
@@ -150,7 +150,7 @@ class _Product:
         finished: dict[Place, list[Ct]] = {}
         if self.rank < self.cut.grid.volume:
             sums: dict[Place, Any] = {}
-            if self.sharing in EACH:
+            if self.distribution in PER_PRODUCT:
                 self._multiply_each(sums)
             else:
                 self._multiply_prepared(sums)
@@ -216,7 +216,7 @@ class _Product:
     def _sharing_ranks(self, side: _Side) -> list[int]:
         """The ranks that prepare blocks of a side together."""
         assert isinstance(self.cut, GridCut)
-        return self.cut.along(self.rank, side.axis) if self.sharing in TOGETHER else [self.rank]
+        return self.cut.along(self.rank, side.axis) if self.distribution in PER_BLOCK else [self.rank]
 
     @staticmethod
     def _order(side: _Side, group: Sequence[int]) -> list[tuple[int, int]]:

@@ -292,8 +292,8 @@ class CpuEngine(Engine):
         out[half:, :half] = out[:half, half:].T
 
     def transposed(self, x: Words) -> Words:
-        turned: Words = x.transpose(0, 2, 1)
-        return turned
+        swapped: Words = x.transpose(0, 2, 1)
+        return swapped
 
     def cut(self, x: Words, rows: slice = ALL, columns: slice = ALL) -> Words:
         return x[:, rows, columns]

@@ -59,7 +59,7 @@ class Datum:
 
 
 @dataclass(frozen=True)
-class Call:
+class EngineCall:
     """One call of an engine.
 
     Attributes:
@@ -99,7 +99,7 @@ class Recording:
     def __init__(self, inner: MakeEngine = CpuEngine, *, words: bool = False) -> None:
         self.inner, self.words = inner, words
         self.engines: list[Parameters] = []
-        self.calls: list[Call] = []
+        self.calls: list[EngineCall] = []
         self.data: list[Datum] = []
         self._lock = threading.RLock()
         self._hosts: dict[tuple[int, tuple[int, ...]], tuple[Callable[[], Any], Datum]] = {}
@@ -133,7 +133,7 @@ class Recording:
         """Nobody holds it any more."""
         datum.dropped = len(self.calls)
 
-    def made(self, call: Call) -> None:
+    def made(self, call: EngineCall) -> None:
         """A call has ended."""
         with self._lock:
             self.calls.append(call)
@@ -219,7 +219,7 @@ class _Engine:
         if handle is None:
             inner = self.inner.upload_key(words)
             shown = {"words": self._array(words)}
-            self.recording.made(Call("upload_key", self.number, shown, (datum,), Counts()))
+            self.recording.made(EngineCall("upload_key", self.number, shown, (datum,), Counts()))
             handle = self._keys[datum.number] = _Handle(self.recording, inner, datum)
         return handle
 
@@ -246,7 +246,7 @@ class _Engine:
                 shapes = operation.shapes(self.params, arguments)
                 result = self._made(result, operation.kind, shapes, makes)
             counts = operation.counts(self._costs, arguments)
-            self.recording.made(Call(name, self.number, shown, tuple(makes), counts))
+            self.recording.made(EngineCall(name, self.number, shown, tuple(makes), counts))
             return result
 
         setattr(self, name, recorded)

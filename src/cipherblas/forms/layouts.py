@@ -72,7 +72,7 @@ class Layout:
     def held(self) -> tuple[int, bool]:
         """The smallest power of two of slots, from the first one on, that hold all entries of every ciphertext, and
         whether all others repeat them: else those hold no entries."""
-        return _held(self)
+        return _active(self)
 
     def equals(self, other: Layout) -> bool:
         """Whether slots hold the same entries, and garbage in the same parts."""
@@ -156,7 +156,7 @@ def _index(layout: Layout, ciphertext: int) -> SlotIndex:
 
 
 @functools.lru_cache(maxsize=512)
-def _held(layout: Layout) -> tuple[int, bool]:
+def _active(layout: Layout) -> tuple[int, bool]:
     rows = []
     for number in range(layout.ciphertexts):
         index = layout.index(number)

@@ -154,7 +154,7 @@ def run(
     if chosen is None:
         if depth is None:
             depth = rings.least_depth(lambda tried: symbolic(rings.shape(count, tried)))
-        elif not _is_whole(depth) or not 0 <= depth <= rings.MAX_DEPTH:
+        elif not _is_integer(depth) or not 0 <= depth <= rings.MAX_DEPTH:
             raise ParameterError(
                 "The depth is out of its range.", expected=f"0 to {rings.MAX_DEPTH}", got=depth
             )
@@ -251,7 +251,7 @@ def _slots(given: Sequence[Slots | float], slots: int | None, ring: Ring | None)
                 got=None,
             )
         slots = max(MIN_SLOTS, 1 << (max(lengths) - 1).bit_length())
-    if not _is_whole(slots) or slots < 1 or slots & (slots - 1):
+    if not _is_integer(slots) or slots < 1 or slots & (slots - 1):
         raise ParameterError(
             "The number of slots must be a power of two.", expected="a power of two", got=slots
         )
@@ -268,7 +268,7 @@ def _slots(given: Sequence[Slots | float], slots: int | None, ring: Ring | None)
     return slots
 
 
-def _is_whole(value: object) -> bool:
+def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 

@@ -62,7 +62,7 @@ def is_constant(node: Expression) -> bool:
     return facts_of(node).constant
 
 
-def whole_nodes(node: Expression) -> dict[int, bool]:
+def integral_nodes(node: Expression) -> dict[int, bool]:
     """By the id of a node of a graph, whether its entries are known to be whole numbers."""
     return facts_of(node).whole
 

@@ -233,9 +233,9 @@ def _largest_slope(points: NDArray[np.float64], exact: NDArray[np.float64]) -> f
     """Of a function with these values: the largest between two points, with a margin as that of the error."""
 
     def between(step: int) -> float:
-        apart, change = np.diff(points[::step]), np.diff(exact[::step])
-        seen = apart > MIN_DISTANCE
-        return float(np.abs(change[seen] / apart[seen]).max())
+        distances, change = np.diff(points[::step]), np.diff(exact[::step])
+        seen = distances > MIN_DISTANCE
+        return float(np.abs(change[seen] / distances[seen]).max())
 
     largest, seen = between(1), between(2)
     return largest * ERROR_MARGIN + 2 * max(0.0, largest - seen)

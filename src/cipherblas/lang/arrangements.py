@@ -228,7 +228,7 @@ def _arranged_leaf(leaf: Leaf, step: Step) -> Expression:
     steps = leaf.steps
     if not leaf.transposed:
         return viewed(leaf.name, leaf.operand, False, (*steps, step))
-    turned = step.transposed()
-    if turned is not None:
-        return viewed(leaf.name, leaf.operand, True, (*steps, turned))
+    mirrored = step.transposed()
+    if mirrored is not None:
+        return viewed(leaf.name, leaf.operand, True, (*steps, mirrored))
     return viewed(leaf.name, leaf.operand, False, (*steps, Step("transpose", (1, 0)), step))

@@ -130,10 +130,10 @@ class Batch(Shaped, Sequence[Expression]):
     def __rtruediv__(self, other: Any) -> NoReturn:
         self.nodes[0].__rtruediv__(other)
 
-    def _whole_part(self, *_: Any) -> NoReturn:
-        self.nodes[0]._whole_part()
+    def _integer_part(self, *_: Any) -> NoReturn:
+        self.nodes[0]._integer_part()
 
-    __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = __divmod__ = __rdivmod__ = _whole_part
+    __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = __divmod__ = __rdivmod__ = _integer_part
 
     def __rpow__(self, base: Any) -> NoReturn:
         self.nodes[0].__rpow__(base)

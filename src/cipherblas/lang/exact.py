@@ -7,7 +7,7 @@ less than one half, and rounded when they are decrypted.
 from __future__ import annotations
 
 from cipherblas.common.errors import ParameterError, RangeError
-from cipherblas.lang.analysis import whole_nodes
+from cipherblas.lang.analysis import integral_nodes
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.graph import formula
 from cipherblas.lang.nodes import Expression, ordered
@@ -33,7 +33,7 @@ def check_exact(expression: Expression) -> None:
             factor with fractions, a division, a mean.
         RangeError: the bound of a node, or of a result, is too large.
     """
-    whole, results = whole_nodes(expression), {id(node) for node in results_of(expression)}
+    whole, results = integral_nodes(expression), {id(node) for node in results_of(expression)}
     for node in ordered(expression):  # children first: the first one is to blame
         if not whole[id(node)]:
             raise ParameterError(

@@ -29,7 +29,7 @@ ERROR_MARGIN = 1.0001  # what is between two points
 COARSER = "a coarser precision=…"
 
 
-class Stage(NamedTuple):
+class SignFactor(NamedTuple):
     """Σ_i c_i·T_i(x/reach), near 1 on [low, reach] and odd; `error` is its largest difference from 1 there, `top`
     bounds it on [-reach, reach]."""
 
@@ -40,13 +40,13 @@ class Stage(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1024)
-def odd_minimax(low: float, reach: float, degree: int) -> Stage:
+def odd_minimax(low: float, reach: float, degree: int) -> SignFactor:
     """The odd polynomial of a degree whose largest difference from 1 on [low, reach] is the least."""
     count = (degree + 1) // 2
     points = _points(low / reach, count)
     basis = _basis(points, count)
     # Of x², the extremes are near those of a Chebyshev polynomial.
-    chosen = np.searchsorted(points, _turned(low / reach, count + 1)).clip(0, len(points) - 1)
+    chosen = np.searchsorted(points, _squared_extremes(low / reach, count + 1)).clip(0, len(points) - 1)
     signs = (-1.0) ** np.arange(count + 1)
     best, found = math.inf, np.zeros(count)
     for _ in range(ROUNDS):
@@ -68,15 +68,15 @@ def odd_minimax(low: float, reach: float, degree: int) -> Stage:
     coefficients = np.zeros(degree + 1)
     coefficients[1::2] = found
     given = tuple(map(float, coefficients))
-    return Stage(given, reach, best * ERROR_MARGIN, largest_value(given))
+    return SignFactor(given, reach, best * ERROR_MARGIN, largest_value(given))
 
 
 def _points(low: float, count: int) -> Array:
     """In [low, 1], ascending, dense where an odd polynomial can change most."""
-    return np.union1d(_turned(low, POINTS * count), np.linspace(low, 1.0, POINTS)).clip(low, 1.0)
+    return np.union1d(_squared_extremes(low, POINTS * count), np.linspace(low, 1.0, POINTS)).clip(low, 1.0)
 
 
-def _turned(low: float, number: int) -> Array:
+def _squared_extremes(low: float, number: int) -> Array:
     """Points of [low, 1] whose squares are extremes of a Chebyshev polynomial."""
     turns = (1 - np.cos(np.linspace(0.0, math.pi, number))) / 2
     return np.asarray(np.sqrt(low**2 + (1 - low**2) * turns))
@@ -99,7 +99,7 @@ def _extremes(off: Array, number: int) -> NDArray[np.intp] | None:
 
 
 @functools.lru_cache(maxsize=64)
-def composition(low: float, precision: float) -> tuple[Stage, ...]:
+def composition(low: float, precision: float) -> tuple[SignFactor, ...]:
     """Polynomials of which each is applied to the value of the one before: together within `precision` of the sign, for
     arguments from low to 1 in absolute value. Of the fewest levels, then the fewest products.
 
@@ -125,8 +125,8 @@ def _partitions(levels: int) -> Iterator[tuple[int, ...]]:
                 yield parts
 
 
-def _composed(low: float, precision: float, parts: tuple[int, ...]) -> tuple[Stage, ...] | None:
-    stages: list[Stage] = []
+def _composed(low: float, precision: float, parts: tuple[int, ...]) -> tuple[SignFactor, ...] | None:
+    stages: list[SignFactor] = []
     reach = 1.0
     for part in parts:
         stage = odd_minimax(low, reach, DEGREES[part])

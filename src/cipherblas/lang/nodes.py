@@ -398,7 +398,7 @@ class Expression(Shaped, metaclass=_Watched):
 
     __int__ = __float__
 
-    def _whole_part(self, *_: Any) -> NoReturn:
+    def _integer_part(self, *_: Any) -> NoReturn:
         raise DTypeError(
             "Whole parts and remainders of encrypted values are not computed.",
             advice="the decrypted result on the client",
@@ -419,8 +419,8 @@ class Expression(Shaped, metaclass=_Watched):
     __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __invert__ = _bits
     __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _bits
 
-    __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = __divmod__ = __rdivmod__ = _whole_part
-    __round__ = __floor__ = __ceil__ = __trunc__ = _whole_part
+    __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = __divmod__ = __rdivmod__ = _integer_part
+    __round__ = __floor__ = __ceil__ = __trunc__ = _integer_part
 
     def __rpow__(self, base: Any) -> NoReturn:
         raise DTypeError(
@@ -661,13 +661,13 @@ def _aligned(node: Expression, other: Any) -> tuple[Expression, Expression]:
     try:
         shape = np.broadcast_shapes(node.shape, other.shape)
     except ValueError:
-        turned = other.shape[::-1] == node.shape
+        transposable = other.shape[::-1] == node.shape
         raise ShapeError(
             what,
             expected=shape_text(node.shape),
             got=shape_text(other.shape),
             advice=f"{getattr(other, 'label', 'right')}.T"
-            if turned
+            if transposable
             else "equal lengths, or 1 where values are repeated",
         ) from None
     return _broadcast(node, shape), _broadcast(other, shape)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.arrays import is_scalar, real_number, shown
-from cipherblas.common.checks import check_bound, check_whole
+from cipherblas.common.checks import check_bound, check_integral
 from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError
 
 Encryption = Literal["secret-key", "public-key"]  # which key encrypts an operand
@@ -238,7 +238,7 @@ class Operand:
         """Raise RangeError where an array does not keep what is declared of it; it names no entry."""
         check_bound(name, matrix, self.bound)
         if self.whole:
-            check_whole(name, matrix)
+            check_integral(name, matrix)
         sums: dict[str, Callable[[], float]] = {
             "row_sum": lambda: _largest_sum(matrix),
             "column_sum": lambda: _largest_sum(np.atleast_2d(matrix.T)),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common import schema
-from cipherblas.common.arrays import finite_array, is_whole, shape_text
+from cipherblas.common.arrays import finite_array, is_integral, shape_text
 from cipherblas.common.errors import FormatError, RangeError, ShapeError
 from cipherblas.lang.arranged_products import arranged_product
 from cipherblas.lang.batches import batched_product
@@ -187,7 +187,7 @@ class Constant(Expression):
 
     @functools.cached_property
     def _whole(self) -> bool:
-        return is_whole(self.values)
+        return is_integral(self.values)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Constant, (self.values, self.replaces)

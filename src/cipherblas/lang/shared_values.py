@@ -12,15 +12,15 @@ from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.steps import Step
 
 
-def computed_once(node: Expression, wholes: bool = False) -> Expression:
+def computed_once(node: Expression, entire: bool = False) -> Expression:
     """The graph with arrangements of computed values in the place of values that are computed from arranged operands,
     wherever what they are arrangements of is computed as well; itself where there are none.
 
     Args:
-        wholes: also where several of them are arrangements of one value, which is computed for them.
+        entire: also where several of them are arrangements of one value, which is computed for them.
     """
     whole = {id(current) for current in ordered(node)}
-    if wholes:
+    if entire:
         whole |= _in_parts(node)
     found: dict[int, Expression] = {}
     active: set[int] = set()  # nodes that are being rebuilt: nothing may become a part of itself

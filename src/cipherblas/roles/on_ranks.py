@@ -10,9 +10,9 @@ from cipherblas.common.errors import ParameterError
 from cipherblas.crypto.params import row_parameters
 from cipherblas.distributed.dry_run import RankRun, rank_runs
 from cipherblas.distributed.messages import Network
-from cipherblas.distributed.ranks import Sharing
+from cipherblas.distributed.ranks import Distribution
 from cipherblas.distributed.shares import Shares
-from cipherblas.distributed.slots import SHARINGS
+from cipherblas.distributed.slots import DISTRIBUTIONS
 from cipherblas.planner.plan.assembly import PROCESS_BYTES, ROUNDING_SHARE, key_bytes_of
 from cipherblas.planner.plan.explain import size
 from cipherblas.planner.predict.machine import Machine
@@ -45,8 +45,8 @@ class RankPlan:
     alone: float
     peak_bytes: tuple[int, ...]
     program: PlannedProgram
-    sharing: Sharing
-    not_taken: Mapping[Sharing, float] = field(default_factory=dict)
+    sharing: Distribution
+    not_taken: Mapping[Distribution, float] = field(default_factory=dict)
 
     @property
     def total(self) -> float:
@@ -131,7 +131,7 @@ class RankPlan:
         return found
 
 
-def _algorithm(program: PlannedProgram, sharing: Sharing) -> str:
+def _algorithm(program: PlannedProgram, sharing: Distribution) -> str:
     rows, slots = "GEMM form: rows of products and key switches shared", f"products in slots: {sharing}"
     forms = program.plan.decided.every_form
     if forms == (ROWS,):
@@ -151,7 +151,7 @@ def on_ranks(
     *,
     machine: Machine | None = None,
     threads: int = 1,
-    sharing: Sharing = "4d-s",
+    sharing: Distribution = "4d-s",
 ) -> RankPlan:
     """Predict a program on so many ranks.
 
@@ -209,7 +209,7 @@ def fastest_on_ranks(
     if not any(run.products for run in usual.runs):
         return usual
     found = [usual]
-    for sharing in SHARINGS:
+    for sharing in DISTRIBUTIONS:
         if sharing != usual.sharing:
             try:
                 one = on_ranks(program, ranks, network, machine=machine, threads=threads, sharing=sharing)
@@ -223,6 +223,6 @@ def fastest_on_ranks(
 def rank_bytes(program: PlannedProgram, run: RankRun) -> int:
     """Bytes that a rank needs: its matrices, its keys and the process."""
     if run.array_bytes is None:
-        return program.plan.peak_bytes + program.plan.lent_bytes
+        return program.plan.peak_bytes + program.plan.streamed_bytes
     keys = key_bytes_of(run.keys, program.plan.parameters)
     return keys + run.array_bytes + run.array_bytes // ROUNDING_SHARE + PROCESS_BYTES

@@ -166,7 +166,7 @@ class Run:
     def _evaluators(self, masks: Encodings) -> Evaluators:
         given, plan = self._equipment, self._equipment.program.plan
         own = row_parameters(plan.parameters)
-        apart = own is not plan.parameters
+        own_ring = own is not plan.parameters
         in_slots: dict[str, Any] = {
             "engine": given.engine,
             "order": plan.order,
@@ -174,7 +174,7 @@ class Run:
             "encodings": masks,
         }
         by_rows: dict[str, Any] = {
-            "engine": given.engine.beside(own) if apart else given.engine,
+            "engine": given.engine.beside(own) if own_ring else given.engine,
             "key_policy": plan.key_policy,
         }
 
@@ -188,7 +188,7 @@ class Run:
         def shared(secrets: int) -> SharedNative:
             return SharedNative(plan.parameters, given.keys, secrets, **in_slots)
 
-        elements = (lambda: Native(own, given.keys.of_rows, **by_rows)) if apart else None
+        elements = (lambda: Native(own, given.keys.of_rows, **by_rows)) if own_ring else None
         return Evaluators(slots, rows, elements, shared)
 
     def _arrays(self, value: Value, evaluators: Evaluators) -> Sequence[NDArray[Any]]:
@@ -210,7 +210,7 @@ class Run:
             MemoryBudgetError: not even then is there enough.
         """
         given, plan, masks = self._equipment, self._equipment.program.plan, self._equipment.encodings.masks
-        more = given.processes.lent_bytes - given.keys.nbytes - min(stored, plan.held_bytes)
+        more = given.processes.streamed_bytes - given.keys.nbytes - min(stored, plan.held_bytes)
         needed = plan.peak_bytes - plan.weight_memory_bytes + more
         needed = given.processes.needed_bytes(needed, given.keys)
         try:

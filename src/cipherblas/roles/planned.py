@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common import schema
 from cipherblas.common.arrays import finite_array
-from cipherblas.common.checks import check_bound, check_name, check_whole
+from cipherblas.common.checks import check_bound, check_integral, check_name
 from cipherblas.common.errors import (
     CipherblasError,
     DTypeError,
@@ -220,7 +220,7 @@ class PlannedProgram:
         for name, operand in self.operands.items():
             if self.exact:  # float64 holds every sum of these
                 check_bound(name, values[name], operand.bound)
-                check_whole(name, values[name])
+                check_integral(name, values[name])
         results = [
             np.asarray(value) for value in evaluate_results(self.expression, values, progress=progress)
         ]

@@ -13,7 +13,7 @@ from cipherblas.crypto.keys import EvaluationKeys
 from cipherblas.distributed.agreement import check_agreement
 from cipherblas.distributed.communicator import Communicator, Sent
 from cipherblas.distributed.dry_run import RankRun, rank_runs
-from cipherblas.distributed.ranks import Sharing
+from cipherblas.distributed.ranks import Distribution
 from cipherblas.distributed.rows import RowsRanks
 from cipherblas.distributed.slots import Division, SlotsRanks
 from cipherblas.evaluators.rows.native import RowsNative
@@ -30,12 +30,12 @@ class OneProcess:
     Attributes:
         communicator: between the ranks; None.
         tells: whether results are told here.
-        lent_bytes: of memory that the plan leaves out, since operands are expanded one by one.
+        streamed_bytes: of memory that the plan leaves out, since operands are expanded one by one.
     """
 
     communicator: Communicator | None = None
     tells = True
-    lent_bytes = 0
+    streamed_bytes = 0
 
     def __init__(self, program: PlannedProgram) -> None:
         self.program = program
@@ -99,12 +99,12 @@ class Ranks(OneProcess):
         sharing: of products in slots.
     """
 
-    def __init__(self, program: PlannedProgram, communicator: Communicator, sharing: Sharing) -> None:
+    def __init__(self, program: PlannedProgram, communicator: Communicator, sharing: Distribution) -> None:
         super().__init__(program)
         self.communicator: Communicator = communicator
         self.sharing = sharing
         self.tells = communicator.rank == 0
-        self.lent_bytes = program.plan.lent_bytes
+        self.streamed_bytes = program.plan.streamed_bytes
         plan = program.plan
         self._runs = rank_runs(plan.parameters, program.listing, plan.decided, communicator.size, sharing)
 

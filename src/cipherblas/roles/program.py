@@ -15,7 +15,7 @@ from cipherblas.common.errors import DTypeError, MismatchError
 from cipherblas.common.progress import Tell
 from cipherblas.crypto.keys import EvaluationKeys, PublicKey
 from cipherblas.distributed.communicator import Communicator
-from cipherblas.distributed.ranks import Sharing
+from cipherblas.distributed.ranks import Distribution
 from cipherblas.engines.registry import CPU
 from cipherblas.lang.analysis import trace
 from cipherblas.lang.facts import operands_of
@@ -66,7 +66,7 @@ class Program(PlannedProgram):
         weight_budget: int | None = None,
         weight_folder: str | Path | None = None,
         communicator: Communicator | None = None,
-        sharing: Sharing = "4d-s",
+        sharing: Distribution = "4d-s",
     ) -> Server:
         """A server with public keys only.
 

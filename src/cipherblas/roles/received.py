@@ -108,14 +108,14 @@ class _Feed:
             found: Array = self._made[number]
         return found
 
-    def once(self, number: int, room: Array) -> Array:
+    def streamed(self, number: int, room: Array) -> Array:
         """One of them."""
         with self._clock:
             return self._feed[number].expand(room)
 
 
 class _Expanded:
-    """A ciphertext of a feed: `evaluators.slots.later.Lent`."""
+    """A ciphertext of a feed: `evaluators.slots.lazy.Streamable`."""
 
     __slots__ = ("_feed", "_number")
 
@@ -126,9 +126,9 @@ class _Expanded:
         """Expanded, to stay."""
         return self._feed.kept(self._number)
 
-    def once(self, room: Array) -> Array:
+    def streamed(self, room: Array) -> Array:
         """Expanded in an array that is used again."""
-        return self._feed.once(self._number, room)
+        return self._feed.streamed(self._number, room)
 
 
 class _Whole:

@@ -12,8 +12,8 @@ from cipherblas.common.progress import Progress
 from cipherblas.crypto.keys import EvaluationKeys
 from cipherblas.distributed.communicator import Communicator, Sent
 from cipherblas.distributed.dry_run import RankRun
-from cipherblas.distributed.ranks import Sharing
-from cipherblas.distributed.slots import SHARINGS
+from cipherblas.distributed.ranks import Distribution
+from cipherblas.distributed.slots import DISTRIBUTIONS
 from cipherblas.distributed.stages import RankTimes
 from cipherblas.engines.registry import CPU, engine_of
 from cipherblas.rlwe.counts import Counts
@@ -42,7 +42,7 @@ class Server:
         weight_budget: int | None = None,
         weight_folder: str | Path | None = None,
         communicator: Communicator | None = None,
-        sharing: Sharing = "4d-s",
+        sharing: Distribution = "4d-s",
     ) -> None:
         if not isinstance(keys, EvaluationKeys):
             raise DTypeError(
@@ -60,12 +60,12 @@ class Server:
             )
         check_parameters("the key set", keys.params, program.plan.parameters)
         keys.check(program.plan.keys)
-        if sharing not in SHARINGS:
+        if sharing not in DISTRIBUTIONS:
             raise ParameterError(
                 "There is no such way to share block products.",
-                expected=" | ".join(SHARINGS),
+                expected=" | ".join(DISTRIBUTIONS),
                 got=sharing,
-                advice=in_place_of(sharing, SHARINGS, 'sharing="{}"'),
+                advice=in_place_of(sharing, DISTRIBUTIONS, 'sharing="{}"'),
             )
         self.program, self.communicator, self.sharing = program, communicator, sharing
         processes = OneProcess(program) if communicator is None else Ranks(program, communicator, sharing)

@@ -126,7 +126,7 @@ def _normals(count: int) -> NDArray[np.float64]:
     The radius comes from 64 random bits: what it cannot reach has probability 2^-64.
     """
     pairs = -(-count // 2)
-    words = randomness.streams(randomness.fresh_seed(), randomness.Purpose.SHARING, [0, 1], pairs)
+    words = randomness.streams(randomness.fresh_seed(), randomness.Purpose.FLOODING, [0, 1], pairs)
     radius = np.sqrt(-2.0 * np.log((words[0].astype(np.float64) + 1.0) * 2.0**-64))
     angle = (2.0 * np.pi * 2.0**-53) * (words[1] >> np.uint64(11)).astype(np.float64)
     words.fill(0)

@@ -21,12 +21,12 @@ from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.lang.operations import Leaf
 from cipherblas.lang.polynomials import POLYNOMIAL
 from cipherblas.methods.matmul.base import Algorithm
-from cipherblas.methods.matmul.in_place import InPlace
+from cipherblas.methods.matmul.layout_preserving import LayoutPreserving
 from cipherblas.methods.products import build
 from cipherblas.runtime.executor import FORMS, Executor, computes
 from cipherblas.runtime.graphs import product_graph
 from cipherblas.runtime.polynomials import evaluated, polynomial_of
-from cipherblas.runtime.slots import ENTRYWISE, Encryption, SlotRun, multiplied
+from cipherblas.runtime.slots import ENTRYWISE, SlotEncryption, SlotRun, multiplied
 from cipherblas.runtime.values import Value
 
 # Of the budget of work, for each product of two blocks: counting does not walk them, but a run and `worst_error` do.
@@ -35,7 +35,9 @@ BLOCKS = "blocks"
 WORTH_FILLING = (
     16  # times that a unit exceeds the bound of a value that is re-arranged, for which it is made smaller
 )
-IN_PLACE = InPlace.name  # entrywise products where their first factor lies, and products with clear matrices
+LAYOUT_PRESERVING = (
+    LayoutPreserving.name
+)  # entrywise products where their first factor lies, and products with clear matrices
 
 
 class Wish(NamedTuple):
@@ -43,7 +45,7 @@ class Wish(NamedTuple):
     unit that its computation leaves it in."""
 
     layout: Layout | None = None
-    encryption: Encryption | None = None
+    encryption: SlotEncryption | None = None
 
 
 class BlockRun(SlotRun):
@@ -62,14 +64,14 @@ class BlockRun(SlotRun):
     def steps(self) -> int:
         """Products of blocks, but those in place: the blocks of these are as their factor comes."""
         own = (node for node in products(self.run.node) if self.run.form_of(node) == self.name)
-        cut = (node for node in own if not self._in_place(node))
+        cut = (node for node in own if not self._preserves_layout(node))
         total = sum(math.prod(self._grid_of(product)) for product in cut)
         self.ev.spend(STEPS_PER_BLOCK_PRODUCT * total, "block products")
         return total
 
-    def _in_place(self, product: Expression) -> bool:
+    def _preserves_layout(self, product: Expression) -> bool:
         choice = self.run.choices.get(self.run.number[id(product)])
-        return choice is not None and choice.method == IN_PLACE
+        return choice is not None and choice.method == LAYOUT_PRESERVING
 
     def _grid_of(self, product: Expression) -> tuple[int, int, int]:
         left, right = product.children
@@ -235,8 +237,8 @@ def add(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     first, second = sorted(node.children, key=lambda part: (part.packable, not part.secret, -part.bound))
     x = run.value(first, wish)
     if second.packable and not first.packable:
-        x = run.with_room(x, second.bound)
-    y = run.value(second, Wish(x.layout, Encryption(x.first().limbs, x.first().scale, abs(x.unit))))
+        x = run.with_headroom(x, second.bound)
+    y = run.value(second, Wish(x.layout, SlotEncryption(x.first().limbs, x.first().scale, abs(x.unit))))
     if y.secret:
         return run.sum_of_secrets(x, run.relaid(y, x.layout, second.bound))
     ratio = y.unit / x.unit
@@ -252,7 +254,7 @@ def multiply(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
         x = run.factor(first, run.dense(node), None)
     else:
         x = run.value(first)
-        layout = in_place(x.layout) if choice.method == IN_PLACE and not first.packable else None
+        layout = in_place(x.layout) if choice.method == LAYOUT_PRESERVING and not first.packable else None
         if layout is None:
             raise ParameterError(
                 f"The method of {node.title} does not fit its factors.", expected="none", got=choice.method
@@ -308,21 +310,21 @@ def matmul(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
 
 def _multiplied(run: BlockRun, node: Expression) -> Value:
     choice = run.run.choice(node)
-    if choice.method == IN_PLACE:
-        return _product_in_place(run, node)
+    if choice.method == LAYOUT_PRESERVING:
+        return _layout_preserving_product(run, node)
     algorithm = build(choice.method, *run.block(node), run.ev.slots, choice.options)
     left, right = run.factors(node, algorithm)
     products = right.slots.grid[1], left.slots.grid[0]  # that a block of the left, or of the right one, is in
-    lent = [
-        once and number == 1 and left.secret and right.secret and run.run.takes_once(child, value)
+    streamed = [
+        once and number == 1 and left.secret and right.secret and run.run.may_stream(child, value)
         for child, value, once, number in zip(
             node.children, (left, right), algorithm.takes_once, products, strict=True
         )
     ]
-    return _product(run, node, algorithm, left, right, lent=lent)
+    return _product(run, node, algorithm, left, right, streamed=streamed)
 
 
-def _product_in_place(run: BlockRun, node: Expression) -> Value:
+def _layout_preserving_product(run: BlockRun, node: Expression) -> Value:
     """A computed factor stays where it lies, and the product lies there too."""
     left, right = node.children
     secret, clear = (left, right) if left.secret else (right, left)
@@ -333,19 +335,19 @@ def _product_in_place(run: BlockRun, node: Expression) -> Value:
             got=node.title,
         )
     x = run.ready(run.value(secret))
-    algorithm = in_place_product(x.layout, node)
+    algorithm = layout_preserving_product(x.layout, node)
     layout = algorithm.left_layout if clear is left else algorithm.right_layout
     y = run.value(clear, Wish(layout))
     product = _product(run, node, algorithm, *((y, x) if clear is left else (x, y)), ticked=False)
     return run.bounded(product, node.bound)
 
 
-def in_place_product(lies: Layout, node: Expression) -> InPlace:
+def layout_preserving_product(lies: Layout, node: Expression) -> LayoutPreserving:
     """The product of a clear matrix and a value that lies so."""
     left, right = node.children
     clear_left = not left.secret
     rows, cols = matrix_shape(left if clear_left else right)
-    return InPlace(lies, clear_left, *((cols, rows) if clear_left else (rows, cols)))
+    return LayoutPreserving(lies, clear_left, *((cols, rows) if clear_left else (rows, cols)))
 
 
 def _product(
@@ -355,10 +357,10 @@ def _product(
     left: Value,
     right: Value,
     ticked: bool = True,
-    lent: Sequence[bool] = (False, False),
+    streamed: Sequence[bool] = (False, False),
 ) -> Value:
-    """`lent`: the ciphertexts of which factors need not stay."""
+    """`streamed`: the ciphertexts of which factors need not stay."""
     graph = product_graph(algorithm, left.slots.grid, right.slots.grid)
     form = SlotForm(algorithm.out_layout, graph.results[0].shape)
-    cells = run.done("multiply", graph, left.cells, right.cells, ticked=ticked, lent=lent)
+    cells = run.done("multiply", graph, left.cells, right.cells, ticked=ticked, streamed=streamed)
     return run.laid(node.shape, form, cells, left.unit * right.unit)

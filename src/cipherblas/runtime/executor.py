@@ -25,18 +25,18 @@ from cipherblas.lang.results import results_of
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.inputs import Inputs
 from cipherblas.runtime.listing import At, Listing, Stage, Work
-from cipherblas.runtime.values import NOBODY, Cells, Choice, Decisions, Input, StepError, Value
+from cipherblas.runtime.values import NOBODY, Cells, Decisions, Input, MethodChoice, StepError, Value
 
 NOTHING = Counts()
-APART, OPERAND = "rows apart", "operand"  # steps whose seconds are told by themselves
+EXTRACTION, OPERAND = "rows apart", "operand"  # steps whose seconds are told by themselves
 FRAMES = 10_000  # of Python's stack: a few for each of the nested operations of a graph
 
 
-class Choose(Protocol):
+class MethodChooser(Protocol):
     """How a node is computed of which a program does not say so: of tensors on an input in the layout `x`, or how an
     operand is packed (`x` is None)."""
 
-    def __call__(self, node: Expression, x: TensorLayout | None) -> Choice: ...
+    def __call__(self, node: Expression, x: TensorLayout | None) -> MethodChoice: ...
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class NodeFigures:
     number: int
     title: str
     form: str
-    choice: Choice | None
+    choice: MethodChoice | None
     counts: Counts
     limbs: int
     scale: float
@@ -168,8 +168,8 @@ class Executor:
 
     Attributes:
         choices: those of `decisions`, and those that were asked for.
-        asked: the numbers of the nodes whose decisions methods looked at.
-        placed, crossed: likewise of those whose form was decided, and of those whose conversion was.
+        read_choices: the numbers of the nodes whose decisions methods looked at.
+        read_forms, read_conversions: likewise of those whose form was decided, and of those whose conversion was.
         figures: of the nodes, in the order in which they were computed.
         fixed_factors: the clear factors that have keys of their own, in the order of the keys' numbers.
         refreshed: the program refreshes, and its ring has limbs for that.
@@ -188,7 +188,7 @@ class Executor:
         inputs: Inputs,
         progress: Progress | None = None,
         *,
-        choose: Choose | None = None,
+        choose: MethodChooser | None = None,
         observed: bool = False,
         listing: Listing | None = None,
     ) -> None:
@@ -199,13 +199,13 @@ class Executor:
         self.order, self.number = facts.nodes, facts.number
         self.refreshed = is_refreshed(node)
         self.choices = dict(decisions.choices)
-        self.asked: set[int] = set()
-        self.placed: set[int] = set()
-        self.crossed: set[int] = set()
+        self.read_choices: set[int] = set()
+        self.read_forms: set[int] = set()
+        self.read_conversions: set[int] = set()
         self.figures: list[NodeFigures] = []
         self.fixed_factors: list[ClearFactor] = []
         self._sent: dict[int, tuple[Any, Hashable]] = {}  # by the first handle
-        self._used_inputs, self._lent_inputs = Tally[Hashable](), Tally[Hashable]()
+        self._used_inputs, self._streamed_inputs = Tally[Hashable](), Tally[Hashable]()
         self._choose, self._observed = choose, observed
         self.left: list[int] = []
         self.together = 0
@@ -251,26 +251,26 @@ class Executor:
         self._sent[id(first)] = first, key
         self._used_inputs[key] += 1
 
-    def takes_once(self, node: Expression, value: Value) -> bool:
+    def may_stream(self, node: Expression, value: Value) -> bool:
         """The next product takes each ciphertext of a factor once: whether they need not stay, since they are as they
         were sent, and nothing else is made of them."""
         found = self._sent.get(id(value.first()))
-        lent = found is not None and node.operand is not None and self._uses[id(node)] == 1
-        if lent:
+        streamed = found is not None and node.operand is not None and self._uses[id(node)] == 1
+        if streamed:
             assert found is not None
-            self._lent_inputs[found[1]] += 1
-        return lent
+            self._streamed_inputs[found[1]] += 1
+        return streamed
 
     @property
     def taken(self) -> frozenset[Hashable]:
         """Keys of inputs whose ciphertexts some product takes once."""
-        return frozenset(self._lent_inputs)
+        return frozenset(self._streamed_inputs)
 
     @property
-    def lent(self) -> frozenset[Hashable]:
+    def streamed(self) -> frozenset[Hashable]:
         """Keys of inputs whose ciphertexts nothing uses but products that take each of them once."""
-        used, lent = self._used_inputs, self._lent_inputs
-        return frozenset(key for key, number in used.items() if lent[key] == number)
+        used, streamed = self._used_inputs, self._streamed_inputs
+        return frozenset(key for key, number in used.items() if streamed[key] == number)
 
     def run(self) -> Value:
         """Compute a program with one result, which is still encrypted."""
@@ -322,11 +322,11 @@ class Executor:
         """The form in which a node is computed."""
         return self.decisions.forms.get(self.number[id(node)], self.decisions.form)
 
-    def crossing(self, node: Expression) -> Mapping[str, int]:
+    def conversion_options(self, node: Expression) -> Mapping[str, int]:
         """What was decided about the conversion of a node's value."""
         number = self.number[id(node)]
-        self.crossed.add(number)
-        return self.decisions.crossings.get(number, {})
+        self.read_conversions.add(number)
+        return self.decisions.conversions.get(number, {})
 
     def form_run(self, form: str) -> FormRun:
         """The values of a form.
@@ -348,10 +348,10 @@ class Executor:
         """Whether a node has several uses."""
         return self._uses[id(node)] > 1
 
-    def choice(self, node: Expression, x: TensorLayout | None = None) -> Choice:
+    def choice(self, node: Expression, x: TensorLayout | None = None) -> MethodChoice:
         """What was decided about a node."""
         number = self.number[id(node)]
-        self.asked.add(number)
+        self.read_choices.add(number)
         if number not in self.choices:
             if self._choose is None:
                 raise ParameterError(
@@ -362,10 +362,10 @@ class Executor:
             self.choices[number] = self._choose(node, x)
         return self.choices[number]
 
-    def choice_or_none(self, node: Expression) -> Choice | None:
+    def choice_or_none(self, node: Expression) -> MethodChoice | None:
         """What was decided about a node that may do without."""
         number = self.number[id(node)]
-        self.asked.add(number)
+        self.read_choices.add(number)
         return self.choices.get(number)
 
     def refreshed_together(self, ciphertexts: int) -> None:
@@ -429,7 +429,7 @@ class Executor:
         return self._kept_value(self.form_run(form), node, wish)
 
     @contextlib.contextmanager
-    def apart(self, node: Expression, form: str) -> Iterator[None]:
+    def timed_separately(self, node: Expression, form: str) -> Iterator[None]:
         """Instructions whose seconds are told by themselves, and not with those of the node that is computed.
 
         Args:
@@ -455,7 +455,7 @@ class Executor:
         own, number = run.name, self.number[id(node)]
         if not node.packable:
             own = self.form_of(node)
-            self.placed.add(number)
+            self.read_forms.add(number)
         at, form = self._at, own if own == run.name else f"{own} to {run.name}"
         if self.listing is not None:
             self._at = self.listing.begin(number, node, form)

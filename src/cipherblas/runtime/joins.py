@@ -54,7 +54,7 @@ def joined(run: RowRun, node: Expression, wish: Wish) -> Value:
 
     cells = run.made("stack", [value.cells for value in values], stacked)
     result = run.result(node.shape, by_columns, cells, -1.0 if values[0].unit < 0 else 1.0)
-    return result if by_columns == wish.by_columns else run.turned(result)
+    return result if by_columns == wish.by_columns else run.transposed(result)
 
 
 @computes(ROWS, PART)
@@ -66,4 +66,4 @@ def part(run: RowRun, node: Expression, wish: Wish) -> Value:
     start, stop = node.start, node.stop
     rows = run.mapped("take rows", x, lambda ev, piece: ev.rows_of(piece, start, stop))
     result = run.result(node.shape, by_columns, rows.cells, x.unit)
-    return result if by_columns == wish.by_columns else run.turned(result)
+    return result if by_columns == wish.by_columns else run.transposed(result)

@@ -18,7 +18,7 @@ from cipherblas.common.errors import ParameterError
 from cipherblas.common.progress import Progress
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.interface import RowsEvaluator
-from cipherblas.evaluators.rows.values import Batch, Rows
+from cipherblas.evaluators.rows.values import MultiSecretRows, Rows
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.forms.form import Form
 from cipherblas.lang.nodes import Expression
@@ -79,7 +79,7 @@ class NodeSeconds:
 
     Attributes:
         title: of the node.
-        form: in which it was computed, or "… to …" where its value was converted; or a step of its own: APART, of rows
+        form: in which it was computed, or "… to …" where its value was converted; or a step of its own: EXTRACTION, of rows
             that are taken out of ring elements, OPERAND, of one that becomes such.
         secret: how many of the nodes that it is made of are encrypted.
         seconds: measured.
@@ -262,7 +262,7 @@ def _encoding(cells: Cells) -> Encoding:
     if isinstance(first, Elements):
         return Encoding(len(first.cts), first.cts[0].limbs, first.cts[0].scale)
     number = len(cells) * len(cells[0]) * len(cells[0][0])
-    if isinstance(first, (Rows, Batch)):
+    if isinstance(first, (Rows, MultiSecretRows)):
         number = sum(piece.shape[0] for piece in cells[0][0])
     return Encoding(number, getattr(first, "limbs", 0), getattr(first, "scale", 0.0))
 

@@ -3,7 +3,7 @@
 from cipherblas.runtime import (  # noqa: F401
     arranged,
     blocks,
-    crossings,
+    conversions,
     joins,
     refreshing,
     rows,

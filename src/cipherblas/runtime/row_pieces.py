@@ -54,8 +54,8 @@ class RowPieces(FormRun, ABC):
         self.kept: dict[Hashable, Any] = {}
         # Of more than N columns. So are operands that a public key encrypts, since longer rows have secrets of the
         # client's, and those with moduli of their own: what is added to them must be too.
-        apart = in_pieces or self.ev.params.operand_moduli is not None
-        self._in_pieces = self.mixed or apart or switches_keys(run.node) or has_public_key(run.node)
+        separate = in_pieces or self.ev.params.operand_moduli is not None
+        self._in_pieces = self.mixed or separate or switches_keys(run.node) or has_public_key(run.node)
 
     @abstractmethod
     def orientation(self, node: Expression) -> bool | None:
@@ -93,15 +93,15 @@ class RowPieces(FormRun, ABC):
         axis = 1 if by_columns else 0
         return node.shape[axis] if isinstance(node, Leaf) and node.repeated[axis] else 1
 
-    def placed_operand(self, node: Expression, wish: Wish, turned: bool | None = None) -> Value:
+    def placed_operand(self, node: Expression, wish: Wish, transposed: bool | None = None) -> Value:
         """An operand whose entries stand at the places of the wish.
 
         Args:
-            turned: how the form calls what is sent, where an operand and its transpose are one encryption.
+            transposed: how the form calls what is sent, where an operand and its transpose are one encryption.
         """
         self.ev.spend(1, "pieces of an operand")
         whole = self._form(node, wish, [self.ev.n])
-        by_columns = whole.by_columns if turned is None else turned
+        by_columns = whole.by_columns if transposed is None else transposed
         return self._sent(node, wish, replace(whole, by_columns=by_columns, placing=wish.placing))
 
     def _form(self, node: Expression, wish: Wish, widths: list[int]) -> RowForm:
@@ -174,7 +174,7 @@ class RowPieces(FormRun, ABC):
 
         return value.holding(self.made(name, [value.cells], each))
 
-    def turned(self, value: Value) -> Value:
+    def transposed(self, value: Value) -> Value:
         """The same matrix encrypted the other way: one C-MT per N × N block."""
         form = value.rows
         assert not any(form.cut)
@@ -184,7 +184,7 @@ class RowPieces(FormRun, ABC):
         widths = [self.width(stop - start) for start, stop in parts]
         held = [min(stop, cols) - begin for begin, stop in form.pieces]  # rows of zeros are left out
 
-        def turned(stage: Stage, pieces: Handles) -> Handles:
+        def transposed(stage: Stage, pieces: Handles) -> Handles:
             ev, columns = stage.rows, []  # by piece of the result
             for part, width in zip(parts, widths, strict=True):
                 blocks = [ev.rows_of(piece, *part) for piece in pieces]
@@ -196,7 +196,7 @@ class RowPieces(FormRun, ABC):
                 )
             return [ev.stack(column) for column in columns]
 
-        cells = self.made("transpose", [value.cells], turned)
+        cells = self.made("transpose", [value.cells], transposed)
         return self.result(value.shape, not form.by_columns, cells, value.unit)
 
     def at_equal_limbs(self, x: Value, y: Value) -> tuple[Value, Value]:

@@ -230,9 +230,9 @@ def _with_clear(run: RowRun, x: Value, clear: Expression) -> Value:
 def matmul(run: RowRun, node: Expression, wish: Wish) -> Value:
     """As its kind computes it, the way it comes by itself; turned where it is wanted the other way."""
     natural = run.orientation(node)
-    turned = natural is not None and natural != wish.by_columns
-    own = wish._replace(by_columns=wish.by_columns != turned)
+    transposed = natural is not None and natural != wish.by_columns
+    own = wish._replace(by_columns=wish.by_columns != transposed)
     kind, (left, right) = run.kind(node), node.children
     value = kind.compute(run, node, own, kind.request(run, node, own, (left.bound, right.bound)))
     run.run.tick()
-    return run.turned(value) if turned else value
+    return run.transposed(value) if transposed else value

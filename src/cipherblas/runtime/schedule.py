@@ -18,11 +18,11 @@ from cipherblas.evaluators.slots.values import Ct, handles_in
 from cipherblas.rlwe.noise import SlotErrors
 from cipherblas.runtime.tasks import (
     Axis,
+    BlockPart,
     Blocks,
     Dropped,
     Index,
     Loop,
-    Part,
     Step,
     Task,
     TaskGraph,
@@ -60,7 +60,7 @@ def run(
     return SCHEDULES[ev.schedule](graph, ev, sources, done)
 
 
-class Held:
+class LiveBlocks:
     """The blocks that a run holds.
 
     Args:
@@ -103,7 +103,7 @@ def local(
     graph: TaskGraph, ev: Evaluator, sources: Sequence[Grid], done: Done | None
 ) -> list[list[list[Any]]]:
     """One task after the other, in the order of the loops; blocks go when nobody reads them any more."""
-    held = Held(graph, sources)
+    held = LiveBlocks(graph, sources)
     for step in graph.walk():
         if isinstance(step, Dropped):
             held.drop(step)
@@ -221,7 +221,7 @@ class _Counted(_OneForAll):
             ct.bound, ct.errors = bound * number, SlotErrors(0.0, own_and_mixed, errors.common * number)
             ev.check_room(ct.limbs, ct.scale, ct.bound, ct.noise)
 
-    def _bytes(self, part: Part) -> int:
+    def _bytes(self, part: BlockPart) -> int:
         """Of what one turn of a loop is the last to read."""
         others = [n for n, axis in zip(part.blocks.shape, part.axes, strict=True) if axis is None]
         return math.prod(others) * _bytes(self.ev, self.blocks[part.blocks])

@@ -39,7 +39,7 @@ UNIT_TOLERANCE = 2.0**-46  # relative difference of two units below which they a
 
 
 @dataclass(frozen=True)
-class Encryption:
+class SlotEncryption:
     """Limbs, scale and unit that an operand is encrypted with."""
 
     limbs: int
@@ -74,12 +74,12 @@ class SlotRun(FormRun):
         return Value(shape, form, cells, unit)
 
     def done(
-        self, name: str, graph: TaskGraph, *sources: Cells, ticked: bool = True, lent: Sequence[bool] = ()
+        self, name: str, graph: TaskGraph, *sources: Cells, ticked: bool = True, streamed: Sequence[bool] = ()
     ) -> Cells:
         """The one result of a graph, whose steps are told to whoever waits.
 
         Args:
-            lent: of which sources each ciphertext is taken once, and need not stay.
+            streamed: of which sources each ciphertext is taken once, and need not stay.
         """
 
         def work(stage: Stage, *grids: Cells) -> list[list[Handles]]:
@@ -87,9 +87,9 @@ class SlotRun(FormRun):
                 if template.steps:
                     stage.told(template.steps)
 
-            for cells, once in zip(grids, lent, strict=False):
+            for cells, once in zip(grids, streamed, strict=False):
                 for handle in handles_of(cells) if once else ():
-                    handle.lend()
+                    handle.stream()
             (grid,) = schedule.run(graph, stage.slots, grids, done if ticked else None)
             return grid
 
@@ -114,16 +114,16 @@ class SlotRun(FormRun):
         graph = blockwise_graph(name, block, x.slots.grid, 2)
         return x.holding(self.done(name, graph, x.cells, y.cells))
 
-    def usual(self, node: Expression) -> Encryption:
+    def usual(self, node: Expression) -> SlotEncryption:
         """How an operand is encrypted: with all limbs that are computed with, slots up to 1 at the scale of the
         parameters."""
         limbs, params = self.ev.top_limbs, self.ev.params
         if self.run.refreshed:
             limbs = bootstrapping_of(params).limbs(limbs)
-        return Encryption(limbs, 2.0**params.scale_bits, node.bound)
+        return SlotEncryption(limbs, 2.0**params.scale_bits, node.bound)
 
     def operand(
-        self, node: Expression, form: SlotForm, shape: tuple[int, int], encryption: Encryption | None
+        self, node: Expression, form: SlotForm, shape: tuple[int, int], encryption: SlotEncryption | None
     ) -> Value:
         """A secret operand, as the client encrypts it: what came with more limbs is not sent again with fewer."""
         assert node.operand is not None
@@ -137,7 +137,7 @@ class SlotRun(FormRun):
                 self._sent[kind] = value
         return self.lowered_to(value, asked.limbs)
 
-    def _given(self, node: Expression, form: SlotForm) -> Encryption | None:
+    def _given(self, node: Expression, form: SlotForm) -> SlotEncryption | None:
         """The encoding that an operand comes in; None where the program chooses it."""
         encoding = None if node.operand is None else node.operand.encoding
         if encoding is None:
@@ -151,9 +151,11 @@ class SlotRun(FormRun):
                 got=f"{encoding.limbs} limbs, and entries up to 2^{bits:.1f}",
                 advice="cb.Encoding(limbs=…, scale_bits=…) within these",
             )
-        return Encryption(encoding.limbs, scale, node.bound)
+        return SlotEncryption(encoding.limbs, scale, node.bound)
 
-    def _encrypted(self, node: Expression, form: SlotForm, shape: tuple[int, int], how: Encryption) -> Value:
+    def _encrypted(
+        self, node: Expression, form: SlotForm, shape: tuple[int, int], how: SlotEncryption
+    ) -> Value:
         assert node.operand is not None
         bound = form.layout.slot_bound(node.bound / how.unit)
         # Coefficients beyond what the client encodes: the rest of the scale is a factor that the server multiplies.
@@ -182,7 +184,7 @@ class SlotRun(FormRun):
         """The same slots at a scale 2^bits larger."""
         return self.mapped("enlarge", value, lambda ev, ct: ev.enlarged(ct, bits))
 
-    def _absorbed(self, value: Value, factor: float) -> Value:
+    def _folded_into_scale(self, value: Value, factor: float) -> Value:
         """The value times a factor, at another scale."""
         return self.mapped("absorb", value, lambda ev, ct: ev.absorb(ct, factor))
 
@@ -204,16 +206,16 @@ class SlotRun(FormRun):
             return value
         return replace(self._multiplied(value, factor), unit=value.unit / factor)
 
-    def with_room(self, value: Value, bound: float) -> Value:
+    def with_headroom(self, value: Value, bound: float) -> Value:
         """The value in units of a bound that is far larger than its own."""
         if bound <= RANGE_MARGIN * _true_bound(value):
             return value
         ev = self.ev
         factor, unit = abs(value.unit) / bound, math.copysign(bound, value.unit)
-        value = replace(self._absorbed(value, factor), unit=unit)
-        return self._shed(value, 2.0 ** (2 * ev.params.scale_bits))
+        value = replace(self._folded_into_scale(value, factor), unit=unit)
+        return self._rescaled_to(value, 2.0 ** (2 * ev.params.scale_bits))
 
-    def _shed(self, value: Value, scale: float) -> Value:
+    def _rescaled_to(self, value: Value, scale: float) -> Value:
         """The value rescaled as often as it keeps at least `scale`: more would crowd out the larger term of a sum."""
         ev = self.ev
         while ev.below(value.first().limbs) > 0 and value.first().scale >= scale * ev.level_size(
@@ -358,10 +360,10 @@ class SlotRun(FormRun):
             unit = math.copysign(y.unit, x.unit)
         elif _true_bound(x) >= _true_bound(y):
             unit = x.unit
-            y = self._shed(self._absorbed(y, ratio), x.first().scale)
+            y = self._rescaled_to(self._folded_into_scale(y, ratio), x.first().scale)
         else:
             unit = math.copysign(y.unit, x.unit)
-            x = self._shed(self._absorbed(x, 1 / ratio), y.first().scale)
+            x = self._rescaled_to(self._folded_into_scale(x, 1 / ratio), y.first().scale)
         if negative:
             total = self.zipped("subtract", x, y, lambda ev, a, b: ev.sub(a, b))
         else:

@@ -57,7 +57,7 @@ class Blocks:
     name: str
     shape: tuple[int, int]
 
-    def at(self, row: Axis, col: Axis) -> Place:
+    def at(self, row: Axis, col: Axis) -> BlockPlace:
         """The block with the index that a task has along these axes.
 
         Raises:
@@ -69,17 +69,17 @@ class Blocks:
                 expected="two of {}×{}".format(*self.shape),
                 got=f"{row.name} {row.length} × {col.name} {col.length}",
             )
-        return Place(self, (row, col))
+        return BlockPlace(self, (row, col))
 
 
-class Place(NamedTuple):
+class BlockPlace(NamedTuple):
     """One block for each task: that of `blocks` at the task's index along `axes`."""
 
     blocks: Blocks
     axes: tuple[Axis, Axis]
 
 
-class Part(NamedTuple):
+class BlockPart(NamedTuple):
     """Some blocks of a grid: those at the index of the loops around along `axes`, all along None."""
 
     blocks: Blocks
@@ -91,8 +91,8 @@ class Tasks:
     """One template on many blocks: a task for every index along the axes of what it reads and makes."""
 
     template: Template
-    inputs: tuple[Place, ...]
-    output: Place
+    inputs: tuple[BlockPlace, ...]
+    output: BlockPlace
 
     @functools.cached_property
     def axes(self) -> tuple[Axis, ...]:
@@ -110,7 +110,7 @@ class Tasks:
         """How many tasks there are."""
         return math.prod(axis.length for axis in self.axes)
 
-    def places(self, blocks: Blocks) -> list[Place]:
+    def places(self, blocks: Blocks) -> list[BlockPlace]:
         """Where they read or make blocks of a grid."""
         return [place for place in (*self.inputs, self.output) if place.blocks is blocks]
 
@@ -124,7 +124,7 @@ class Loop(NamedTuple):
 
     axis: Axis
     steps: tuple[Step, ...]
-    ends: tuple[Part, ...] = ()
+    ends: tuple[BlockPart, ...] = ()
 
 
 class Drop(NamedTuple):
@@ -134,7 +134,7 @@ class Drop(NamedTuple):
         ended: a loop around has them among its `ends`.
     """
 
-    part: Part
+    part: BlockPart
     ended: bool
 
 
@@ -334,7 +334,7 @@ def _joins(group: Tasks, run: Sequence[Tasks], axis: Axis) -> bool:
     return all(_position([made, place], axis) is not None for made, place in read)
 
 
-def _position(places: Iterable[Place], axis: Axis) -> int | None:
+def _position(places: Iterable[BlockPlace], axis: Axis) -> int | None:
     """Along which dimension all of them go with an axis; None where they differ, or some do not."""
     found = {place.axes.index(axis) if axis in place.axes else None for place in places}
     return found.pop() if len(found) == 1 else None
@@ -355,7 +355,7 @@ def _with_drops(
     result: list[Step] = []
     drops: dict[int, list[Drop]] = defaultdict(list)
     deeper: dict[int, dict[Blocks, tuple[Axis | None, Axis | None]]] = defaultdict(dict)
-    ends: dict[int, list[Part]] = defaultdict(list)
+    ends: dict[int, list[BlockPart]] = defaultdict(list)
     for blocks, axes in due.items():
         users = [number for number, tasks in enumerate(inside) if any(t.places(blocks) for t in tasks)]
         last = users[-1]
@@ -365,13 +365,13 @@ def _with_drops(
             places = [place for tasks in inside[last] for place in tasks.places(blocks)]
             position = _position(places, step.axis)
         if position is None:
-            drops[last].append(Drop(Part(blocks, axes), blocks in ended))
+            drops[last].append(Drop(BlockPart(blocks, axes), blocks in ended))
             continue
         assert isinstance(step, Loop)
         known = (step.axis, axes[1]) if position == 0 else (axes[0], step.axis)
         deeper[last][blocks] = known
         if len(users) > 1 or blocks in ended:
-            ends[last].append(Part(blocks, known))
+            ends[last].append(BlockPart(blocks, known))
     for number, step in enumerate(steps):
         if isinstance(step, Loop):
             gone = {*ended, *(part.blocks for part in ends[number])}

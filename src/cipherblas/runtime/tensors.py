@@ -32,7 +32,7 @@ from cipherblas.runtime.inputs import Inputs
 from cipherblas.runtime.listing import Stage
 from cipherblas.runtime.polynomials import evaluated, polynomial_of
 from cipherblas.runtime.slots import SlotRun, multiplied
-from cipherblas.runtime.values import Cells, Choice, Handles, Value
+from cipherblas.runtime.values import Cells, Handles, MethodChoice, Value
 
 TENSORS = "tensors"
 PACKING = "packing"
@@ -126,7 +126,7 @@ class TensorRun(SlotRun):
         )
         return self.of(value.shape, tensor, cells, value.unit)
 
-    def alike(self, x: Value, y: Value) -> Value:
+    def with_layout_of(self, x: Value, y: Value) -> Value:
         """y in the layout of x."""
         return y if x.tensor.key == y.tensor.key else self.relaid(y, x.tensor)
 
@@ -145,7 +145,7 @@ class TensorRun(SlotRun):
         if window is not None:  # what its method looks at before it says how many steps it takes
             ev.spend(math.prod(window.kernel) * x.segments**2, "taps of a filter")
             ev.spend(window.outputs * window.shape[0] // ENTRIES_PER_STEP, "channels")
-        method = method_of(node, x, Choice(choice.method, options))
+        method = method_of(node, x, MethodChoice(choice.method, options))
         ev.spend(method.steps, "weights of a layer")
         cells = self.made(
             choice.method,
@@ -257,9 +257,9 @@ def add(run: TensorRun, node: Expression, wish: None) -> Value:
     first, second = sorted(node.children, key=lambda part: not part.secret)
     x = run.value(first)
     if not second.secret:
-        x = run.with_room(x, second.bound)
+        x = run.with_headroom(x, second.bound)
         return x.holding(run.made("add", [x.cells], _added(run.plains(x.tensor, second, x.unit))))
-    y = run.alike(x, run.value(second))
+    y = run.with_layout_of(x, run.value(second))
     clean = x.tensor.clean and y.tensor.clean
     total = run.sum_of_secrets(x, y)
     found = run.of(total.shape, x.tensor.with_clean(clean), total.cells, total.unit)
@@ -286,7 +286,7 @@ def multiply(run: TensorRun, node: Expression, wish: None) -> Value:
     if second is first:
         x = y = run.ready(run.within(x, first))
     else:
-        y = run.alike(x, run.ready(run.value(second)))
+        y = run.with_layout_of(x, run.ready(run.value(second)))
         if not y.tensor.clean:  # of two factors one may be anything where the other is zero
             x = run.cleared(run.ready(run.within(x, node)))
         elif not x.tensor.clean and y.magnified > MAX_MAGNIFIED:  # not where it is only near zero
@@ -405,7 +405,7 @@ def stages(source: TensorLayout, target: TensorLayout) -> list[TensorLayout]:
     return [middle, target]
 
 
-def method_of(node: Expression, x: TensorLayout, choice: Choice) -> LayerMethod:
+def method_of(node: Expression, x: TensorLayout, choice: MethodChoice) -> LayerMethod:
     """The method that a choice names."""
     window = window_of(node)
     if window is not None:

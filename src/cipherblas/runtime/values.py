@@ -48,7 +48,7 @@ def handles_of(cells: Cells) -> Handles:
 
 
 @dataclass(frozen=True)
-class Choice:
+class MethodChoice:
     """How one node of a program is computed, or an operand packed: a method's name and its options."""
 
     method: str
@@ -89,17 +89,17 @@ class Decisions:
         choices: by the number of the node in `ordered`.
         blocks: block lengths along the axes of a program in blocks; see `lang.graph.Axes`.
         forms: of the computed nodes whose form is another one, by number.
-        crossings: options of the conversions of values that are asked for in another form, by the number of the node.
+        conversions: options of the conversions of values that are asked for in another form, by the number of the node.
         sharing: so many pairs of ciphertexts share their a part where they are refreshed; 0 where none do.
         stepwise: the error of each node is kept by itself (`StepError`), and not followed through the program.
     """
 
     form: str
-    choices: Mapping[int, Choice] = field(default_factory=dict)
+    choices: Mapping[int, MethodChoice] = field(default_factory=dict)
     blocks: Mapping[str, int] = field(default_factory=dict)
     key_policy: KeyPolicy = "direct"
     forms: Mapping[int, str] = field(default_factory=dict)
-    crossings: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    conversions: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     sharing: int = 0
     stepwise: bool = False
 

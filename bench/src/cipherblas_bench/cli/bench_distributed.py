@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from cipherblas.cli.options import Debug, Quiet, output_option, without_none
-from cipherblas.cli.run import Sharing
+from cipherblas.cli.run import Distribution
 from cipherblas.report import Display
 from cipherblas_bench.cli.bench import printed
 from cipherblas_bench.cli.bench_options import JsonLines, MemoryBudget, OneThread, Precision, product_shapes
@@ -74,7 +74,7 @@ def distributed(
         list[ShapeClass] | None, typer.Option("--class", help="Of the suite; repeatable.", show_default="all")
     ] = None,
     sharing: Annotated[
-        list[Sharing] | None,
+        list[Distribution] | None,
         typer.Option(help="How ranks of the suite share movements of data; repeatable.", show_default="all"),
     ] = None,
     model: Annotated[bool, typer.Option("--model", help="Of the suite the model alone.")] = False,

@@ -106,7 +106,7 @@ def _square(key: Relinearisation, making: Making) -> Array:
         return np.asarray(making.params.context().multiply(own, own))
 
 
-def _turned(key: Galois, making: Making) -> Array:
+def _rotated_secret(key: Galois, making: Making) -> Array:
     with making.reading() as own:
         return np.asarray(making.params.context().automorphism(own, key.element))
 
@@ -133,7 +133,7 @@ def _of_place(key: FromPlace, making: Making) -> Array:
 
 SWITCHES: dict[type[KeyId], Switch] = {
     Relinearisation: Switch(_square),
-    Galois: Switch(_turned),
+    Galois: Switch(_rotated_secret),
     FixedWeights: Switch(_weights),
     ToSparse: Switch(lambda key, making: making.own(), lambda key, making: making.sparse()),
     FromSparse: Switch(lambda key, making: making.sparse()),

@@ -91,12 +91,12 @@ class KeyRequest:
         return self.limbs.get(FromSparse())
 
     @property
-    def crossing(self) -> bool:
+    def switches_rings(self) -> bool:
         """Whether there are keys between the ring of rows and that of slots."""
         return FromRows() in self.limbs
 
     @property
-    def sharing(self) -> int:
+    def shared(self) -> int:
         """How many ciphertexts share their a part, for which there are keys; 0 for no such keys."""
         return max((key.shared for key in self.limbs), default=0)
 

@@ -24,7 +24,7 @@ _HEADER = schema.record(
 )
 
 
-class _Lent:
+class _KeptAlive:
     """An array of a key for NumPy to look at: a view of it keeps the key, whose end would overwrite the array."""
 
     __slots__ = ("__array_interface__", "_array", "_key")
@@ -115,14 +115,14 @@ class SecretKey(NeverCopied):
     def coefficients(self) -> Array:
         """The ternary coefficients, int64 (N,). Secret; they keep this key, and `close` overwrites them."""
         self._check_open()
-        return np.asarray(_Lent(self._coefficients, self))
+        return np.asarray(_KeptAlive(self._coefficients, self))
 
     def ntt(self) -> Array:
         """All limbs of Q and P in NTT form, uint64 (L + 1 + k, N). Secret; they keep this key, and `close` overwrites
         them: use them within `held_open` where another thread might close the key.
         """
         self._check_open()
-        return np.asarray(_Lent(self._ntt, self))
+        return np.asarray(_KeptAlive(self._ntt, self))
 
     def shared_coefficients(self, index: int) -> Array:
         """Secret number `index` of the shared-a formats, int64 (N,): uniform ternary, from the same seed."""

@@ -19,7 +19,15 @@ from cipherblas.common.work import Work
 from cipherblas.crypto.fields import MAX_OPERAND_MESSAGE
 from cipherblas.crypto.keys.key_id import FixedWeights, KeyId
 from cipherblas.crypto.keys.request import KeyRequest
-from cipherblas.evaluators.rows.values import UNKNOWN, Batch, ClearFactor, Encryption, Part, Rows, Spread
+from cipherblas.evaluators.rows.values import (
+    UNKNOWN,
+    ClearFactor,
+    EncryptedMatrix,
+    MultiSecretRows,
+    Rows,
+    Spread,
+    TransposedHalf,
+)
 from cipherblas.evaluators.slots.values import Ledger
 from cipherblas.rlwe.costs import Costs
 from cipherblas.rlwe.counts import Counts
@@ -89,7 +97,7 @@ class RowsBookkeeper(ABC):
 
     @abstractmethod
     def _fixed_product_data(
-        self, factor: ClearFactor, number: int, x: Batch, exact: bool
+        self, factor: ClearFactor, number: int, x: MultiSecretRows, exact: bool
     ) -> Sequence[Any]: ...
 
     @abstractmethod
@@ -99,10 +107,10 @@ class RowsBookkeeper(ABC):
     def _gram_data(self, x: Rows) -> tuple[Any, Any]: ...
 
     @abstractmethod
-    def _part_product_data(self, part: Part, x: Rows) -> Any: ...
+    def _part_product_data(self, part: TransposedHalf, x: Rows) -> Any: ...
 
     @abstractmethod
-    def _switched_product_data(self, part: Part, x: Rows) -> Any:
+    def _switched_product_data(self, part: TransposedHalf, x: Rows) -> Any:
         """A product of operands with moduli of their own, switched to Q."""
 
     @abstractmethod
@@ -204,7 +212,7 @@ class RowsBookkeeper(ABC):
             )
         return found
 
-    def switch_rounding(self, x: Encryption) -> float:
+    def switch_rounding(self, x: EncryptedMatrix) -> float:
         """By how much more than 1/2, relative, a product with operands x is off that is switched to Q: the weights of
         fractions are rounded, which counts for each modulus and sum of `OPERAND_DEPTH` products."""
         kept = self.params.q
@@ -212,7 +220,7 @@ class RowsBookkeeper(ABC):
         weights = 64 * len(moduli_at(self.params, x.limbs)) * -(-x.shape[0] // _core.OPERAND_DEPTH)
         return 1 + 2 * weights * math.prod(map(float, kept)) / unit
 
-    def check_switched(self, x: Encryption, what: str) -> None:
+    def check_switched(self, x: EncryptedMatrix, what: str) -> None:
         """Raise LevelError for operands with moduli of their own."""
         if self.is_operand(x.limbs):
             raise LevelError(
@@ -265,12 +273,12 @@ class RowsBookkeeper(ABC):
 
     def fresh_batch(
         self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, limbs: int
-    ) -> Batch:
+    ) -> MultiSecretRows:
         """A handle on a fresh encryption whose rows share their a parts; see `fresh`."""
         noise = math.sqrt(self._variance.fresh())
         self._check_room(limbs, scale, bound, noise, 0.0)
         own = self._fresh_data(data)
-        return Batch(shape, limbs, scale, bound, noise, 0.0, own, self.ledger, 0, True)
+        return MultiSecretRows(shape, limbs, scale, bound, noise, 0.0, own, self.ledger, 0, True)
 
     def _fresh_data(self, data: Any) -> Any:
         """The evaluator's own representation of what `fresh` and `fresh_batch` are given."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common.arrays import bit_reversed
 from cipherblas.evaluators.rows.interface import RowsEvaluator
-from cipherblas.evaluators.rows.values import Batch, ClearFactor, Part, Rows
+from cipherblas.evaluators.rows.values import ClearFactor, MultiSecretRows, Rows, TransposedHalf
 from cipherblas.evaluators.slots.clear import coefficients_of, embedded
 from cipherblas.rlwe.rings import Ring
 
@@ -73,7 +73,9 @@ class RowsClear(RowsEvaluator):
         """a·s_j for every row j and segment."""
         return np.concatenate([secrets @ negacyclic(segment) for segment in a], axis=1)
 
-    def _fixed_product_data(self, factor: ClearFactor, number: int, x: Batch, exact: bool) -> Sequence[Pair]:
+    def _fixed_product_data(
+        self, factor: ClearFactor, number: int, x: MultiSecretRows, exact: bool
+    ) -> Sequence[Pair]:
         a, b, secrets = x.data
         integers = np.asarray(factor.integers(), dtype=np.float64)
         message = integers @ b + self._masks(a, integers @ secrets)[:, : b.shape[1]]
@@ -84,7 +86,7 @@ class RowsClear(RowsEvaluator):
         a, b = x.data
         return a.T, b.T
 
-    def _part_product_data(self, part: Part, x: Rows) -> Pair:
+    def _part_product_data(self, part: TransposedHalf, x: Rows) -> Pair:
         a, b = x.data
         return part.data @ a, part.data @ b
 
@@ -92,7 +94,7 @@ class RowsClear(RowsEvaluator):
         a, b = x.data
         return (a.T @ a, a.T @ b), (b.T @ a, b.T @ b)
 
-    def _switched_product_data(self, part: Part, x: Rows) -> Pair:
+    def _switched_product_data(self, part: TransposedHalf, x: Rows) -> Pair:
         return self._divided(self._part_product_data(part, x), x)
 
     def _reduced_product_data(self, factor: ClearFactor, x: Rows) -> Pair:
@@ -110,9 +112,9 @@ class RowsClear(RowsEvaluator):
         a, b = x.data
         full = a @ self._secret
         full[:, : b.shape[1]] += b
-        turned = np.zeros((self.n, self.n))
-        turned[:, : len(full)] = full.T
-        return self.encrypt(turned, 1.0)
+        transposed = np.zeros((self.n, self.n))
+        transposed[:, : len(full)] = full.T
+        return self.encrypt(transposed, 1.0)
 
     def _relinearise_data(self, x: Rows) -> Pair:
         a, b = x.data

@@ -30,13 +30,13 @@ from cipherblas.evaluators.rows.bookkeeping import (
 )
 from cipherblas.evaluators.rows.values import (
     UNKNOWN,
-    Apart,
-    Batch,
     ClearFactor,
-    Encryption,
-    Part,
+    EncryptedMatrix,
+    MultiSecretRows,
+    PendingElements,
     Rows,
     Spread,
+    TransposedHalf,
     spread_over,
 )
 from cipherblas.rlwe.matrices.transposition import gathered_switches, transpose_plan
@@ -103,7 +103,9 @@ class RowsEvaluator(RowsBookkeeper):
         result.data = self._reduced_product_data(factor, x)
         return result
 
-    def fixed_product(self, factor: ClearFactor, number: int, x: Batch, most: float = math.inf) -> list[Rows]:
+    def fixed_product(
+        self, factor: ClearFactor, number: int, x: MultiSecretRows, most: float = math.inf
+    ) -> list[Rows]:
         """factor @ x for a factor known when keys are made: one GEMM per limb, on the b part, and one key switch.
 
         The a parts stay as they are and the secrets become factor · s_j: each a is decomposed once and switched with
@@ -141,7 +143,7 @@ class RowsEvaluator(RowsBookkeeper):
         return pieces
 
     def _amplified(
-        self, factor: ClearFactor, x: Encryption, secret: float
+        self, factor: ClearFactor, x: EncryptedMatrix, secret: float
     ) -> tuple[float, float, Spread, bool]:
         """Noise and bias of factor @ x, what is known of these errors together, and whether it must be exact.
 
@@ -173,14 +175,16 @@ class RowsEvaluator(RowsBookkeeper):
                 got=x.shape[1],
             )
 
-    def parts(self, x: Rows) -> tuple[Part, Part]:
+    def parts(self, x: Rows) -> tuple[TransposedHalf, TransposedHalf]:
         """The transposed a part (N × rows) and b part (columns × rows) of an encryption."""
         x = self.settled(x)
         self._check_length(x)
         a, b = self._parts_data(x)
-        return Part((self.n, x.shape[0]), x.limbs, a), Part((x.shape[1], x.shape[0]), x.limbs, b)
+        return TransposedHalf((self.n, x.shape[0]), x.limbs, a), TransposedHalf(
+            (x.shape[1], x.shape[0]), x.limbs, b
+        )
 
-    def part_product(self, part: Part, x: Rows) -> Rows:
+    def part_product(self, part: TransposedHalf, x: Rows) -> Rows:
         """part @ x modulo Q: two exact GEMMs per limb. The message fills the modulus, and no noise is added to it. Of
         operands with moduli of their own it is switched to Q: divided by what these are larger, and rounded."""
         x = self.settled(x)
@@ -319,8 +323,8 @@ class RowsEvaluator(RowsBookkeeper):
                 expected=f"a power of two from 2 to N = {self.n}",
                 got=cols,
             )
-        if x.apart is not None:
-            return list(x.apart.elements[start:stop])
+        if x.pending is not None:
+            return list(x.pending.elements[start:stop])
         return self._elements_data(x, start, stop)
 
     def of_elements(
@@ -360,7 +364,7 @@ class RowsEvaluator(RowsBookkeeper):
             )
         if each == 1:
             found = self.make(shape, limbs, scale, bound, noise, bias, None, independent)
-            found.keep_apart(datas, limbs * rows * (self.n - cols) * WORD_BYTES)
+            found.keep_elements(datas, limbs * rows * (self.n - cols) * WORD_BYTES)
             found.packed = datas if held is None else None
             return found
         self._for_parts(self.costs.copied, shape, limbs)
@@ -372,16 +376,19 @@ class RowsEvaluator(RowsBookkeeper):
 
     def settled(self, x: Rows) -> Rows:
         """The same rows, whose coefficients are residues: of those that are ring elements these are made, once."""
-        apart = x.apart
-        if apart is None:
+        pending = x.pending
+        if pending is None:
             return x
-        if not apart.taken:
+        if not pending.extracted:
             self.counts.encode_ntt_limbs += 2 * x.limbs * x.shape[0]
             self._for_parts(self.costs.copied, x.shape, x.limbs)
-            apart.data, apart.taken = self._of_elements_data(apart.elements, x.shape, 1, x.scale), True
+            pending.data, pending.extracted = (
+                self._of_elements_data(pending.elements, x.shape, 1, x.scale),
+                True,
+            )
             x.book(self.nbytes(x.shape, x.limbs))
         if x.data is None:
-            x.data = apart.data
+            x.data = pending.data
         return x
 
     def worst_error(self, x: Rows) -> float:
@@ -423,15 +430,15 @@ class RowsEvaluator(RowsBookkeeper):
         """Rows start to stop - 1, and the ring elements that they came from, where they did. Free."""
         if (start, stop) == (0, x.shape[0]):
             return x
-        taken = x.apart is not None and x.apart.taken
-        x = self.settled(x) if taken else x
+        extracted = x.pending is not None and x.pending.extracted
+        x = self.settled(x) if extracted else x
         data = None if x.data is None else self._rows_data(x, start, stop)
         shape = (stop - start, x.shape[1])
         found = self.make(
             *(shape, x.limbs, x.scale, x.bound, x.noise, x.bias, data), source=x, spread=x.spread
         )
-        if x.apart is not None:
-            found.apart = Apart(x.apart.elements[start:stop], taken, data)
+        if x.pending is not None:
+            found.pending = PendingElements(x.pending.elements[start:stop], extracted, data)
         if x.packed is not None:
             each = self.n // x.shape[1]
             begin, end = x.first + start, x.first + stop
@@ -445,26 +452,26 @@ class RowsEvaluator(RowsBookkeeper):
             return xs[0]
         first = xs[0]
         for x in xs[1:]:
-            self._check_alike(first, x, (x.shape[0], first.shape[1]))
+            self._check_same_shape(first, x, (x.shape[0], first.shape[1]))
         rows = sum(x.shape[0] for x in xs)
         bound, noise, bias = (max(getattr(x, name) for x in xs) for name in ("bound", "noise", "bias"))
         shape = (rows, first.shape[1])
-        if all(x.apart is not None for x in xs):
-            return self._stacked_apart(xs, shape, bound, noise, bias)
+        if all(x.pending is not None for x in xs):
+            return self._stacked_elements(xs, shape, bound, noise, bias)
         data = self._stack_data([self.settled(x) for x in xs])
         spread = Spread(math.hypot(*(x.spread.noise for x in xs)), math.hypot(*(x.spread.bias for x in xs)))
         return self.make(shape, first.limbs, first.scale, bound, noise, bias, data, spread=spread)
 
-    def _stacked_apart(
+    def _stacked_elements(
         self, xs: Sequence[Rows], shape: tuple[int, int], bound: float, noise: float, bias: float
     ) -> Rows:
         """Of rows that are ring elements: theirs, one after the other."""
-        taken = all(x.apart is not None and x.apart.taken for x in xs)
-        xs = [self.settled(x) for x in xs] if taken else xs
+        extracted = all(x.pending is not None and x.pending.extracted for x in xs)
+        xs = [self.settled(x) for x in xs] if extracted else xs
         data = None if any(x.data is None for x in xs) else self._stack_data(xs)
         found = self.make(shape, xs[0].limbs, xs[0].scale, bound, noise, bias, data)
-        elements = [one for x in xs if x.apart is not None for one in x.apart.elements]
-        found.keep_apart(elements, found.limbs * shape[0] * (self.n - shape[1]) * WORD_BYTES, taken)
+        elements = [one for x in xs if x.pending is not None for one in x.pending.elements]
+        found.keep_elements(elements, found.limbs * shape[0] * (self.n - shape[1]) * WORD_BYTES, extracted)
         return found
 
     def add(self, x: Rows, y: Rows) -> Rows:
@@ -478,7 +485,7 @@ class RowsEvaluator(RowsBookkeeper):
     def _sum(self, x: Rows, y: Rows, combine: Callable[[Rows, Rows], Any]) -> Rows:
         x, y = self.settled(x), self.settled(y)
         self.check_switched(x, "added")
-        self._check_alike(x, y, x.shape)
+        self._check_same_shape(x, y, x.shape)
         self.counts.adds += 1
         self._for_parts(self.costs.add_matrices, x.shape, x.limbs)
         noise, bias = x.noise + y.noise, x.bias + y.bias  # both may come from one operand
@@ -491,7 +498,7 @@ class RowsEvaluator(RowsBookkeeper):
         return result
 
     @staticmethod
-    def _check_alike(x: Rows, y: Rows, shape: tuple[int, int]) -> None:
+    def _check_same_shape(x: Rows, y: Rows, shape: tuple[int, int]) -> None:
         if y.shape != shape or x.limbs != y.limbs:
             raise FitError(
                 "Encryptions that are combined must have equal shapes and limbs.",

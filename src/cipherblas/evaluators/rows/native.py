@@ -17,7 +17,7 @@ from cipherblas.engines.handles import Ciphertext, Key, Matrix
 from cipherblas.engines.protocol import Engine
 from cipherblas.evaluators.rows.bookkeeping import TRANSPOSE_POLICIES, weight_keys
 from cipherblas.evaluators.rows.interface import RowsEvaluator
-from cipherblas.evaluators.rows.values import Batch, ClearFactor, Part, Rows
+from cipherblas.evaluators.rows.values import ClearFactor, MultiSecretRows, Rows, TransposedHalf
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.matrices.matrix import stride_of
 from cipherblas.rlwe.matrices.transposition import transpose_plan
@@ -114,7 +114,9 @@ class RowsNative(RowsEvaluator):
         engine = self.engine
         return engine.multiply_integers(integers, a, exact), engine.multiply_integers(integers, b, exact)
 
-    def _fixed_product_data(self, factor: ClearFactor, number: int, x: Batch, exact: bool) -> Sequence[Any]:
+    def _fixed_product_data(
+        self, factor: ClearFactor, number: int, x: MultiSecretRows, exact: bool
+    ) -> Sequence[Any]:
         engine = self.engine
         a, b = x.data
         keys = [self._key(key, x.limbs) for key in weight_keys(number, factor.shape[0])]
@@ -134,7 +136,7 @@ class RowsNative(RowsEvaluator):
         a, b = x.data
         return self.engine.transposed(a), self.engine.transposed(b)
 
-    def _part_product_data(self, part: Part, x: Rows) -> Any:
+    def _part_product_data(self, part: TransposedHalf, x: Rows) -> Any:
         a, b = x.data
         engine = self.engine
         return engine.multiply_matrices(part.data, a), engine.multiply_matrices(part.data, b)
@@ -147,10 +149,10 @@ class RowsNative(RowsEvaluator):
     ) -> tuple[Any, Any]:
         a, b = x.data
         mixed = multiply(self.engine.transposed(a), b)
-        turned = self.engine.copied(self.engine.transposed(mixed))
-        return (gram(a), mixed), (turned, gram(b))
+        transposed = self.engine.copied(self.engine.transposed(mixed))
+        return (gram(a), mixed), (transposed, gram(b))
 
-    def _switched_product_data(self, part: Part, x: Rows) -> Any:
+    def _switched_product_data(self, part: TransposedHalf, x: Rows) -> Any:
         a, b = x.data
         engine = self.engine
         return engine.multiply_operands(part.data, a), engine.multiply_operands(part.data, b)

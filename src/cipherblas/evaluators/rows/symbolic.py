@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common.work import Work
 from cipherblas.evaluators.rows.interface import RowsEvaluator
-from cipherblas.evaluators.rows.values import Batch, ClearFactor, Part, Rows
+from cipherblas.evaluators.rows.values import ClearFactor, MultiSecretRows, Rows, TransposedHalf
 
 
 class RowsSymbolic(RowsEvaluator):
@@ -27,19 +27,21 @@ class RowsSymbolic(RowsEvaluator):
     def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> None:
         return None
 
-    def _fixed_product_data(self, factor: ClearFactor, number: int, x: Batch, exact: bool) -> Sequence[None]:
+    def _fixed_product_data(
+        self, factor: ClearFactor, number: int, x: MultiSecretRows, exact: bool
+    ) -> Sequence[None]:
         return [None] * -(-x.shape[1] // self.n)
 
     def _parts_data(self, x: Rows) -> tuple[None, None]:
         return None, None
 
-    def _part_product_data(self, part: Part, x: Rows) -> None:
+    def _part_product_data(self, part: TransposedHalf, x: Rows) -> None:
         return None
 
     def _gram_data(self, x: Rows) -> tuple[None, None]:
         return None, None
 
-    def _switched_product_data(self, part: Part, x: Rows) -> None:
+    def _switched_product_data(self, part: TransposedHalf, x: Rows) -> None:
         return None
 
     def _reduced_product_data(self, factor: ClearFactor, x: Rows) -> None:

@@ -114,7 +114,7 @@ def spread_over(shape: tuple[int, int], noise: float, bias: float) -> Spread:
     return Spread(root * noise, root * bias)
 
 
-class Encryption:
+class EncryptedMatrix:
     """A handle on an encrypted matrix.
 
     Attributes:
@@ -159,7 +159,7 @@ class Encryption:
         ledger: Ledger,
         nbytes: int,
         independent: bool,
-        source: Encryption | None = None,
+        source: EncryptedMatrix | None = None,
         spread: Spread = UNKNOWN,
     ) -> None:
         self.spread, self.norm = spread, math.inf
@@ -198,36 +198,36 @@ class Encryption:
         return self.noise * factor.largest_sum
 
 
-class Apart:
+class PendingElements:
     """Rows that are still ring elements, one each: the residues of their coefficients are made where a GEMM, a sum or a
     transposition needs them, and not where the elements themselves are read.
 
     Attributes:
         elements: their data.
-        taken: the residues were made; `data` are what they are for an evaluator that computes.
+        extracted: the residues were made; `data` are what they are for an evaluator that computes.
     """
 
-    __slots__ = ("data", "elements", "taken")
+    __slots__ = ("data", "elements", "extracted")
 
-    def __init__(self, elements: Sequence[Any], taken: bool = False, data: Any = None) -> None:
-        self.elements, self.taken, self.data = elements, taken, data
+    def __init__(self, elements: Sequence[Any], extracted: bool = False, data: Any = None) -> None:
+        self.elements, self.extracted, self.data = elements, extracted, data
 
 
-class Rows(Encryption):
+class Rows(EncryptedMatrix):
     """A matrix encrypted by rows.
 
     Attributes:
         packed: the data of the ring elements that all rows are in, one after the other, where they came from such.
         first: rows of others that the first of these elements begins with.
         others: bound on the messages of those, and of others after the last row.
-        apart: rows that are ring elements one by one, or None.
+        pending: rows that are ring elements one by one, or None.
         column_sum: bound on the sum of absolute entries in a column, where less is known than rows times `bound`.
         strays: of rows of N coefficients deviation and largest of the errors of those that should be zero, where that
             is known to be less.
     """
 
-    __slots__ = ("apart", "column_sum", "first", "others", "packed", "strays")
-    apart: Apart | None
+    __slots__ = ("column_sum", "first", "others", "packed", "pending", "strays")
+    pending: PendingElements | None
     column_sum: float
     packed: Sequence[Any] | None
     first: int
@@ -243,7 +243,7 @@ class Rows(Encryption):
         self.others = source.others if same else 0.0  # type: ignore[union-attr]
         self.strays = source.strays if isinstance(source, Rows) else None
         self.column_sum = math.inf
-        self.apart = source.apart if same else None  # type: ignore[union-attr]
+        self.pending = source.pending if same else None  # type: ignore[union-attr]
 
     @property
     def total(self) -> float:
@@ -261,9 +261,9 @@ class Rows(Encryption):
         self.packed = datas
         self.book(nbytes)
 
-    def keep_apart(self, datas: Sequence[Any], nbytes: int, taken: bool = False) -> None:
-        """They are these elements, of so many bytes more than residues; `taken`: beside those."""
-        self.apart = Apart(datas, taken, self.data)
+    def keep_elements(self, datas: Sequence[Any], nbytes: int, extracted: bool = False) -> None:
+        """They are these elements, of so many bytes more than residues; `extracted`: beside those."""
+        self.pending = PendingElements(datas, extracted, self.data)
         self.book(nbytes)
 
     def book(self, nbytes: int) -> None:
@@ -277,7 +277,7 @@ class Rows(Encryption):
         return (tail(entries) * self.noise + self.bias) / self.scale + rounding
 
 
-class Batch(Encryption):
+class MultiSecretRows(EncryptedMatrix):
     """A fresh matrix encrypted by rows that share their a parts (multi-secret): row j has a secret s_j.
 
     b_j + a·s_j = scale · M_j, a being one polynomial for every N columns.
@@ -287,7 +287,7 @@ class Batch(Encryption):
 
 
 @dataclass(frozen=True)
-class Part:
+class TransposedHalf:
     """One half of an encryption, transposed: a clear matrix of residues that fill the modulus.
 
     Attributes:

@@ -20,11 +20,11 @@ from cipherblas.evaluators.rows.values import (
     EXACT_BITS,
     FLOAT_ERROR,
     UNKNOWN,
-    Batch,
     ClearFactor,
-    Part,
+    MultiSecretRows,
     Rows,
     Spread,
+    TransposedHalf,
 )
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.matrices.transposition import gathered_switches
@@ -80,7 +80,7 @@ class RowsWorstCase(RowsEvaluator):
 
     def fresh_batch(
         self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, limbs: int
-    ) -> Batch:
+    ) -> MultiSecretRows:
         """A handle on a fresh encryption whose rows share their a parts."""
         batch = super().fresh_batch(None, shape, bound=bound, scale=scale, limbs=limbs)
         batch.data = self._encrypted(scale * bound, False)
@@ -154,7 +154,7 @@ class RowsWorstCase(RowsEvaluator):
         return self._amplified_data(factor, x.data, x.limbs, exact, math.sqrt(1 + self._weight))
 
     def _fixed_product_data(
-        self, factor: ClearFactor, number: int, x: Batch, exact: bool
+        self, factor: ClearFactor, number: int, x: MultiSecretRows, exact: bool
     ) -> Sequence[WorstRows]:
         product = self._amplified_data(factor, x.data, x.limbs, exact, 1.0)
         switched = replace(product, error=product.error + self._worst.switch(x.limbs))
@@ -176,7 +176,7 @@ class RowsWorstCase(RowsEvaluator):
         half = replace(x.data, total=x.scale * x.column_sum)
         return half, half
 
-    def _part_product_data(self, part: Part, x: Rows) -> WorstRows:
+    def _part_product_data(self, part: TransposedHalf, x: Rows) -> WorstRows:
         left, right, k = part.data, x.data, part.shape[1]
         of_left = min(left.total, k * left.message)
         of_right = min(x.scale * x.column_sum, k * right.message)
@@ -187,7 +187,7 @@ class RowsWorstCase(RowsEvaluator):
         found = self._part_product_data(self.parts(x)[0], x)
         return found, found
 
-    def _switched_product_data(self, part: Part, x: Rows) -> WorstRows:
+    def _switched_product_data(self, part: TransposedHalf, x: Rows) -> WorstRows:
         product, dropped = self._part_product_data(part, x), self.dropped(x.limbs, len(self.params.q))
         error = self._worst.rounding() * self.switch_rounding(x)
         return WorstRows(math.inf, error, product.product / dropped)

@@ -164,7 +164,7 @@ class Bookkeeper:
         self._use_key(ToSparse(shared=self.shared_by), 1)
         self._use_key(FromSparse(shared=self.shared_by), limbs)
 
-    def _use_crossing_keys(self) -> None:
+    def _use_ring_switching_keys(self) -> None:
         self._use_key(ToRows(), ROW_LIMBS)
         self._use_key(FromRows(), ROW_LIMBS)
 

@@ -69,11 +69,11 @@ class Clear(Evaluator):
         kept = np.where(real, 0.0, ct.data.real) + 1j * np.where(imaginary, 0.0, ct.data.imag)
         size = self._garbage.uniform(0.5, 1.0, self.slots)
         size *= np.sqrt(np.maximum(ct.bound**2 - np.abs(kept) ** 2, 0.0))
-        turned = size * np.exp(1j * self._garbage.uniform(0.0, 2 * np.pi, self.slots))
-        sign = np.sign(turned.real)
+        random_phases = size * np.exp(1j * self._garbage.uniform(0.0, 2 * np.pi, self.slots))
+        sign = np.sign(random_phases.real)
         alone = real != imaginary
-        ct.data = kept + np.where(real, np.where(alone, sign * size, turned.real), 0.0)
-        ct.data += 1j * np.where(imaginary, np.where(alone, sign * size, turned.imag), 0.0)
+        ct.data = kept + np.where(real, np.where(alone, sign * size, random_phases.real), 0.0)
+        ct.data += 1j * np.where(imaginary, np.where(alone, sign * size, random_phases.imag), 0.0)
         beyond = (real | imaginary) & (np.abs(before) > ct.bound)  # what breaks its bound must be seen to
         ct.data = np.where(beyond, before, ct.data)
         return ct

@@ -135,7 +135,7 @@ class Evaluator(Products):
         self.check_one_limb(BETWEEN)
         there = [part for part in parts if part is not None]
         first, bound = there[0], max(part.bound for part in there)
-        self._use_crossing_keys()
+        self._use_ring_switching_keys()
         inner.counts.ntt_limbs += 2 * first.limbs * len(there)
         self.costs.joined(self.counts, first.limbs)
         self.costs.switch(self.counts, first.limbs)
@@ -161,7 +161,7 @@ class Evaluator(Products):
             raise LevelError(
                 "The ring of rows has fewer limbs.", expected=f"at most {inner.top_limbs}", got=x.limbs
             )
-        self._use_crossing_keys()
+        self._use_ring_switching_keys()
         inner.counts.ntt_limbs += 2 * x.limbs * (self.n // inner.n)
         self._descending_costs.switch(self.counts, x.limbs)
         self._descending_costs.parted(self.counts, x.limbs)

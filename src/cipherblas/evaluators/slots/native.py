@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.errors import MismatchError, MissingKeyError
-from cipherblas.common.limits import RUN_BYTES, lent_together
+from cipherblas.common.limits import RUN_BYTES, streaming_batch
 from cipherblas.common.memory import aligned_empty, in_threads
 from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto.keys.evaluation import EvaluationKeys, RowKeys
@@ -27,7 +27,7 @@ from cipherblas.engines.protocol import Engine
 from cipherblas.evaluators.slots.bookkeeping import DEFAULT_WORKING_BYTES, Term
 from cipherblas.evaluators.slots.encoder import PlainEncoder
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.later import Later
+from cipherblas.evaluators.slots.lazy import LazyCiphertext
 from cipherblas.evaluators.slots.scales import Numbers, NumberSumData
 from cipherblas.evaluators.slots.values import Ct, GiantStep, Order, Plain, Polynomials, WeightGroup
 from cipherblas.rlwe.key_policies import KeyPolicy
@@ -81,7 +81,7 @@ class Native(Evaluator):
         self.encoding_seconds = 0.0  # spent on weights that were not stored yet
         self._rotations: dict[tuple[int, ...], tuple[list[int], list[EngineTerm]]] = {}  # of `_rotate_data`
         self._keys = keys
-        self._lending: NDArray[Any] | None = None  # of ciphertexts that are lent to products
+        self._rooms: NDArray[Any] | None = None  # of ciphertexts that are lent to products
         self.engine: Engine = engine if engine is not None else CpuEngine(params)
         # It encodes: two machines may round float64 differently, and engines must agree.
         self._encoder = PlainEncoder(params.context(), self.slots)
@@ -92,14 +92,14 @@ class Native(Evaluator):
         if not callable(data[0]):
             return super().fresh_block(data, bound=bound, **options)
         like = super().fresh_block([None] * len(data), bound=bound, **options)
-        return [Later(ct, make, self.engine.upload) for ct, make in zip(like, data, strict=True)]
+        return [LazyCiphertext(ct, make, self.engine.upload) for ct, make in zip(like, data, strict=True)]
 
     def downloaded(self, data: Any) -> tuple[Any, ...]:
         """The words of a result."""
         return (self.engine.download(data),)
 
     def _begin_anew(self) -> None:
-        self._lending = None
+        self._rooms = None
 
     def _fresh_data(self, data: Any) -> Any:
         return None if data is None else self.engine.upload(data)
@@ -259,17 +259,19 @@ class Native(Evaluator):
 
     def _handles_product_data(self, lefts: Sequence[Ct], rights: Sequence[Ct], accumulator: Any) -> Any:
         """Ciphertexts that can be lent are made for some terms at a time, in memory that the next terms use again."""
-        if not any(isinstance(ct, Later) and ct.lends() for ct in (*lefts, *rights)):
+        if not any(isinstance(ct, LazyCiphertext) and ct.is_streamed() for ct in (*lefts, *rights)):
             return super()._handles_product_data(lefts, rights, accumulator)
         shape = (2, lefts[0].limbs, self.n)
-        terms = lent_together(math.prod(shape) * WORD_BYTES)
-        if self._lending is None or self._lending.shape[1:] != shape:
-            self._lending = None  # before the other one is there
-            self._lending = aligned_empty((2 * terms, *shape))
+        terms = streaming_batch(math.prod(shape) * WORD_BYTES)
+        if self._rooms is None or self._rooms.shape[1:] != shape:
+            self._rooms = None  # before the other one is there
+            self._rooms = aligned_empty((2 * terms, *shape))
         for start in range(0, len(lefts), terms):
             some = [*lefts[start : start + terms], *rights[start : start + terms]]
-            lent = in_threads(_taken, list(zip(some, self._lending, strict=False)))
-            accumulator = self._product_data(lent[: len(some) // 2], lent[len(some) // 2 :], accumulator)
+            streamed = in_threads(_read_once, list(zip(some, self._rooms, strict=False)))
+            accumulator = self._product_data(
+                streamed[: len(some) // 2], streamed[len(some) // 2 :], accumulator
+            )
         return accumulator
 
     def _plain_product_data(
@@ -430,7 +432,7 @@ def _giving(message: Message) -> Callable[[], Message]:
     return lambda: message
 
 
-def _taken(borrowed: tuple[Ct, NDArray[Any]]) -> Any:
+def _read_once(borrowed: tuple[Ct, NDArray[Any]]) -> Any:
     """The data of a ciphertext, for one product in the room where it is lent."""
     ct, room = borrowed
-    return ct.once(room) if isinstance(ct, Later) else ct.data
+    return ct.streamed(room) if isinstance(ct, LazyCiphertext) else ct.data

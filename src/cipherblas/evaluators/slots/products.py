@@ -430,10 +430,10 @@ class Products(Levels):
         if len(set(map(id, cts))) < 2 * number:
             return self._added_terms(lefts, rights)
         if number > 1 and _are_twins(lefts) and _are_twins(rights):
-            return self._alike_terms(lefts[0], rights[0], number)
+            return self._equal_terms(lefts[0], rights[0], number)
         key = tuple([(ct.errors, ct.bound, ct.scale, ct.components) for ct in cts])
         if number > 1 and key.count(key[0]) >= number and key == key[:1] * number + key[-1:] * number:
-            return self._alike_terms(lefts[0], rights[0], number)
+            return self._equal_terms(lefts[0], rights[0], number)
         found = self._sums.get(key)
         if found is None:
             if len(self._sums) >= MAX_SUMS:
@@ -441,7 +441,7 @@ class Products(Levels):
             found = self._sums[key] = self._added_terms(lefts, rights)
         return found
 
-    def _alike_terms(self, x: Ct, y: Ct, number: int) -> Found:
+    def _equal_terms(self, x: Ct, y: Ct, number: int) -> Found:
         """Of that many different terms with the properties of x ⊙ y, several."""
         scale, bound, _ = self._added_terms([x], [y])
         own_x, own_y = x.errors.own * y.bound, y.errors.own * x.bound

@@ -310,8 +310,8 @@ class Levels(Bookkeeper, ABC):
         limbs = min(x.limbs, y.limbs)
         low, high = (x, y) if x.scale < y.scale else (y, x)
         scale, ratio = high.scale, high.scale / low.scale
-        apart = self._scale_tolerance < ratio - 1 < MIN_MATCH_FACTOR - 1
-        if apart and self.below(low.limbs) < limbs:
+        mismatch = self._scale_tolerance < ratio - 1 < MIN_MATCH_FACTOR - 1
+        if mismatch and self.below(low.limbs) < limbs:
             if ratio < MAX_DEVIATION and self.below(high.limbs) >= limbs:
                 scale = low.scale
             else:

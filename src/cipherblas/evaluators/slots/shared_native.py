@@ -36,7 +36,7 @@ class SharedNative(Shared, Native):
         super().__init__(params, keys, **options)
         self._share(secrets)
 
-    def _use_crossing_keys(self) -> None:
+    def _use_ring_switching_keys(self) -> None:
         raise MissingKeyError(
             "Ciphertexts that share their a part have no way to the ring of rows.",
             expected="ordinary ciphertexts",

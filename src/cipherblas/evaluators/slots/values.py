@@ -130,7 +130,7 @@ class Ct:
             found.append(other)
         return found
 
-    def lend(self) -> None:
+    def stream(self) -> None:
         """The next product is the only one that takes the data, which need not stay: of those that are made later."""
 
     def stand_for(self, blocks: int, booked_after: int) -> None:

@@ -252,7 +252,7 @@ def _joined(
     def leaf(row: int) -> Ct:
         [data] = evs.rows.elements(x, start + row, start + row + 1)
         return inner.of_element(
-            data, limbs=limbs, scale=x.scale, bound=x.bound, transformed=x.apart is not None
+            data, limbs=limbs, scale=x.scale, bound=x.bound, transformed=x.pending is not None
         )
 
     def own(number: int, held: int) -> Ct:
@@ -292,10 +292,10 @@ def _entry_errors(
         rounding, worst_rounding: of the slots, which the transforms make that of single coefficients.
         added, worst_added: by the stages to an entry.
     """
-    r, root, apart = packing.joined_rows, math.sqrt(packing.slots), evs.elements is not evs.slots
+    r, root, own_ring = packing.joined_rows, math.sqrt(packing.slots), evs.elements is not evs.slots
     # Each level of the tree doubles the message and the errors before it: a third of the last one's variance remains.
     switched = max(r * r - 1, 0) / 3 * evs.rows.switch_variance(x.limbs)
-    switched += evs.slots.joined_variance(x.limbs) if apart else 0.0
+    switched += evs.slots.joined_variance(x.limbs) if own_ring else 0.0
     levels = math.sqrt(switched) / r / x.scale
     beside, bias = BESIDE_BIAS if x.bias else 1.0, x.bias / x.scale * OF_BIAS / tail(1)
     noise, moved = beside * x.noise / x.scale, beside * math.hypot(added, rounding / root)
@@ -304,7 +304,7 @@ def _entry_errors(
     else:
         total = SlotErrors(beside * levels, moved, math.hypot(noise, bias))
     worst = evs.rows.worst_error(x) + (r - 1) / r * evs.rows.worst_switch(x.limbs)
-    worst += evs.slots.worst_joined(x.limbs) / r if apart else 0.0
+    worst += evs.slots.worst_joined(x.limbs) / r if own_ring else 0.0
     return total, math.sqrt(2) * worst / x.scale + worst_added + worst_rounding
 
 
@@ -318,8 +318,8 @@ def _halves(evs: Evaluators, x: Rows, packing: Packing, rescales: int, start: in
     ct = ev.assume_errors(ct, total, worst * ct.scale)
     mirrored = ev.conjugate(ct)
     left = ev.bounded(ev.absorb(ev.add(ct, mirrored), 0.5), x.bound)
-    turned = ev.times_monomial(ev.sub(mirrored, ct), ev.n // 2)  # -2i·Im z times i
-    return Halves(left, ev.bounded(ev.absorb(turned, 0.5), x.bound))
+    difference = ev.times_monomial(ev.sub(mirrored, ct), ev.n // 2)  # -2i·Im z times i
+    return Halves(left, ev.bounded(ev.absorb(difference, 0.5), x.bound))
 
 
 def _packed(ev: Evaluator, leaf: Callable[[int], Ct], start: int, size: int, held: int, r: int) -> Ct | None:
@@ -350,14 +350,14 @@ class _Element(NamedTuple):
 
 
 def _elements(
-    ev: Evaluator, pairs: Sequence[Halves], packing: Packing, scale: float | None, apart: bool, many: bool
+    ev: Evaluator, pairs: Sequence[Halves], packing: Packing, scale: float | None, own_ring: bool, many: bool
 ) -> list[_Element]:
     """The elements of pairs of blocks, those of equal limbs and scales together.
 
     Args:
         many: there are so many that more keys are worth their time.
     """
-    begun = [_begun(ev, pair, apart) for pair in pairs]
+    begun = [_begun(ev, pair, own_ring) for pair in pairs]
     found: list[_Element] = []
     for _, alike in itertools.groupby(begun, key=lambda one: (one.ct.limbs, one.ct.scale)):
         some = list(alike)
@@ -375,14 +375,14 @@ def _elements(
     return found
 
 
-def _begun(ev: Evaluator, pair: Halves, apart: bool) -> _Element:
+def _begun(ev: Evaluator, pair: Halves, own_ring: bool) -> _Element:
     """Two blocks as one, before its stages."""
     z = ev.ready(pair.left)
     if pair.right is not None:
         z = ev.add(z, ev.times_monomial(ev.ready(pair.right), ev.n // 2))
     bound = max(half.bound for half in pair if half is not None)
     errors = z.errors
-    if apart:  # a coefficient is one of one half
+    if own_ring:  # a coefficient is one of one half
         errors = worst_of(half.errors for half in pair if half is not None)
     worst = ev.worst_error(z) / z.scale
     z = ev.absorb(z, 1.0)
@@ -416,8 +416,8 @@ def _transformed(
     variance = worst = 0.0
     ranges, xs = stage_layers(packing, inverse), list(xs)
     for x in xs:
-        ways = ("slots", "coefficients")[:: -1 if inverse else 1]
-        ev.require_levels(x, packing.stages, "the transform from {} to {}".format(*ways))
+        names = ("slots", "coefficients")[:: -1 if inverse else 1]
+        ev.require_levels(x, packing.stages, "the transform from {} to {}".format(*names))
     for number, (first, last) in enumerate(ranges, 1):
         enlarged = factor if number == len(ranges) else 1.0
         transform = stage(packing.slots, first, last, inverse, enlarged)
@@ -497,9 +497,9 @@ def _diagonal(
         exponent += (source >> layer & 1) * power << (last - 1 - layer)
     order = 4 << last
     roots = _roots(order)[exponent % order]
-    apart = (slot ^ other) & ~((1 << last) - (1 << first))
+    differ = (slot ^ other) & ~((1 << last) - (1 << first))
     size = factor * 2.0 ** ((first - last) / 2)
-    found: NDArray[np.complex128] = np.where(apart, 0, (roots.conj() if inverse else roots) * size)
+    found: NDArray[np.complex128] = np.where(differ, 0, (roots.conj() if inverse else roots) * size)
     return found
 
 

@@ -28,7 +28,7 @@ class _Source(NamedTuple):
     imaginary: bool
 
 
-class _Held(NamedTuple):
+class _Support(NamedTuple):
     """Where a layout holds its entries. The first part that holds entry e is number `part[e]`, -1 where none does; it
     has it in `copies[e]` slots, which stand in `slots` from `first[e]` on, ascending."""
 
@@ -158,7 +158,7 @@ def plan(source: Layout, target: Layout, number: int) -> tuple[_Piece, ...]:
     wanted = [(index.real, 1.0 + 0j)]
     if index.imag is not None:
         wanted.append((index.imag, 1j * index.sign))
-    held, halved = _held(source), source.imaginary_garbage or source.complex_packing
+    held, halved = _support(source), source.imaginary_garbage or source.complex_packing
     selections: dict[int, list[_Selection]] = {}
     for entries, coefficient in wanted:
         places = np.flatnonzero(entries >= 0)
@@ -195,7 +195,7 @@ def _lacking(source: Layout) -> FitError:
 
 
 @functools.lru_cache(maxsize=16)
-def _held(layout: Layout) -> _Held:
+def _support(layout: Layout) -> _Support:
     indices = [layout.index(number) for number in range(layout.ciphertexts)]
     parts = [((_Source(number, False), 1), index.real) for number, index in enumerate(indices)]
     parts += [
@@ -215,11 +215,11 @@ def _held(layout: Layout) -> _Held:
         owner[own], first[own], copies[own] = part, there + starts, counts
         slots.append(used)
         there += len(used)
-    return _Held([one for one, _ in parts], owner, np.concatenate(slots), first, copies)
+    return _Support([one for one, _ in parts], owner, np.concatenate(slots), first, copies)
 
 
 def _nearest(
-    held: _Held, entries: NDArray[np.int64], target: NDArray[np.int64], slots: int
+    held: _Support, entries: NDArray[np.int64], target: NDArray[np.int64], slots: int
 ) -> NDArray[np.int64]:
     """The shortest step to each target slot from one that holds its entry, of the part that does."""
     first, count = held.first[entries], held.copies[entries]

@@ -14,7 +14,7 @@ from cipherblas.rlwe.noise import TAIL
 
 
 def secret_product(
-    ev: RowsEvaluator, left: Rows, right: Rows, apart: bool = False, most: float = math.inf
+    ev: RowsEvaluator, left: Rows, right: Rows, independent: bool = False, most: float = math.inf
 ) -> Rows:
     """M1 @ M2, encrypted by rows, from M1 encrypted by columns and M2 encrypted by rows.
 
@@ -26,7 +26,7 @@ def secret_product(
     Args:
         left: row encryption of M1ᵀ (k × m), m <= N.
         right: row encryption of M2 (k × n), n <= N.
-        apart: no operand is in both, so that the errors of fresh ones have nothing in common.
+        independent: no operand is in both, so that the errors of fresh ones have nothing in common.
         most: what the caller knows that no entry exceeds.
 
     Where both are one encryption, as of Xᵀ·X, two of the GEMMs are of symmetric matrices, and two are one.
@@ -42,11 +42,11 @@ def secret_product(
     else:
         w = ev.part_product(ev.parts(left)[0], right)
     w = ev.at_key_limbs(w)
-    turned = ev.take(ev.transpose(w, last_use=True), n, ev.n)
+    transposed = ev.take(ev.transpose(w, last_use=True), n, ev.n)
     del w
-    turned = ev.relinearise(turned)
-    first = ev.take(ev.transpose(turned, last_use=True), m, n)
-    del turned
+    transposed = ev.relinearise(transposed)
+    first = ev.take(ev.transpose(transposed, last_use=True), m, n)
+    del transposed
     if rest is None:
         rest = ev.part_product(ev.parts(left)[1], right)
     total = ev.add(first, ev.at_key_limbs(rest))
@@ -55,8 +55,8 @@ def secret_product(
     # Errors of one factor meet the other one; where its norm is known, all of them together grow by that.
     both, (of_right, from_right) = TAIL * left.noise * right.noise * k, _met(right, left)
     of_left, from_left = _met(left, right)
-    apart = apart and left.independent and right.independent
-    noise = math.hypot(of_right, of_left) if apart else of_right + of_left
+    independent = independent and left.independent and right.independent
+    noise = math.hypot(of_right, of_left) if independent else of_right + of_left
     noise += both
     bias = left.scale * left.total * right.bias + (right.scale * right.total + k * right.bias) * left.bias
     more = spread_over((m, n), both, k * right.bias * left.bias)

@@ -86,7 +86,7 @@ class Elements:
 def placed(evs: Evaluators, x: Rows, start: int = 0, stop: int | None = None) -> list[Ct]:
     """Rows of N coefficients as ciphertexts; those that came from such are these."""
     datas = evs.rows.elements(x, start, x.shape[0] if stop is None else stop)
-    return _cts(evs, x, datas, transformed=x.apart is not None)
+    return _cts(evs, x, datas, transformed=x.pending is not None)
 
 
 def placed_elements(evs: Evaluators, x: Rows) -> Elements:
@@ -110,9 +110,9 @@ def _cts(evs: Evaluators, x: Rows, datas: Sequence[Any], *, transformed: bool) -
 def rows_of(evs: Evaluators, x: Elements, shape: tuple[int, int], held: int | None = None) -> Rows:
     """Rows of elements; see `RowsEvaluator.of_elements`."""
     inner, first, errors = evs.elements, x.cts[0], x.errors
-    apart = held == 1 or shape[1] == inner.n  # transformed where that is needed
+    single = held == 1 or shape[1] == inner.n  # transformed where that is needed
     found = evs.rows.of_elements(
-        *([ct.data if apart else inner.element_of(ct) for ct in x.cts], shape),
+        *([ct.data if single else inner.element_of(ct) for ct in x.cts], shape),
         limbs=first.limbs,
         scale=first.scale,
         bound=first.bound,
@@ -134,7 +134,7 @@ def spread(evs: Evaluators, x: Elements, each: int, first: int, count: int) -> E
     Source: Chen, Dai, Kim, Song, "Efficient homomorphic conversion" (2021).
     """
     inner = evs.elements
-    parts = inner.alike(len(x.cts), lambda number: _apart(inner, x.cts[number], each, each))
+    parts = inner.alike(len(x.cts), lambda number: _separated(inner, x.cts[number], each, each))
     cts = [ct for part in parts for ct in part][first : first + count]
     # Switches of each level are doubled by those after it, and divided by r with the message.
     limbs, errors = cts[0].limbs, x.errors
@@ -144,12 +144,12 @@ def spread(evs: Evaluators, x: Elements, each: int, first: int, count: int) -> E
     return Elements(cts, replace(errors.times(each).beside(own), strays=own.strays))
 
 
-def _apart(ev: Evaluator, ct: Ct, size: int, each: int) -> list[Ct]:
+def _separated(ev: Evaluator, ct: Ct, size: int, each: int) -> list[Ct]:
     """The rows of an element that holds `size` of them at the multiples of X^(r/size)."""
     if size == 1:
         return [ct]
-    turned = ev.rotate(ct, ev.slots * size // (2 * each))
-    even = ev.add(ct, turned)
-    odd = ev.times_monomial(ev.sub(turned, ct), ev.n - each // size)  # X^(N - s) = -X^(-s)
+    rotated = ev.rotate(ct, ev.slots * size // (2 * each))
+    even = ev.add(ct, rotated)
+    odd = ev.times_monomial(ev.sub(rotated, ct), ev.n - each // size)  # X^(N - s) = -X^(-s)
     halves = (ev.bounded(ev.absorb(half, 0.5), ct.bound) for half in (even, odd))
-    return [row for half in halves for row in _apart(ev, half, size // 2, each)]
+    return [row for half in halves for row in _separated(ev, half, size // 2, each)]

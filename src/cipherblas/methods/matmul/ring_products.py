@@ -35,7 +35,7 @@ MAX_FACTORS = 256  # right factors in memory at once, as ring elements in NTT fo
 Rights = Callable[[int, int], "list[list[Ct]]"]  # the right factors of sums start to stop - 1
 
 
-class Terms(NamedTuple):
+class SumTerms(NamedTuple):
     """What a sum of products is known to have.
 
     Attributes:
@@ -56,11 +56,11 @@ class Terms(NamedTuple):
         return min(min(self.of(number)) * left * right, self.most)
 
 
-ALL = Terms()
+ALL = SumTerms()
 
 
 def outer_product(
-    evs: Evaluators, wide: Rows, narrow: Sequence[Rows], count: int, degree: int, terms: Terms = ALL
+    evs: Evaluators, wide: Rows, narrow: Sequence[Rows], count: int, degree: int, terms: SumTerms = ALL
 ) -> Rows:
     """Wᵀ·Y by columns, or Yᵀ·W by rows: one row for each column of Y, with as many entries as W has columns.
 
@@ -99,7 +99,7 @@ def outer_elements(
     sums: int,
     entries: tuple[int, int],
     bound: float,
-    terms: Terms = ALL,
+    terms: SumTerms = ALL,
 ) -> Elements:
     """`outer_product` of elements: packed rows, of so many sums.
 
@@ -128,7 +128,7 @@ def outer_elements(
 
 
 def inner_product(
-    evs: Evaluators, packed: Rows, narrow: Sequence[Rows], terms: int, known: Terms = ALL
+    evs: Evaluators, packed: Rows, narrow: Sequence[Rows], terms: int, known: SumTerms = ALL
 ) -> Rows:
     """P·Y by columns, or Yᵀ·Pᵀ by rows: one row for each row of `narrow`.
 
@@ -181,7 +181,7 @@ def inner_elements(
     sums: int,
     terms: int,
     bound: float,
-    known: Terms = ALL,
+    known: SumTerms = ALL,
 ) -> Elements:
     """`inner_product` of elements: one for each of so many sums, at the multiples of X^r, beside what means nothing.
 

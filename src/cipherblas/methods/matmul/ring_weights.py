@@ -54,7 +54,7 @@ def packed_product(
 
     bound, ev = factor.gain * x.cts[0].bound, evs.elements
     cts = ev.polynomial_sums(x.cts, Polynomials((count, k, each), factor.unit, integers), bound)
-    cts = _turned(ev, cts, each) if negative else cts
+    cts = _reversed(ev, cts, each) if negative else cts
     # Every coefficient gathers those at `each` powers of X of all elements, one of which means something.
     strays = _weighed(x.errors, x.errors.strays[0], factor, each - 1)
     errors = _weighted(factor, x.errors)
@@ -92,11 +92,11 @@ def gathered_product(
 
     bound, ev = min(factor.gain * x.cts[0].bound, most), evs.elements
     polynomials = Polynomials((m, count, each), factor.unit, integers)
-    cts = ev.polynomial_sums(_turned(ev, x.cts, each), polynomials, bound)
+    cts = ev.polynomial_sums(_reversed(ev, x.cts, each), polynomials, bound)
     return Elements(cts, replace(_weighted(factor, x.errors), message=cts[0].scale * bound))
 
 
-def _turned(ev: Evaluator, cts: Sequence[Ct], each: int) -> list[Ct]:
+def _reversed(ev: Evaluator, cts: Sequence[Ct], each: int) -> list[Ct]:
     """-X^(1 - r)·ct of each, whose polynomials are turned round and negated."""
     if each == 1:
         return [ev.negate(ct) for ct in cts]

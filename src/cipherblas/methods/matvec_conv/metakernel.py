@@ -36,7 +36,7 @@ NOTHING = (-1,)
 
 
 @dataclass(frozen=True)
-class Part:
+class PatternPart:
     """Encoded weights between one input ciphertext and one group of an output ciphertext.
 
     Attributes:
@@ -62,22 +62,22 @@ class _MetaKernel(LayerMethod):
     taps = 1
 
     @abstractmethod
-    def parts(self, output: int, group: int) -> Iterator[Part]:
+    def parts(self, output: int, group: int) -> Iterator[PatternPart]:
         """The weights of a group, structural zeros left out."""
 
     @abstractmethod
-    def build(self, values: NDArray[Any], output: int, group: int, part: Part) -> NDArray[np.float64]:
+    def build(self, values: NDArray[Any], output: int, group: int, part: PatternPart) -> NDArray[np.float64]:
         """The slots of the weights of a part."""
 
     @functools.cached_property
-    def _parts(self) -> list[list[list[Part]]]:
+    def _parts(self) -> list[list[list[PatternPart]]]:
         found = [
             [list(self.parts(output, group)) for group in range(self.pattern.groups)]
             for output in range(self.out.ciphertexts)
         ]
         for output in found:  # outputs that see nothing but padding are zero
             if not any(output):
-                output[0].append(Part(0, 0, NOTHING))
+                output[0].append(PatternPart(0, 0, NOTHING))
         return found
 
     @property
@@ -235,12 +235,12 @@ class MatVecMetaKernel(_MetaKernel):
             found.append(columns)
         return found
 
-    def parts(self, output: int, group: int) -> Iterator[Part]:
+    def parts(self, output: int, group: int) -> Iterator[PatternPart]:
         for source in range(self.x.ciphertexts):
             for row in range(self.pattern.rows):
-                yield Part(source, row, (row,))
+                yield PatternPart(source, row, (row,))
 
-    def build(self, values: NDArray[Any], output: int, group: int, part: Part) -> NDArray[np.float64]:
+    def build(self, values: NDArray[Any], output: int, group: int, part: PatternPart) -> NDArray[np.float64]:
         pattern = self.pattern
         first = output * self.each
         count = min(self.each, self.matrix_rows - first)
@@ -335,7 +335,7 @@ class ConvMetaKernel(_MetaKernel):
     def _seen(self) -> dict[tuple[int, int], Sequence[bool]]:
         return {}
 
-    def parts(self, output: int, group: int) -> Iterator[Part]:
+    def parts(self, output: int, group: int) -> Iterator[PatternPart]:
         pattern, x = self.pattern, self.x
         output_group, segment = divmod(output, self.out.segments)
         starts = [diagonal for _, diagonal in pattern.blocks(group)]
@@ -347,7 +347,7 @@ class ConvMetaKernel(_MetaKernel):
                 if any(present[start + row] for start in starts):
                     turn = row * pattern.unit
                     for neighbour, i, j, step in reads:
-                        yield Part(first + neighbour, turn + step, (row, i, j))
+                        yield PatternPart(first + neighbour, turn + step, (row, i, j))
 
     def _reads(self, segment: int) -> list[tuple[int, int, int, int]]:
         """Segments that a segment's outputs read, tap by tap: number, tap, slots from the output to what it reads."""
@@ -375,7 +375,7 @@ class ConvMetaKernel(_MetaKernel):
     def _slots(self) -> dict[tuple[int, int, int, int], NDArray[np.int64]]:
         return {}
 
-    def build(self, values: NDArray[Any], output: int, group: int, part: Part) -> NDArray[np.float64]:
+    def build(self, values: NDArray[Any], output: int, group: int, part: PatternPart) -> NDArray[np.float64]:
         pattern, x, window = self.pattern, self.x, self.window
         row, i, j = part.place
         output_group, segment = divmod(output, self.out.segments)

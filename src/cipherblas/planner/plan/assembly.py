@@ -35,7 +35,7 @@ from cipherblas.rlwe.traffic import Traffic
 from cipherblas.runtime.blocks import BLOCKS
 from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.tensors import TENSORS
-from cipherblas.runtime.values import Choice, Decisions
+from cipherblas.runtime.values import Decisions, MethodChoice
 
 # Memory that a process needs beside what the plan counts: interpreter, libraries, NTT tables, idle blocks of the pool.
 PROCESS_BYTES = 150 << 20
@@ -133,7 +133,7 @@ def assemble(
         link=predictions.link,
         weight_memory_bytes=weights,
         held_bytes=run.held_bytes(parameters),
-        lent_bytes=run.lent_bytes,
+        streamed_bytes=run.streamed_bytes,
         mask_budget=mask_budget,
         nodes=run.nodes,
         asked_error=error,
@@ -163,15 +163,24 @@ def replay(
             got=decisions["parameters"],
         )
     choices = {
-        int(number): Choice(row["method"], row["options"]) for number, row in decisions["choices"].items()
+        int(number): MethodChoice(row["method"], row["options"])
+        for number, row in decisions["choices"].items()
     }
     forms = {int(number): form for number, form in decisions.get("forms", {}).items()}
-    crossings = {int(number): options for number, options in decisions.get("crossings", {}).items()}
+    conversions = {int(number): options for number, options in decisions.get("crossings", {}).items()}
     sharing = decisions.get("sharing", 0)
     decided = Decisions(
-        *(decisions["form"], choices, decisions["blocks"], decisions["key_policy"], forms, crossings, sharing)
+        *(
+            decisions["form"],
+            choices,
+            decisions["blocks"],
+            decisions["key_policy"],
+            forms,
+            conversions,
+            sharing,
+        )
     )
-    if (forms or crossings) and decided.form != ROWS:
+    if (forms or conversions) and decided.form != ROWS:
         raise FormatError(
             "A program of several forms must be planned by rows.", expected=ROWS, got=decided.form
         )
@@ -205,14 +214,14 @@ def replay(
             expected=f"none about node {unused}",
             got=choices[unused],
         )
-    if sharing and not run.keys.sharing:
+    if sharing and not run.keys.shared:
         raise FormatError(
             "The decisions have ciphertexts share their a part that are not refreshed together.",
             expected=f"more than {sharing} ciphertexts of a value",
             got="fewer",
         )
-    _check_used("forms", forms, frozenset(n for n in run.placed if forms.get(n) != decided.form))
-    _check_used("crossings", crossings, run.crossed)
+    _check_used("forms", forms, frozenset(n for n in run.read_forms if forms.get(n) != decided.form))
+    _check_used("crossings", conversions, run.read_conversions)
     precision, machine = float(decisions["precision"]), Machine.from_dict(planned_for["machine"])
     link = float(planned_for["link"])
     predictions = Predictions(machine, planned_for["threads"], planned_for["minimise"], link)

@@ -18,8 +18,8 @@ from cipherblas.planner.predict.machine import Machine
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.fast_memory import FastMemory
 from cipherblas.rlwe.noise import FAILURE_BITS
-from cipherblas.runtime.blocks import IN_PLACE
-from cipherblas.runtime.crossings import Crossing
+from cipherblas.runtime.blocks import LAYOUT_PRESERVING
+from cipherblas.runtime.conversions import ConversionOptions
 from cipherblas.runtime.executor import NodeFigures
 from cipherblas.runtime.row_products.table import chosen
 from cipherblas.runtime.rows import ROWS
@@ -223,7 +223,7 @@ def _nodes(plan: Plan) -> list[str]:
 
 def _nearly(plan: Plan, one: NodeFigures) -> str | None:
     """What was nearly taken for a node, or for the conversion of its value."""
-    others = plan.runners_up if one.form in plan.decided.every_form else plan.other_crossings
+    others = plan.runners_up if one.form in plan.decided.every_form else plan.other_conversions
     return others.get(one.number)
 
 
@@ -231,11 +231,11 @@ def _how(plan: Plan, one: NodeFigures) -> str:
     """A decision on a node, or on the conversion of its value."""
     choice = one.choice
     if one.form not in plan.decided.every_form:
-        stages = plan.decided.crossings.get(one.number, {}).get("stages", Crossing.stages)
+        stages = plan.decided.conversions.get(one.number, {}).get("stages", ConversionOptions.stages)
         return f"{stages} stage{'s' if stages != 1 else ''}"
     if choice is None:
         return "on ciphertexts"
-    if choice.method == IN_PLACE:
+    if choice.method == LAYOUT_PRESERVING:
         return "where its factors lie"
     options = {name: value for name, value in choice.options.items() if name not in ("layout", "mask")}
     before = ["packed again"] * ("layout" in choice.options) + ["masked"] * ("mask" in choice.options)
@@ -283,7 +283,9 @@ def _weights(plan: Plan) -> list[tuple[str, str]]:
 
 def _held(plan: Plan) -> str:
     """What of the memory may be files, where products expand the ciphertexts of large operands one by one."""
-    return f", {size(plan.held_bytes)} of it ciphertexts that may stay in files" if plan.lent_bytes else ""
+    return (
+        f", {size(plan.held_bytes)} of it ciphertexts that may stay in files" if plan.streamed_bytes else ""
+    )
 
 
 def _included(plan: Plan) -> str:
@@ -386,17 +388,17 @@ def _key_set(plan: Plan) -> str:
     number = len(plan.keys.galois)
     if plan.decided.every_form == (ROWS,):
         weights = [f"{len(plan.keys.weights)} keys of fixed weights"] if plan.keys.weights else []
-        turned = f"{number} keys of transposition + relinearisation (policy {plan.key_policy})"
-        return " + ".join([turned] * bool(number) + weights) or "none"
+        listed = f"{number} keys of transposition + relinearisation (policy {plan.key_policy})"
+        return " + ".join([listed] * bool(number) + weights) or "none"
     text = f"{number} rotation keys" if number != 1 else "1 rotation key"
     if plan.keys.relinearise:
         text += " + relinearisation"
     if plan.keys.encapsulation is not None:
         text += " + 2 for a sparse secret"
-    if plan.keys.sharing:
+    if plan.keys.shared:
         shared = sum(1 for key in plan.keys.limbs if key.shared)
-        text += f" + {shared} for {plan.keys.sharing} with one a part"
-    if plan.keys.crossing:
+        text += f" + {shared} for {plan.keys.shared} with one a part"
+    if plan.keys.switches_rings:
         inner = sum(1 for key in plan.keys.limbs if key.ring == "rows")
         text += f" + 2 between the rings and {inner} of that of rows"
     return f"{text} (policy {plan.key_policy})"

@@ -39,11 +39,11 @@ from cipherblas.planner.predict.stages import DEFAULT_LINK, Minimise, Stages, pr
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy, rotation_steps
 from cipherblas.rlwe.traffic import Traffic
-from cipherblas.runtime.blocks import IN_PLACE
+from cipherblas.runtime.blocks import LAYOUT_PRESERVING
 from cipherblas.runtime.executor import NodeFigures
 from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.tensors import PACKING
-from cipherblas.runtime.values import Choice, Decisions
+from cipherblas.runtime.values import Decisions, MethodChoice
 
 # Blocks of matrices in slots; vectors and images in slots; matrices encrypted by rows and multiplied by GEMMs.
 FormName = Literal["blocks", "tensors", "rows"]
@@ -400,10 +400,10 @@ class Plan(Rebuilt):
     The figures come from running the program itself without data, so they are those of the code that runs.
     `weight_memory_bytes` is the part of `peak_bytes` that encoded weights take: all of them, up to half of the memory
     that the machine had available; the rest goes to a file. `held_bytes` is the part that ciphertexts take as they
-    came, which may stay in their files. `lent_bytes`, not in it: what ciphertexts would take that products expand and
+    came, which may stay in their files. `streamed_bytes`, not in it: what ciphertexts would take that products expand and
     take one by one; of several ranks each expands its own. `mask_budget`: encoded masks and constants of so many
     bytes are kept from run to run; they are in `peak_bytes`. `nodes`: what each node of the program takes;
-    `runners_up`: by the number of a node, the method that was nearly taken, or the form; `other_crossings`: by the
+    `runners_up`: by the number of a node, the method that was nearly taken, or the form; `other_conversions`: by the
     number of a node whose value is converted, the stages that nearly were.
     `promise`: whom the errors are promised to.
     `asked_error`: what the user gave instead of a precision, of several results perhaps one for each. `results`: what
@@ -431,14 +431,14 @@ class Plan(Rebuilt):
     threads: int
     weight_memory_bytes: int = 0
     held_bytes: int = 0
-    lent_bytes: int = 0
+    streamed_bytes: int = 0
     mask_budget: int = MASK_BYTES
     nodes: tuple[NodeFigures, ...] = ()
     asked_error: float | tuple[float, ...] | None = None
     promise: Promise = BOUNDS
     rejected: tuple[Rejected, ...] = field(default=(), compare=False)
     runners_up: Mapping[int, str] = field(default_factory=dict, compare=False)
-    other_crossings: Mapping[int, str] = field(default_factory=dict, compare=False)
+    other_conversions: Mapping[int, str] = field(default_factory=dict, compare=False)
     key_saving: KeySaving | None = field(default=None, compare=False)
     minimise: Minimise = "end-to-end"
     link: float = DEFAULT_LINK
@@ -469,7 +469,7 @@ class Plan(Rebuilt):
         return self.decided.form
 
     @property
-    def choices(self) -> tuple[Choice, ...]:
+    def choices(self) -> tuple[MethodChoice, ...]:
         """What was decided about nodes, in the order of the program."""
         return tuple(choice for _, choice in sorted(self.decided.choices.items()))
 
@@ -508,7 +508,7 @@ class Plan(Rebuilt):
         """The algorithm of the products, joined by commas where they differ; "elementwise" without products."""
         names = list(
             dict.fromkeys(
-                choice.method for choice in self.choices if choice.method not in (PACKING, IN_PLACE)
+                choice.method for choice in self.choices if choice.method not in (PACKING, LAYOUT_PRESERVING)
             )
         )
         if self.decided.forms:
@@ -549,8 +549,10 @@ class Plan(Rebuilt):
     def _optional_decisions(self) -> dict[str, Any]:
         """The forms of nodes, and conversions, where there are several; what shares an a part, where something does."""
         forms = {str(number): form for number, form in sorted(self.decided.forms.items())}
-        crossings = {str(number): dict(options) for number, options in sorted(self.decided.crossings.items())}
-        found = {"forms": forms, "crossings": crossings, "sharing": self.decided.sharing}
+        conversions = {
+            str(number): dict(options) for number, options in sorted(self.decided.conversions.items())
+        }
+        found = {"forms": forms, "crossings": conversions, "sharing": self.decided.sharing}
         return {name: value for name, value in found.items() if value}
 
     def planned_for(self) -> dict[str, Any]:
@@ -591,7 +593,7 @@ class Plan(Rebuilt):
             "peak_bytes": self.peak_bytes,
             "weight_memory_bytes": self.weight_memory_bytes,
             "held_bytes": self.held_bytes,
-            "lent_bytes": self.lent_bytes,
+            "lent_bytes": self.streamed_bytes,
             "expected_error": self.error,
             "rounding_error": self.rounding_error,
             "error_target": self.error_target,
@@ -606,7 +608,7 @@ class Plan(Rebuilt):
             "counts": asdict(self.counts),
             "nodes": [asdict(found) for found in self.nodes],
             "runners_up": {str(number): text for number, text in self.runners_up.items()},
-            "other_crossings": {str(number): text for number, text in self.other_crossings.items()},
+            "other_crossings": {str(number): text for number, text in self.other_conversions.items()},
             "rejected": [asdict(loser) for loser in self.rejected],
             "key_saving": None if self.key_saving is None else asdict(self.key_saving),
             **self.decisions(),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cipherblas.common.limits import KEPT_BYTES, MASK_BYTES, lent_together
+from cipherblas.common.limits import KEPT_BYTES, MASK_BYTES, streaming_batch
 from cipherblas.common.progress import Progress
 from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto.keys import KeyRequest
@@ -26,10 +26,10 @@ from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import Ring, limbs_of_level, operand_level, row_ring, words_at
 from cipherblas.rlwe.traffic import Traffic
-from cipherblas.runtime.executor import Choose, Executor, NodeFigures
+from cipherblas.runtime.executor import Executor, MethodChooser, NodeFigures
 from cipherblas.runtime.inputs import SymbolicInputs
 from cipherblas.runtime.listing import Listing
-from cipherblas.runtime.values import Choice, Decisions, Input, Output, StepError, Value
+from cipherblas.runtime.values import Decisions, Input, MethodChoice, Output, StepError, Value
 
 # Of residues of operands with moduli of their own, in encryption: how many a transform does together, and how many
 # residues of primes are made in the time of one of theirs.
@@ -50,8 +50,8 @@ class DryRun:
             runs included, and all operands, as far as the server makes them of what comes: they stay until the end.
         choices: how each node was computed of which that had to be decided.
         together: the most full ciphertexts of a value that is refreshed.
-        lent_bytes: of operands that would be made of what comes, did products not take their ciphertexts one by one.
-        placed, crossed: numbers of the nodes whose form was asked for, and of those that were converted.
+        streamed_bytes: of operands that would be made of what comes, did products not take their ciphertexts one by one.
+        read_forms, read_conversions: numbers of the nodes whose form was asked for, and of those that were converted.
         nodes: what each took, where that was asked for.
         fixed_factors: the clear factors that have keys of their own.
         scale_bits, level_limbs: of the ring.
@@ -66,17 +66,17 @@ class DryRun:
     counts: Counts
     keys: KeyRequest
     working_bytes: int
-    choices: Mapping[int, Choice]
+    choices: Mapping[int, MethodChoice]
     nodes: tuple[NodeFigures, ...]
     fixed_factors: tuple[ClearFactor, ...]
     scale_bits: float
     expression: Expression
     promise: Promise
     step_errors: Mapping[int, StepError]
-    placed: frozenset[int] = frozenset()
-    crossed: frozenset[int] = frozenset()
+    read_forms: frozenset[int] = frozenset()
+    read_conversions: frozenset[int] = frozenset()
     together: int = 0
-    lent_bytes: int = 0
+    streamed_bytes: int = 0
     level_limbs: int = 1
 
     @functools.cached_property
@@ -233,7 +233,7 @@ def dry_run(
     *,
     mask_budget: int = MASK_BYTES,
     max_ntt_limbs: float = math.inf,
-    choose: Choose | None = None,
+    choose: MethodChooser | None = None,
     observed: bool = False,
     progress: Progress | None = None,
     promise: Promise = BOUNDS,
@@ -268,13 +268,13 @@ def dry_run(
     results = executor.results()
     wanted = tuple(inputs.wanted.values())
     large = [one for one in wanted if _resident(one, ring)[1] > KEPT_BYTES]
-    lent_bytes = sum(_resident(one, ring)[1] for one in large if one.key in executor.lent)
-    made = sum(_resident(one, ring)[1] for one in wanted) - lent_bytes
+    streamed_bytes = sum(_resident(one, ring)[1] for one in large if one.key in executor.streamed)
+    made = sum(_resident(one, ring)[1] for one in wanted) - streamed_bytes
     sizes = [
         2 * words_at(ring, one.limbs) * ring.n * WORD_BYTES for one in large if one.key in executor.taken
     ]
     if sizes:  # some ciphertexts of both sides of a product at a time
-        made += 2 * max(lent_together(each) * each for each in sizes)
+        made += 2 * max(streaming_batch(each) * each for each in sizes)
     return DryRun(
         inputs=wanted,
         results=tuple(results),
@@ -282,16 +282,18 @@ def dry_run(
         counts=evaluators.counts,
         keys=evaluators.request,
         working_bytes=evaluators.peak_bytes + made,
-        choices={number: choice for number, choice in executor.choices.items() if number in executor.asked},
+        choices={
+            number: choice for number, choice in executor.choices.items() if number in executor.read_choices
+        },
         nodes=tuple(executor.figures),
         fixed_factors=tuple(executor.fixed_factors),
         scale_bits=ring.scale_bits,
         expression=expression,
         promise=promise,
         step_errors=executor.step_errors,
-        placed=frozenset(executor.placed),
-        crossed=frozenset(executor.crossed),
+        read_forms=frozenset(executor.read_forms),
+        read_conversions=frozenset(executor.read_conversions),
         together=executor.together,
-        lent_bytes=lent_bytes,
+        streamed_bytes=streamed_bytes,
         level_limbs=limbs_of_level(ring),
     )

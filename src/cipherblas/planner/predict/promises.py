@@ -1,7 +1,7 @@
 """What a plan promises of the errors of its results, and whom the promise covers.
 
 `Bounds`: every input within the declared bounds. `BySamples`, `Measured`: inputs like samples that were given.
-`Steps`: nobody; each step by itself is as precise as was asked for.
+`EachStep`: nobody; each step by itself is as precise as was asked for.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Bounds(Promise):
 
 
 @dataclass(frozen=True)
-class Steps(Promise):
+class EachStep(Promise):
     """None for the result: the error of each step, relative to the bound of its value, is as asked for."""
 
     name = "none"
@@ -220,14 +220,14 @@ class Measured(Promise):
         }
 
 
-BOUNDS, STEPS = Bounds(), Steps()
+BOUNDS, STEPS = Bounds(), EachStep()
 
 
 def promise_of(values: Mapping[str, Any] | None) -> Promise:
     """What a file says; None is the usual one. The values have the form of `Promise.to_dict`."""
     if values is None:
         return BOUNDS
-    if values["kind"] == Steps.name:
+    if values["kind"] == EachStep.name:
         return STEPS
     found = tuple(SampledErrors(**one) for one in values["results"])
     return Measured(values["count"], values["slack"], found)

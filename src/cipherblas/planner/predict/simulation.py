@@ -185,11 +185,11 @@ def _error(step: StepError, value: Array, random: np.random.Generator) -> Array:
     own = random.normal(0.0, 1.0, value.shape) * step.own
     if not step.common:
         return np.asarray(own)
-    way = random.integers(3)
+    kind = random.integers(3)
     size = step.common * random.normal()
-    if way == 0:
+    if kind == 0:
         return np.asarray(own + size)
-    if way == 1:
+    if kind == 1:
         return np.asarray(own + size * np.sign(value))
     return np.asarray(own + step.common * random.normal(0.0, 1.0, value.shape))
 

@@ -24,7 +24,7 @@ from cipherblas.planner.plan.assembly import Predictions
 from cipherblas.planner.plan.passes import Following, Outcome, Request
 from cipherblas.planner.plan.plan import RING_DEGREES, PlanOptions
 from cipherblas.planner.predict.feasible import Infeasible, attempted
-from cipherblas.planner.rewrite.chain_ways import ChainWays, Splits, Way
+from cipherblas.planner.rewrite.chain_search import ChainAlternative, ChainSearch, Splits
 from cipherblas.planner.rings.sizing import (
     BASE_LIMB_BITS,
     DRAFT_SCALE_BITS,
@@ -34,11 +34,11 @@ from cipherblas.planner.rings.sizing import (
 )
 from cipherblas.planner.search.block_methods import Block, algorithm_names, choices_of, considered
 from cipherblas.planner.search.losers import ABOUT
-from cipherblas.planner.search.steps import Steps
+from cipherblas.planner.search.method_prices import MethodPrices
 from cipherblas.planner.search.tilings import uniform_tilings
 from cipherblas.rlwe.rings import Ring
 from cipherblas.runtime.blocks import BLOCKS
-from cipherblas.runtime.values import Choice
+from cipherblas.runtime.values import MethodChoice
 
 BASE_LIMBS = 2  # that hold a result which was not rescaled
 ALPHA = 1  # limbs per digit: the smallest modulus
@@ -106,15 +106,15 @@ def reassociation(
         if 3 <= len(chain.factors) <= MAX_FACTORS and sum(factor.secret for factor in chain.factors) > 1:
             if progress is not None:
                 progress(f"how {len(chain.factors)} factors are associated")
-            way = fastest_way(chain, options, limit)
-            if way is not None and way.tree != chain.tree:
-                found.append((chain, way.tree))
+            alternative = fastest_association(chain, options, limit)
+            if alternative is not None and alternative.tree != chain.tree:
+                found.append((chain, alternative.tree))
     return deduplicated(reassociated(expression, found)) if found else expression
 
 
-def fastest_way(
+def fastest_association(
     chain: Chain, options: PlanOptions, limit: float = math.inf, splits: Splits | None = None
-) -> Way | None:
+) -> ChainAlternative | None:
     """The fastest way to a chain on any nominal ring, in any blocks; None where no ring carries it.
 
     Args:
@@ -129,8 +129,8 @@ def fastest_way(
         slots = steps.ring.n // 2
         candidates = functools.partial(_candidates, options, slots)
         for blocks in chain_tilings(chain.lengths, slots, options):
-            ways = ChainWays(chain, blocks, steps, top, candidates, splits, MAX_MOVED, limit)
-            found = attempted(ways.best, only=FitError)
+            alternatives = ChainSearch(chain, blocks, steps, top, candidates, splits, MAX_MOVED, limit)
+            found = attempted(alternatives.best, only=FitError)
             if isinstance(found, Infeasible):
                 continue
             best = found
@@ -138,7 +138,7 @@ def fastest_way(
     return best
 
 
-def nominal_levels(options: PlanOptions, limit: float) -> Iterator[tuple[Steps, int]]:
+def nominal_levels(options: PlanOptions, limit: float) -> Iterator[tuple[MethodPrices, int]]:
     """Rings that are secure, smallest first, and limbs of their operands: one for each number of levels to spend.
 
     What a step takes depends on the limbs that it is done with: all numbers of limbs share one ring of a degree.
@@ -147,7 +147,7 @@ def nominal_levels(options: PlanOptions, limit: float) -> Iterator[tuple[Steps, 
     known = BASE_LIMBS - 1
     for ring in _nominal_rings(options):
         seconds = functools.partial(predictions.more_seconds, ring)
-        steps, most = Steps(ring, policy, seconds, limit), len(ring.q)
+        steps, most = MethodPrices(ring, policy, seconds, limit), len(ring.q)
         for top in range(known + 1, most + 1):
             yield steps, top
         known = max(known, most)
@@ -169,11 +169,11 @@ def _nominal_rings(options: PlanOptions) -> Iterator[Ring]:
             yield secure[-1].shape()
 
 
-def _candidates(options: PlanOptions, slots: int, block: Block) -> list[Choice]:
+def _candidates(options: PlanOptions, slots: int, block: Block) -> list[MethodChoice]:
     """Of each algorithm the options with the most and with the fewest ciphertexts: layouts between are left out."""
-    found: list[Choice] = []
+    found: list[MethodChoice] = []
     for _, choices in itertools.groupby(choices_of(options, block, slots), key=lambda choice: choice.method):
-        by_layouts: dict[Hashable, list[Choice]] = {}
+        by_layouts: dict[Hashable, list[MethodChoice]] = {}
         for choice in choices:
             algorithm = build(choice.method, *block, slots, choice.options)
             layouts = algorithm.left_layout.key, algorithm.right_layout.key, algorithm.out_layout.key

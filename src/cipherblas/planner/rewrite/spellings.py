@@ -22,7 +22,7 @@ def spelled(request: Request, following: Following) -> Outcome:
     """
     traced = deduplicated(request.expression, origins=True)
     once = computed_once(traced)
-    apart = once if is_exact(once) else separated(once)
+    separate = once if is_exact(once) else separated(once)
     found: list[Planned] = []
     failures: list[Infeasible] = []
 
@@ -32,13 +32,13 @@ def spelled(request: Request, following: Following) -> Outcome:
         else:
             found.append(outcome)
 
-    for spelling in {id(one): one for one in (apart, once, traced)}.values():
+    for spelling in {id(one): one for one in (separate, once, traced)}.values():
         if spelling is not traced or not found or not found[-1].plan.counts.modulus_raises:
             plan(following(request.of(spelling)))
     if not found or found[-1].plan.counts.modulus_raises:
-        wholes = computed_once(once, wholes=True)
-        if wholes is not once:
-            plan(following(request.of(wholes)))
+        entire = computed_once(once, entire=True)
+        if entire is not once:
+            plan(following(request.of(entire)))
     if not found:
         return Infeasible(nearest([failure.error for failure in reversed(failures)]))
     best = found[-1]

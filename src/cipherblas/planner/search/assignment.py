@@ -24,19 +24,19 @@ from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.lang.results import results_of
 from cipherblas.planner.plan.explain import beside
 from cipherblas.planner.predict.feasible import Infeasible, attempted
-from cipherblas.planner.search.steps import Grid, Seconds, Steps
+from cipherblas.planner.search.method_prices import Grid, MethodPrices, Seconds
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import Ring
 from cipherblas.runtime.arranged import places_of
-from cipherblas.runtime.blocks import BLOCKS, IN_PLACE, gated, in_place, multiply
+from cipherblas.runtime.blocks import BLOCKS, LAYOUT_PRESERVING, gated, in_place, multiply
 from cipherblas.runtime.executor import METHODS
-from cipherblas.runtime.values import Choice
+from cipherblas.runtime.values import MethodChoice
 
-Candidates = Callable[[Expression], Iterator[Choice]]
+Candidates = Callable[[Expression], Iterator[MethodChoice]]
 
 
 @dataclass(frozen=True)
-class Way:
+class Alternative:
     """A way to a value.
 
     Attributes:
@@ -48,7 +48,7 @@ class Way:
     seconds: float
     layout: Layout
     limbs: int
-    choices: Mapping[int, Choice]
+    choices: Mapping[int, MethodChoice]
 
 
 class Assignment:
@@ -75,7 +75,7 @@ class Assignment:
         known: dict[Any, Any] | None = None,
     ) -> None:
         self.expression, self.ring, self.blocks = expression, ring, blocks
-        self._steps = Steps(ring, policy, seconds, limit, known)
+        self._steps = MethodPrices(ring, policy, seconds, limit, known)
         self._candidates, self._level = candidates, level
         order = facts_of(expression).order
         self._numbers = {id(node): number for number, node in enumerate(order)}
@@ -85,7 +85,7 @@ class Assignment:
                 parents.setdefault(id(child), set()).add(id(node))
         self._shared = {child for child, found in parents.items() if len(found) > 1}
         self._axes = axes_of(expression)
-        self._ways: dict[int, list[Way]] = {}
+        self._alternatives: dict[int, list[Alternative]] = {}
         self._methods: dict[int, dict[str, float]] = {}  # node → method → seconds of its fastest way
         self._taken: dict[int, str] = {}
 
@@ -100,42 +100,44 @@ class Assignment:
                 found[number] = beside(other, seconds[other], seconds[taken])
         return found
 
-    def best(self) -> Mapping[int, Choice]:
+    def best(self) -> Mapping[int, MethodChoice]:
         """The choices of the cheapest way to the result.
 
         Raises:
             FitError, LevelError: there is none.
         """
-        committed: dict[int, Choice] = {}
+        committed: dict[int, MethodChoice] = {}
         for node in facts_of(self.expression).order:
             if not node.secret or node.packable or node.root:
                 continue
-            ways = self._ways_of(node)
+            alternatives = self._alternatives_of(node)
             if id(node) in self._shared:  # its parents find it as it is cheapest, and pay for it once
-                best = min(ways, key=self._weight)
+                best = min(alternatives, key=self._weight)
                 committed.update(best.choices)
-                ways = [replace(best, seconds=0.0, choices={})]
-            self._ways[id(node)] = ways
+                alternatives = [replace(best, seconds=0.0, choices={})]
+            self._alternatives[id(node)] = alternatives
         if self.expression.packable:
             return {}
         choices = dict(committed)
         for result in results_of(self.expression):
             if not result.packable:
                 costs = functools.partial(self._returned, result)
-                choices.update(min(self._ways[id(result)], key=costs).choices)
+                choices.update(min(self._alternatives[id(result)], key=costs).choices)
         self._taken = {number: choice.method for number, choice in choices.items()}
         return choices
 
-    def _weight(self, way: Way) -> float:
-        return way.seconds + self._level * (len(self.ring.q) - way.limbs)
+    def _weight(self, alternative: Alternative) -> float:
+        return alternative.seconds + self._level * (len(self.ring.q) - alternative.limbs)
 
-    def _returned(self, result: Expression, way: Way) -> float:
+    def _returned(self, result: Expression, alternative: Alternative) -> float:
         """The weight of a way to a result that is sent back."""
-        return self._weight(way) + self._steps.returned(way.layout, self._grid(result, way.layout), way.limbs)
+        return self._weight(alternative) + self._steps.returned(
+            alternative.layout, self._grid(result, alternative.layout), alternative.limbs
+        )
 
     # --- nodes ---
 
-    def _ways_of(self, node: Expression) -> list[Way]:
+    def _alternatives_of(self, node: Expression) -> list[Alternative]:
         if node.product:
             found = list(self._products(node))
         elif node.linear:
@@ -144,60 +146,64 @@ class Assignment:
             found = list(self._arranged(node))
         else:
             found = list(self._elementwise(node))
-        best: dict[Any, Way] = {}
-        for way in found:
-            key = way.layout.key
-            if key not in best or self._weight(way) < self._weight(best[key]):
-                best[key] = way
+        best: dict[Any, Alternative] = {}
+        for alternative in found:
+            key = alternative.layout.key
+            if key not in best or self._weight(alternative) < self._weight(best[key]):
+                best[key] = alternative
         if not best:
             raise FitError("No method computes a node of the program.", expected="one", got=node.title)
         return list(best.values())
 
-    def _products(self, node: Expression) -> Iterator[Way]:
+    def _products(self, node: Expression) -> Iterator[Alternative]:
         rows, inner = self._axes.of(node.children[0])
         block = self.blocks[rows], self.blocks[inner], self.blocks[self._axes.of(node)[1]]
         for choice in self._candidates(node):
-            way = attempted(functools.partial(self._product, node, choice, block))
-            if isinstance(way, Infeasible):
+            alternative = attempted(functools.partial(self._product, node, choice, block))
+            if isinstance(alternative, Infeasible):
                 continue
             methods = self._methods.setdefault(self._numbers[id(node)], {})
-            methods[choice.method] = min(methods.get(choice.method, math.inf), way.seconds)
-            yield way
+            methods[choice.method] = min(methods.get(choice.method, math.inf), alternative.seconds)
+            yield alternative
 
-    def _product(self, node: Expression, choice: Choice, block: tuple[int, int, int]) -> Way:
+    def _product(self, node: Expression, choice: MethodChoice, block: tuple[int, int, int]) -> Alternative:
         algorithm = self._steps.built(choice, block)
         sides = list(zip(node.children, (algorithm.left_layout, algorithm.right_layout), strict=True))
-        ways = [self._in_layout(child, layout) for child, layout in sides]
-        limbs = min(way.limbs for way in ways)
+        alternatives = [self._in_layout(child, layout) for child, layout in sides]
+        limbs = min(alternative.limbs for alternative in alternatives)
         grids = self._grid(*sides[0]), self._grid(*sides[1])
         secret = node.children[0].secret, node.children[1].secret
         own, left = self._steps.product(algorithm, grids, secret, limbs)
-        return self._way(node, algorithm.out_layout, left, own, ways, choice)
+        return self._alternative(node, algorithm.out_layout, left, own, alternatives, choice)
 
-    def _sums(self, node: Expression) -> Iterator[Way]:
+    def _sums(self, node: Expression) -> Iterator[Alternative]:
         """Sums, and what changes units and bounds alone."""
         computed = [child for child in node.children if child.secret and not child.packable]
-        for way in self._ways[id(computed[0])]:
-            sides = [way, *(self._in_layout(other, way.layout) for other in computed[1:])]
+        for alternative in self._alternatives[id(computed[0])]:
+            sides = [alternative, *(self._in_layout(other, alternative.layout) for other in computed[1:])]
             limbs = min(side.limbs for side in sides)
-            yield self._way(node, way.layout, limbs, 0.0, sides, None)
+            yield self._alternative(node, alternative.layout, limbs, 0.0, sides, None)
 
-    def _arranged(self, node: Arrange) -> Iterator[Way]:
+    def _arranged(self, node: Arrange) -> Iterator[Alternative]:
         """Entries at other places, from any layout of the child."""
         (child,) = node.children
         layout, before = self._dense(node), self._dense(child)
         if layout is None or before is None:
             return
-        for way in [self._in_layout(child, before)] if child.packable else self._ways[id(child)]:
-            grids = self._grid(child, way.layout), self._grid(node, layout)
-            found = attempted(functools.partial(self._moved, node, way, layout, grids))
+        for alternative in (
+            [self._in_layout(child, before)] if child.packable else self._alternatives[id(child)]
+        ):
+            grids = self._grid(child, alternative.layout), self._grid(node, layout)
+            found = attempted(functools.partial(self._moved, node, alternative, layout, grids))
             if not isinstance(found, Infeasible):
                 yield found
 
-    def _moved(self, node: Arrange, way: Way, layout: Layout, grids: tuple[Grid, Grid]) -> Way:
-        source, target = places_of(way.layout, grids[0], layout, grids[1], node)
-        own, limbs = self._steps.relaid(source, target, (1, 1), way.limbs)
-        return self._way(node, layout, limbs, own, [way], None)
+    def _moved(
+        self, node: Arrange, alternative: Alternative, layout: Layout, grids: tuple[Grid, Grid]
+    ) -> Alternative:
+        source, target = places_of(alternative.layout, grids[0], layout, grids[1], node)
+        own, limbs = self._steps.relaid(source, target, (1, 1), alternative.limbs)
+        return self._alternative(node, layout, limbs, own, [alternative], None)
 
     def _dense(self, node: Expression) -> Layout | None:
         """Of a block of a node, where slots hold one."""
@@ -205,61 +211,67 @@ class Assignment:
         fits = self.blocks[rows] * self.blocks[cols] <= self.ring.n // 2
         return column_major(self.blocks[rows], self.blocks[cols], self.ring.n // 2) if fits else None
 
-    def _elementwise(self, node: Expression) -> Iterator[Way]:
+    def _elementwise(self, node: Expression) -> Iterator[Alternative]:
         dense = self._dense(node)
         if dense is not None:
             yield from self._feasibly_multiplied(node, dense, None)
         computed = [child for child in node.children if child.secret and not child.packable]
         if not computed or METHODS.get((BLOCKS, node.op)) not in (multiply, gated):
             return  # methods of others know nothing of it
-        for way in self._ways[id(computed[0])]:
-            layout = in_place(way.layout)
+        for alternative in self._alternatives[id(computed[0])]:
+            layout = in_place(alternative.layout)
             if layout is not None:
-                yield from self._feasibly_multiplied(node, layout, Choice(IN_PLACE))
+                yield from self._feasibly_multiplied(node, layout, MethodChoice(LAYOUT_PRESERVING))
 
-    def _feasibly_multiplied(self, node: Expression, layout: Layout, choice: Choice | None) -> Iterator[Way]:
+    def _feasibly_multiplied(
+        self, node: Expression, layout: Layout, choice: MethodChoice | None
+    ) -> Iterator[Alternative]:
         found = attempted(functools.partial(self._multiplied, node, layout, choice))
         if not isinstance(found, Infeasible):
             yield found
 
-    def _multiplied(self, node: Expression, layout: Layout, choice: Choice | None) -> Way:
+    def _multiplied(self, node: Expression, layout: Layout, choice: MethodChoice | None) -> Alternative:
         different = {id(child): child for child in node.children}.values()
         sides = [self._in_layout(child, layout) for child in different]
         limbs = min(side.limbs for side in sides)
         secret = tuple(child.secret for child in node.children)
         own, left = self._steps.multiplied(layout, self._grid(node, layout), secret, limbs)
-        return self._way(node, layout, left, own, sides, choice)
+        return self._alternative(node, layout, left, own, sides, choice)
 
-    def _way(
+    def _alternative(
         self,
         node: Expression,
         layout: Layout,
         limbs: int,
         own: float,
-        sides: list[Way],
-        choice: Choice | None,
-    ) -> Way:
+        sides: list[Alternative],
+        choice: MethodChoice | None,
+    ) -> Alternative:
         choices = {number: one for side in sides for number, one in side.choices.items()}
         if choice is not None:
             choices[self._numbers[id(node)]] = choice
-        return Way(own + sum(side.seconds for side in sides), layout, limbs, choices)
+        return Alternative(own + sum(side.seconds for side in sides), layout, limbs, choices)
 
     # --- steps ---
 
-    def _in_layout(self, node: Expression, layout: Layout) -> Way:
+    def _in_layout(self, node: Expression, layout: Layout) -> Alternative:
         """The cheapest way to a value in a layout, ready to be multiplied."""
         top = len(self.ring.q)
         if not node.secret:
-            return Way(0.0, layout, top, {})
+            return Alternative(0.0, layout, top, {})
         grid = self._grid(node, layout)
         if node.packable:
-            return Way(self._steps.sent(layout, grid, has_public_key(node), top), layout, top, {})
+            return Alternative(self._steps.sent(layout, grid, has_public_key(node), top), layout, top, {})
         found = []
-        for way in self._ways[id(node)]:
-            step = attempted(functools.partial(self._steps.relaid, way.layout, layout, grid, way.limbs))
+        for alternative in self._alternatives[id(node)]:
+            step = attempted(
+                functools.partial(self._steps.relaid, alternative.layout, layout, grid, alternative.limbs)
+            )
             if not isinstance(step, Infeasible):
                 own, limbs = step
-                found.append(replace(way, seconds=way.seconds + own, layout=layout, limbs=limbs))
+                found.append(
+                    replace(alternative, seconds=alternative.seconds + own, layout=layout, limbs=limbs)
+                )
         if not found:
             raise FitError(
                 "No layout of a node can be re-arranged into the one that is needed.",

@@ -12,11 +12,11 @@ from cipherblas.methods.layers import conv_baseline, matvec_baseline
 from cipherblas.methods.matvec_conv.base import LayerMethod
 from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.runtime.tensors import PACKING, window_of
-from cipherblas.runtime.values import Choice
+from cipherblas.runtime.values import MethodChoice
 
 
-class BaselineChooser:
-    """Decides while a network is run symbolically, as `planner.tensors.Chooser`; nothing is compared.
+class BaselineMethods:
+    """Decides while a network is run symbolically, as `planner.tensors.GreedyMethods`; nothing is compared.
 
     An input that does not lie as a layer needs it is re-arranged, which costs levels and rotations of its own.
     """
@@ -28,16 +28,16 @@ class BaselineChooser:
             node for node in facts_of(expression).order if node.product or node.window is not None
         ]
 
-    def __call__(self, node: Expression, x: TensorLayout | None) -> Choice:
+    def __call__(self, node: Expression, x: TensorLayout | None) -> MethodChoice:
         return self._packing(node) if x is None else self._layer(node, x)
 
-    def _packing(self, node: Expression) -> Choice:
+    def _packing(self, node: Expression) -> MethodChoice:
         for layer in self._layers:
             if any(child is node for child in layer.children):
-                return Choice(PACKING, self._wanted(layer, tensor_shape(node.shape)).grid_options)
-        return Choice(PACKING, {})
+                return MethodChoice(PACKING, self._wanted(layer, tensor_shape(node.shape)).grid_options)
+        return MethodChoice(PACKING, {})
 
-    def _layer(self, node: Expression, x: TensorLayout) -> Choice:
+    def _layer(self, node: Expression, x: TensorLayout) -> MethodChoice:
         options: dict[str, Any] = {}
         method = attempted(lambda: self._method(node, x), only=FitError)
         if isinstance(method, Infeasible):
@@ -46,7 +46,7 @@ class BaselineChooser:
             method = self._method(node, wanted)
         if method.repeats and not method.x.alone:
             options["mask"] = True
-        return Choice(self.name, {**method.options, **options})
+        return MethodChoice(self.name, {**method.options, **options})
 
     def _method(self, node: Expression, x: TensorLayout) -> LayerMethod:
         if (window := window_of(node)) is None:

@@ -9,7 +9,7 @@ from typing import Any
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.products import ALGORITHMS, find
 from cipherblas.planner.plan.plan import PlanOptions
-from cipherblas.runtime.values import Choice
+from cipherblas.runtime.values import MethodChoice
 
 Block = tuple[int, int, int]  # rows, inner length, columns
 
@@ -39,10 +39,10 @@ def option_sets(
         yield from algorithm.candidates(*block, slots)
 
 
-def choices_of(options: PlanOptions, block: Block, slots: int) -> Iterator[Choice]:
+def choices_of(options: PlanOptions, block: Block, slots: int) -> Iterator[MethodChoice]:
     """All methods and options for a block that fits the slots."""
     for name in algorithm_names(options):
         algorithm = find(name)
         if considered(options, algorithm, block) and algorithm.fits(*block, slots):
             for found in option_sets(options, algorithm, block, slots):
-                yield Choice(name, found)
+                yield MethodChoice(name, found)

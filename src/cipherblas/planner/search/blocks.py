@@ -29,7 +29,7 @@ from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.search.assignment import Assignment
 from cipherblas.planner.search.block_methods import algorithm_names, choices_of, considered, option_sets
 from cipherblas.planner.search.budgets import Budgets
-from cipherblas.planner.search.steps import (
+from cipherblas.planner.search.method_prices import (
     Priced,
     Seconds,
     counted_handles,
@@ -46,9 +46,9 @@ from cipherblas.planner.search.tilings import (
     widened,
 )
 from cipherblas.rlwe.rings import Ring
-from cipherblas.runtime.blocks import BLOCKS, IN_PLACE
+from cipherblas.runtime.blocks import BLOCKS, LAYOUT_PRESERVING
 from cipherblas.runtime.inputs import SymbolicInputs
-from cipherblas.runtime.values import Choice, Decisions
+from cipherblas.runtime.values import Decisions, MethodChoice
 
 FEW_MOVED = 32  # ciphertexts of a block that take a re-arrangement each
 MAX_MOVED = 128
@@ -71,7 +71,7 @@ class BlockStrategy(Strategy):
         self.axes = axes_of(expression)
         self.fine = self._is_one_product()
         if not self.fine:
-            self.far, self.apart, self.failing, self.digits = 2.0, 1.6, 1, 1
+            self.far, self.near, self.failing, self.digits = 2.0, 1.6, 1, 1
         self._algorithms: dict[Hashable, Algorithm] = {}
         self._inputs = SymbolicInputs()  # whose clear blocks have their values, where these are known
 
@@ -88,7 +88,7 @@ class BlockStrategy(Strategy):
     def least_seconds(self, rates: Rates, threads: int) -> float:
         return least_seconds(self.expression, min(self.degrees), rates, threads)
 
-    def whole(self, candidate: Candidate) -> bool:
+    def is_single_block(self, candidate: Candidate) -> bool:
         """Whether every matrix is one block."""
         blocks = candidate.decisions.blocks
         return all(blocks[axis] >= length for axis, length in self.axes.lengths.items())
@@ -142,7 +142,7 @@ class BlockStrategy(Strategy):
             kept = TILINGS_KEPT if thorough or algorithm.min_levels == 0 else 1
             for block in promising(tilings, shape, kept):
                 for found in option_sets(self.options, algorithm, block, slots):
-                    choices = {self.numbers[id(node)]: Choice(name, found)}
+                    choices = {self.numbers[id(node)]: MethodChoice(name, found)}
                     yield Candidate(name, Decisions(BLOCKS, choices, _blocks(axes, block)), n)
             return
         uniform = uniform_tilings(self.axes.lengths, self.options.largest_block)
@@ -186,21 +186,23 @@ class BlockStrategy(Strategy):
             seen.add(key)
 
             seconds = functools.partial(predictions.more_seconds, ring)
-            tried: list[Mapping[int, Choice]] = []
+            tried: list[Mapping[int, MethodChoice]] = []
             known: dict[Any, Any] = {}
             for level in LEVEL_SHARES:
                 found, runners = self._assigned(entry, ring, seconds, level * entry.seconds, known)
                 if found is not None and found not in tried:
                     tried.append(found)
                     methods = [
-                        choice.method for _, choice in sorted(found.items()) if choice.method != IN_PLACE
+                        choice.method
+                        for _, choice in sorted(found.items())
+                        if choice.method != LAYOUT_PRESERVING
                     ]
                     name = ", ".join(dict.fromkeys(methods)) or "elementwise"
                     yield Candidate(name, replace(candidate.decisions, choices=found), candidate.n, runners)
 
     def _assigned(
         self, entry: Scored, ring: Ring, seconds: Seconds, level: float, known: dict[Any, Any]
-    ) -> tuple[Mapping[int, Choice] | None, Mapping[int, str]]:
+    ) -> tuple[Mapping[int, MethodChoice] | None, Mapping[int, str]]:
         decisions = entry.candidate.decisions
         assignment = Assignment(
             *(self.expression, ring, decisions.blocks, decisions.key_policy),
@@ -211,7 +213,7 @@ class BlockStrategy(Strategy):
         best = attempted(assignment.best)
         return (None, {}) if isinstance(best, Infeasible) else (best, assignment.runners_up())
 
-    def _methods(self, blocks: Mapping[str, int], slots: int, node: Expression) -> Iterator[Choice]:
+    def _methods(self, blocks: Mapping[str, int], slots: int, node: Expression) -> Iterator[MethodChoice]:
         """The methods of a product that are compared."""
         for choice in choices_of(self.options, self._block(node, blocks), slots):
             algorithm, block = find(choice.method), self._block(node, blocks)
@@ -224,7 +226,7 @@ class BlockStrategy(Strategy):
 
     def _first_choice(
         self, algorithm: type[Algorithm], node: Expression, blocks: Mapping[str, int], slots: int
-    ) -> Choice:
+    ) -> MethodChoice:
         """The first options; of computed factors those that re-arrange them into the fewest ciphertexts."""
         block = self._block(node, blocks)
         sets = option_sets(self.options, algorithm, block, slots)
@@ -233,7 +235,7 @@ class BlockStrategy(Strategy):
             raise FitError(f"No option of {algorithm.name} fits the block.", got=block)
         if _moved(node, algorithm, block, slots, found) > FEW_MOVED:
             found = min([found, *sets], key=functools.partial(_moved, node, algorithm, block, slots))
-        return Choice(algorithm.name, found)
+        return MethodChoice(algorithm.name, found)
 
     def _fits_upload(self, candidate: Candidate, refuse: RefuseUpload) -> bool:
         """Whether the upload fits its budget at one limb: what does not need not be counted to be refused."""

@@ -16,7 +16,7 @@ from cipherblas.planner.predict.dry_run import DryRun, dry_run
 from cipherblas.planner.predict.feasible import Infeasible, attempted, feasible
 from cipherblas.planner.rings.sizing import EXTRA_PRIMES_BITS, NoRingError, too_few_primes
 from cipherblas.planner.search.losers import ABOUT
-from cipherblas.planner.search.scoring import Terms
+from cipherblas.planner.search.scoring import SearchTerms
 from cipherblas.planner.search.strategy import Run, Scored
 
 FINALISTS = 12
@@ -36,7 +36,7 @@ def fastest_of_each(scored: Sequence[Scored]) -> dict[str, Scored]:
     return best
 
 
-def finalists(terms: Terms, scored: Sequence[Scored], best: Mapping[str, Scored]) -> list[Scored]:
+def finalists(terms: SearchTerms, scored: Sequence[Scored], best: Mapping[str, Scored]) -> list[Scored]:
     """The fastest that seem to fit the memory, the fastest of each algorithm, then the smallest.
 
     Where the server's time alone is made least, plans that are predicted to be about as fast there are told apart
@@ -63,7 +63,7 @@ class Finishing:
         rescored: the candidate on rings with a larger scale.
     """
 
-    terms: Terms
+    terms: SearchTerms
     rescored: Rescored
 
     def plan(self, entry: Scored, tries: int = TRIES) -> tuple[Plan, DryRun]:
@@ -159,7 +159,7 @@ def _missed(entry: Scored, plan: Plan) -> PrecisionError:
 
 
 def key_saving(
-    terms: Terms, entry: Scored, most_keys: Scored | None, counting: Callable[[Scored], Run]
+    terms: SearchTerms, entry: Scored, most_keys: Scored | None, counting: Callable[[Scored], Run]
 ) -> KeySaving | None:
     """What a larger key budget, or the direct key policy, would give beside the plan of a candidate; None where nothing
     was saved.

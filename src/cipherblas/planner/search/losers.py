@@ -18,7 +18,7 @@ from cipherblas.planner.predict.dry_run import DryRun
 from cipherblas.planner.rings.sizing import NoRingError
 from cipherblas.planner.search.budgets import exceeded, larger
 from cipherblas.planner.search.refusals import nearest, refused, refused_exact
-from cipherblas.planner.search.scoring import Terms
+from cipherblas.planner.search.scoring import SearchTerms
 from cipherblas.planner.search.strategy import Scored, Strategy
 from cipherblas.rlwe.rings import Ring
 
@@ -54,7 +54,7 @@ class Losers:
         most_keys: the fastest that only the key budget refuses.
     """
 
-    def __init__(self, terms: Terms, refused: Sequence[Rejected] = ()) -> None:
+    def __init__(self, terms: SearchTerms, refused: Sequence[Rejected] = ()) -> None:
         self._terms = terms
         self._losses = {one.algorithm: Loss(_literal(one.reason)) for one in refused}
         self._no_ring: dict[str, NoRingError] = {}  # of each algorithm at the largest degree that was tried

@@ -30,21 +30,21 @@ from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.rings import chains
 from cipherblas.planner.rings.sizing import draft
 from cipherblas.planner.search.budgets import Budgets
+from cipherblas.planner.search.method_prices import counted_plains
 from cipherblas.planner.search.rows import weight_bits_for
-from cipherblas.planner.search.steps import counted_plains
 from cipherblas.planner.search.strategy import Candidate, RefuseUpload, Strategy
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.matrices.matrix import bit_ceil
 from cipherblas.rlwe.rings import RingShape, low_limbs, row_ring
 from cipherblas.runtime import schedule
-from cipherblas.runtime.blocks import BLOCKS, IN_PLACE, in_place_product, multiply
+from cipherblas.runtime.blocks import BLOCKS, LAYOUT_PRESERVING, layout_preserving_product, multiply
 from cipherblas.runtime.executor import METHODS, missing
 from cipherblas.runtime.graphs import product_graph
 from cipherblas.runtime.placing import UNMOVED, comes_by_columns, comes_from, factor_of, placeable
 from cipherblas.runtime.row_products.clear_in_ring import MIN_ROWS
 from cipherblas.runtime.row_products.table import plain
 from cipherblas.runtime.rows import ROWS
-from cipherblas.runtime.values import Choice, Decisions
+from cipherblas.runtime.values import Decisions, MethodChoice
 
 MIXED = "gemm, elementwise"
 NOMINAL_SCALE_BITS, NOMINAL_ROW_BITS = 30.0, 20.0  # of the ring on which forms are placed, and of rows
@@ -78,11 +78,11 @@ def computed(node: Expression) -> bool:
 def forms_of(node: Expression) -> list[str]:
     """The forms in which a computed node may be: products by rows, those of a computed and a clear factor and sums in
     either, entrywise ones in slots."""
-    forms = (ROWS,) if node.product and not may_be_in_place(node) else (ROWS, BLOCKS)
+    forms = (ROWS,) if node.product and not may_preserve_layout(node) else (ROWS, BLOCKS)
     return [form for form in forms if (form, node.op) in METHODS]
 
 
-def may_be_in_place(node: Expression) -> bool:
+def may_preserve_layout(node: Expression) -> bool:
     """Whether a product is of a computed and a clear factor."""
     secret = [child for child in node.children if child.secret]
     return node.product and len(secret) == 1 and computed(secret[0])
@@ -109,7 +109,7 @@ class Placement:
         # Of values by rows, and of those in blocks.
         self._low = low_limbs(ring) if self._refreshed else len(ring.q) // 2
         self._high = bootstrapping_of(ring).limbs(len(ring.q)) if self._refreshed else self._low
-        self._ways: dict[int, dict[str, tuple[float, dict[int, str]]]] = {}
+        self._alternatives: dict[int, dict[str, tuple[float, dict[int, str]]]] = {}
         self._placed: dict[int, str] = {}
         self._prices: dict[tuple[tuple[int, ...], str, int], float] = {}
         self._own: dict[tuple[int, str], float] = {}
@@ -120,11 +120,11 @@ class Placement:
         for node in ordered(self._expression):
             if computed(node):
                 forms = [ROWS] if node.product and self._all_by_rows else forms_of(node)
-                self._ways[id(node)] = {form: self._way(node, form) for form in forms}
+                self._alternatives[id(node)] = {form: self._alternative(node, form) for form in forms}
         placed: dict[int, str] = {}
         for result in results_of(self._expression):
             if computed(result):
-                _, found = min(self._ways[id(result)].values(), key=lambda way: way[0])
+                _, found = min(self._alternatives[id(result)].values(), key=lambda entry: entry[0])
                 placed = {**found, **placed}
         self._placed = placed
         return {number: form for number, form in sorted(placed.items()) if form != ROWS}
@@ -135,25 +135,25 @@ class Placement:
         asked: dict[int, tuple[Expression, str | None]] = {}
         for parent in ordered(self._expression):
             for child in parent.children:
-                if id(child) in self._ways and id(parent) in self._ways:
+                if id(child) in self._alternatives and id(parent) in self._alternatives:
                     form = self._placed[self._numbers[id(parent)]]
                     asked.setdefault(self._numbers[id(child)], (child, form))
         for result in results_of(self._expression):
-            if id(result) in self._ways:
+            if id(result) in self._alternatives:
                 asked.setdefault(self._numbers[id(result)], (result, None))
         found = {}
         for number, (node, target) in asked.items():
-            costs = {form: self._cost(node, form, target) for form in self._ways[id(node)]}
+            costs = {form: self._cost(node, form, target) for form in self._alternatives[id(node)]}
             taken = costs.pop(self._placed[number])
             if costs:
                 other = min(costs, key=costs.__getitem__)
                 found[number] = f"{other}, {_difference(costs[other] - taken)}"
         return found
 
-    def other_crossings(self, crossings: Mapping[int, Mapping[str, int]]) -> dict[int, str]:
+    def other_conversions(self, conversions: Mapping[int, Mapping[str, int]]) -> dict[int, str]:
         """By the number of a node whose value is converted, the fastest other number of stages."""
         order, found = ordered(self._expression), {}
-        for number, options in crossings.items():
+        for number, options in conversions.items():
             target = BLOCKS if self._placed[number] == ROWS else ROWS
             prices = {stages: self._price(order[number], target, stages) for stages in STAGES}
             taken = options["stages"]
@@ -165,28 +165,28 @@ class Placement:
 
     def _cost(self, node: Expression, form: str, target: str | None) -> float:
         """Seconds of the way to a node in a form, and on to the form that it is asked for in."""
-        crossing = 0.0 if target is None or target == form else self._price(node, target)
-        return self._ways[id(node)][form][0] + crossing
+        conversion = 0.0 if target is None or target == form else self._price(node, target)
+        return self._alternatives[id(node)][form][0] + conversion
 
-    def _way(self, node: Expression, form: str) -> tuple[float, dict[int, str]]:
+    def _alternative(self, node: Expression, form: str) -> tuple[float, dict[int, str]]:
         seconds, placed = self._product(node, form), {self._numbers[id(node)]: form}
         for child in {id(child): child for child in node.children}.values():
-            if id(child) not in self._ways:
+            if id(child) not in self._alternatives:
                 continue
 
-            costs = {source: self._cost(child, source, form) for source in self._ways[id(child)]}
+            costs = {source: self._cost(child, source, form) for source in self._alternatives[id(child)]}
             if node.op == REFRESH and BLOCKS in costs:  # from rows it is what takes them to blocks
                 costs[BLOCKS] += self._refresh(child)
             source = min(costs, key=costs.__getitem__)
             seconds += costs[source]
             if node.op in UNMOVED and source != form:  # what is used twice is converted as late as can be
                 seconds += EARLY_SECONDS
-            placed = {**self._ways[id(child)][source][1], **placed}
+            placed = {**self._alternatives[id(child)][source][1], **placed}
         return seconds, placed
 
     def _product(self, node: Expression, form: str) -> float:
         """Seconds of a product that may be in either form; nothing of others, which have one form or are free."""
-        if not may_be_in_place(node):
+        if not may_preserve_layout(node):
             return 0.0
         key = self._numbers[id(node)], form
         if key not in self._own:
@@ -210,11 +210,11 @@ class Placement:
         key = shape, target, stages
         if key not in self._prices:
             self._prices[key] = self._rates.seconds(
-                self._crossing(shape, target, stages), self._n, self._threads
+                self._conversion(shape, target, stages), self._n, self._threads
             )
         return self._prices[key]
 
-    def _crossing(self, shape: tuple[int, int], target: str, stages: int) -> Counts:
+    def _conversion(self, shape: tuple[int, int], target: str, stages: int) -> Counts:
         """What a conversion takes; a refresh among it where one is on the way."""
         packing = Packing.of_length(self._ring, shape[1], stages)
         evs = counted_evaluators(self._ring)
@@ -257,7 +257,7 @@ class MixedStrategy(Strategy):
     form: ClassVar[str] = ROWS
     label: ClassVar[str] = MIXED
     fine, failing = False, 1
-    far = apart = 3.0
+    far = near = 3.0
     alphas = (2, 4)  # key switches take most of the time: fewer digits are worth special primes
 
     def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
@@ -283,8 +283,8 @@ class MixedStrategy(Strategy):
         return rates.seconds(counts, n, threads)
 
     def families(self, thorough: bool, refuse: RefuseUpload) -> Iterator[Iterator[list[Candidate]]]:
-        ways = itertools.product(STAGES, RESCALES[:1] if self.refreshed else RESCALES)
-        for stages, rescales in ways:
+        alternatives = itertools.product(STAGES, RESCALES[:1] if self.refreshed else RESCALES)
+        for stages, rescales in alternatives:
             yield (list(self._candidates(n, stages, rescales)) for n in self.degrees)
 
     def _candidates(self, n: int, stages: int, rescales: int) -> Iterator[Candidate]:
@@ -299,7 +299,7 @@ class MixedStrategy(Strategy):
         squares = sum(not (node.linear or node.product) for node in order if node.secret)
         bits = weight_bits_for(float(self.options.precision), self.expression) + EXTRA_WEIGHT_BITS
         bits = REFRESHED_BITS if self.refreshed else min(bits + squares, MAX_WEIGHT_BITS)
-        choices, crossings = {}, {}
+        choices, conversions = {}, {}
         numbers = {id(node): number for number, node in enumerate(order)}
         in_ring = self._in_ring(n, lambda child: forms.get(numbers[id(child)], ROWS))
         for number, node in enumerate(order):
@@ -308,18 +308,22 @@ class MixedStrategy(Strategy):
             form = forms.get(number, ROWS)
             if node.product:
                 weights = {} if all(child.secret for child in node.children) else {"weight_bits": bits}
-                gemm = Choice(RING, weights) if id(node) in in_ring else Choice(GEMM, {"weight_bits": bits})
-                choices[number] = Choice(IN_PLACE) if form == BLOCKS else gemm
+                gemm = (
+                    MethodChoice(RING, weights)
+                    if id(node) in in_ring
+                    else MethodChoice(GEMM, {"weight_bits": bits})
+                )
+                choices[number] = MethodChoice(LAYOUT_PRESERVING) if form == BLOCKS else gemm
             elif form == BLOCKS and METHODS[BLOCKS, node.op] is multiply and _computed_factor(node):
-                choices[number] = Choice(IN_PLACE)
+                choices[number] = MethodChoice(LAYOUT_PRESERVING)
             for child in node.children:
                 source = forms.get(numbers[id(child)], ROWS)
                 if computed(child) and source != form and not (self.refreshed and source == ROWS):
                     options = {"stages": stages}
                     if source == ROWS:
                         options["rescales"] = rescales if _rounded(child) else 0
-                    crossings[numbers[id(child)]] = options
-        return Decisions(ROWS, choices, self._blocks(n), "direct", forms, crossings)
+                    conversions[numbers[id(child)]] = options
+        return Decisions(ROWS, choices, self._blocks(n), "direct", forms, conversions)
 
     def _in_ring(self, n: int, form_of: Callable[[Expression], str]) -> set[int]:
         """The products of ring elements, by their nodes' identities: of secrets; of clear factors and what these place,
@@ -352,16 +356,16 @@ class MixedStrategy(Strategy):
         inner = matrix_shape(left)[1]
         both = placeable(left), placeable(right)
         from_blocks = [comes_from(child, BLOCKS, form_of) for child in (left, right)]
-        turned = [comes_by_columns(child) for child in (left, right)]
+        orientations = [comes_by_columns(child) for child in (left, right)]
         if all(both):
             fits, lengths = (
-                turned[0] is not False and turned[1] is not True,
+                orientations[0] is not False and orientations[1] is not True,
                 (max(rows, cols), max(rows, cols)),
             )
         elif from_blocks[0] and both[1]:
-            fits, lengths = turned[1] is not False, (rows, inner)
+            fits, lengths = orientations[1] is not False, (rows, inner)
         elif from_blocks[1] and both[0]:
-            fits, lengths = turned[0] is not True, (cols, inner)
+            fits, lengths = orientations[0] is not True, (cols, inner)
         else:
             return None
         degree = max(2, bit_ceil(lengths[0]))
@@ -396,8 +400,8 @@ class MixedStrategy(Strategy):
         """With the other forms of nodes, and the other stages of conversions."""
         taken = candidate.decisions.forms
         placement = next(one for one, forms in self._placed(candidate.n) if forms == taken)
-        crossings = {} if self.refreshed else placement.other_crossings(candidate.decisions.crossings)
-        return replace(candidate, runners_up=placement.runners_up(), other_crossings=crossings)
+        conversions = {} if self.refreshed else placement.other_conversions(candidate.decisions.conversions)
+        return replace(candidate, runners_up=placement.runners_up(), other_conversions=conversions)
 
     def _blocks(self, n: int) -> dict[str, int]:
         """Block lengths for what is packed in no other way: as it would come from rows."""
@@ -418,7 +422,7 @@ def _diagonals(node: Expression, ring: RingShape, limbs: int) -> Counts:
     secret = right if right.secret else left
     by_columns = left.secret  # as products with a clear right factor come
     packing = Packing.of_length(ring, matrix_shape(secret)[0 if by_columns else 1])
-    algorithm = in_place_product(packing.layout(by_columns), node)
+    algorithm = layout_preserving_product(packing.layout(by_columns), node)
     ev = Symbolic(ring)
     cells, grids = [], []
     for child, layout in zip(node.children, (algorithm.left_layout, algorithm.right_layout), strict=True):

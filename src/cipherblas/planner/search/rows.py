@@ -33,7 +33,7 @@ from cipherblas.runtime.row_products.kind import Variant
 from cipherblas.runtime.row_products.known import known_norm
 from cipherblas.runtime.row_products.table import VARIANTS, changed, chosen, plain
 from cipherblas.runtime.rows import ROWS
-from cipherblas.runtime.values import Choice, Decisions
+from cipherblas.runtime.values import Decisions, MethodChoice
 
 ROW_DEGREES = tuple(1 << log_n for log_n in range(11, 15))
 NOMINAL_LIMBS = (1, 2, 4, 7)  # of nominal rings
@@ -76,7 +76,7 @@ class RowStrategy(Strategy):
 
     form: ClassVar[str] = ROWS
     label: ClassVar[str] = GEMM
-    apart = WORTH_KEYS
+    near = WORTH_KEYS
     all_policies: ClassVar[bool] = True
 
     @classmethod
@@ -103,7 +103,7 @@ class RowStrategy(Strategy):
         sizes = [RowSize(n, limbs * MAX_SEARCHED_BITS, SPECIAL_BITS) for limbs in NOMINAL_LIMBS]
         return [size.shape() for size in sizes]
 
-    def alike(self, entries: Sequence[Scored], n: int) -> list[Ring]:
+    def similar_rings(self, entries: Sequence[Scored], n: int) -> list[Ring]:
         """Those of the candidates, with keys or without, and with and without moduli of operands."""
         sizes = [
             one.size for one in sorted(entries, key=lambda one: one.seconds) if isinstance(one.size, RowSize)
@@ -123,13 +123,13 @@ class RowStrategy(Strategy):
         smallest = len(ring.q) == 1 and ring.operand_moduli is None
         return seconds if smallest else seconds / SMALLER_MODULUS, key_bytes
 
-    def whole(self, candidate: Candidate) -> bool:
+    def is_single_block(self, candidate: Candidate) -> bool:
         """Whether every row of a matrix is one row of the ring."""
         nodes = facts_of(self.expression).order
         return all(max(matrix_shape(node)) <= candidate.n for node in nodes if not node.root)
 
     def stop_ratio(self, candidate: Candidate) -> float:
-        return super().stop_ratio(candidate) if self.whole(candidate) else math.inf
+        return super().stop_ratio(candidate) if self.is_single_block(candidate) else math.inf
 
     def families(self, thorough: bool, refuse: RefuseUpload) -> Iterator[Iterator[list[Candidate]]]:
         yield (list(self._candidates(n)) for n in self.degrees)
@@ -141,17 +141,17 @@ class RowStrategy(Strategy):
         nodes = products(self.expression)
         applying = self._variants(nodes)
         together = [variant for variant in applying if not variant.alone]
-        ways = [
+        combinations = [
             [variant for variant, takes in zip(together, taken, strict=True) if takes]
             for taken in itertools.product((False, True), repeat=len(together))
         ]
-        ways += [[variant] for variant in applying if variant.alone]
-        for way in ways:
+        combinations += [[variant] for variant in applying if variant.alone]
+        for combination in combinations:
             choices = {}
             for node in nodes:
                 options: dict[str, Any] = {"weight_bits": bits}
-                options.update({one.name: True for one in way if id(node) in applying[one]})
-                choices[numbers[id(node)]] = Choice(GEMM, options)
+                options.update({one.name: True for one in combination if id(node) in applying[one]})
+                choices[numbers[id(node)]] = MethodChoice(GEMM, options)
             yield Candidate(GEMM, Decisions(ROWS, choices), n)
 
     def _variants(self, nodes: Sequence[Expression]) -> dict[type[Variant], set[int]]:

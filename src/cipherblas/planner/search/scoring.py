@@ -15,7 +15,7 @@ from cipherblas.rlwe.rings import Ring
 
 
 @dataclass(frozen=True)
-class Terms:
+class SearchTerms:
     """What a plan is asked to be: options, bytes that it may use, and what its times are predicted for."""
 
     options: PlanOptions
@@ -23,7 +23,7 @@ class Terms:
     predictions: Predictions
 
     @classmethod
-    def of(cls, options: PlanOptions, budgets: Budgets) -> Terms:
+    def of(cls, options: PlanOptions, budgets: Budgets) -> SearchTerms:
         """Those of a search."""
         return cls(options, budgets, Predictions.of(options))
 

@@ -18,7 +18,7 @@ from cipherblas.planner.search.budgets import Budgets
 from cipherblas.planner.search.finishing import Finishing, fastest_of_each, finalists, key_saving
 from cipherblas.planner.search.losers import ABOUT, Losers
 from cipherblas.planner.search.prices import cheapest
-from cipherblas.planner.search.scoring import Terms
+from cipherblas.planner.search.scoring import SearchTerms
 from cipherblas.planner.search.strategy import Candidate, Run, Scored, Size, Strategy
 from cipherblas.rlwe.rings import Ring
 from cipherblas.runtime.rows import ROWS
@@ -57,7 +57,7 @@ class Search:
     ) -> None:
         self.strategies = strategies
         self._tell: Tell = progress or (lambda what: None)
-        self.terms = Terms.of(options, budgets)
+        self.terms = SearchTerms.of(options, budgets)
         self.rates = self.terms.predictions.machine.rates
         self.losers = Losers(self.terms, refused)
         self.best_seconds = math.inf  # so far
@@ -108,7 +108,7 @@ class Search:
             plan = replace(
                 plan,
                 runners_up=taken.runners_up,
-                other_crossings=taken.other_crossings,
+                other_conversions=taken.other_conversions,
                 rejected=self.losers.beside(entry, plan, best),
                 key_saving=saving,
             )
@@ -151,7 +151,7 @@ class Search:
             self._tell("a method for each node")
             for candidate in strategy.refined(_fastest_first(worth), self.terms.predictions):
                 scored += self._scored(strategy, candidate)
-            for candidate in strategy.sharing(_fastest_first(scored)):
+            for candidate in strategy.with_shared_masks(_fastest_first(scored)):
                 self._tell("refreshes with an a part for several")
                 scored += self._scored(strategy, candidate)
             found += strategy.taken(scored)
@@ -198,7 +198,7 @@ class Search:
             failed, ratio = len(self.losers.failures), strategy.stop_ratio(candidates[0])
             found, hopeless = self._cheapest(strategy, candidates, last, ratio * best)
             yield from found
-            if hopeless and strategy.whole(candidates[0]):
+            if hopeless and strategy.is_single_block(candidates[0]):
                 return  # larger rings take longer, and more bytes
             fastest = min((scored.seconds for scored in found), default=math.inf)
             if fastest > ratio * best:
@@ -243,10 +243,10 @@ class Search:
             stops = uploads or bool(self.losers.too_small(failed))
             return None if stops and not entries else entries
 
-        rings: Sequence[Ring] = [forced] if forced is not None else strategy.alike(last, n)
+        rings: Sequence[Ring] = [forced] if forced is not None else strategy.similar_rings(last, n)
         if not rings and self.best_seconds < math.inf:
             rings = strategy.known.get(n) or strategy.nominal(n)[:1]
-        about = max(strategy.apart, ABOUT if self.terms.options.minimise == "server" else 1.0)
+        about = max(strategy.near, ABOUT if self.terms.options.minimise == "server" else 1.0)
         far = strategy.far * self.best_seconds
         if self._thorough:
             about = limit = far = math.inf

@@ -36,7 +36,7 @@ from cipherblas.rlwe.rings import Ring, RingShape
 from cipherblas.runtime.values import Decisions
 
 # Pairs of ciphertexts that share their a part, to try: more take more keys, and little less time.
-SHARING = (3, 5, 7)
+SHARED_PAIRS = (3, 5, 7)
 NOMINAL_DEPTHS = (0, 2, 6, 14)
 KEY_POLICIES: tuple[KeyPolicy, ...] = ("direct", "composed", "binary")
 
@@ -48,7 +48,7 @@ class Candidate:
     Attributes:
         name: of its algorithm, for people.
         runners_up: by the number of a node, what was nearly taken.
-        other_crossings: by the number of a node whose value is converted, how it nearly was.
+        other_conversions: by the number of a node whose value is converted, how it nearly was.
         drafted: the draft of a ring on which it was found, and its dry run there.
     """
 
@@ -56,7 +56,7 @@ class Candidate:
     decisions: Decisions
     n: int
     runners_up: Mapping[int, str] = field(default_factory=dict, compare=False)
-    other_crossings: Mapping[int, str] = field(default_factory=dict, compare=False)
+    other_conversions: Mapping[int, str] = field(default_factory=dict, compare=False)
     drafted: tuple[Ring, DryRun] | None = field(default=None, compare=False)
 
     def with_policy(self, policy: KeyPolicy) -> Candidate:
@@ -113,7 +113,7 @@ class Strategy(ABC):
         expression: what runs.
         label: of the form, in what is not taken.
         far: times as long as the best so far, what is not worth a ring of its own, by its price.
-        apart: times as long as one that was sized, what candidates of one algorithm and degree may seem to take before
+        near: times as long as one that was sized, what candidates of one algorithm and degree may seem to take before
             they have rings of their own.
         policies: key policies in the order in which they are tried; the first that fits the key budget is taken.
         all_policies: all of them are compared.
@@ -125,7 +125,7 @@ class Strategy(ABC):
     form: ClassVar[str]
     label: ClassVar[str]
     far: float = 1.3
-    apart: float = 1.0
+    near: float = 1.0
     policies: tuple[KeyPolicy, ...] = KEY_POLICIES
     all_policies: ClassVar[bool] = False
     fine = True
@@ -179,7 +179,7 @@ class Strategy(ABC):
             refuse: told the candidates that upload too much, at one limb, and so are left out.
         """
 
-    def whole(self, candidate: Candidate) -> bool:
+    def is_single_block(self, candidate: Candidate) -> bool:
         """Whether larger rings save nothing."""
         return True
 
@@ -211,7 +211,7 @@ class Strategy(ABC):
         stages = predictions.stages(counted.counts, counted.traffic(ring), key_bytes, ring)
         return predictions.seconds(stages), key_bytes
 
-    def alike(self, entries: Sequence[Scored], n: int) -> list[Ring]:
+    def similar_rings(self, entries: Sequence[Scored], n: int) -> list[Ring]:
         """Rings of another degree with as many limbs as the fastest of some candidates has, its digits first."""
         size = min(entries, key=lambda one: one.seconds).size if entries else None
         if self.refreshed or not isinstance(size, Sizing):
@@ -228,12 +228,12 @@ class Strategy(ABC):
         """More candidates, from what the best ones so far were found to take."""
         return iter(())
 
-    def sharing(self, scored: Sequence[Scored]) -> Iterator[Candidate]:
+    def with_shared_masks(self, scored: Sequence[Scored]) -> Iterator[Candidate]:
         """The best candidate so far with ciphertexts that share their a part where they are refreshed."""
         best = next((one for one in scored if one.run.keys.encapsulation is not None), None)
         if best is None:
             return
-        for secrets in SHARING:
+        for secrets in SHARED_PAIRS:
             if best.run.together > secrets:  # else they go two by two, see `Bootstrapping.run_shared`
                 yield replace(best.candidate, decisions=replace(best.candidate.decisions, sharing=secrets))
 
@@ -283,17 +283,17 @@ class Strategy(ABC):
             return chains.chain_sizings(
                 *(run, candidate.n, self.excess, security, insecure, self._first, rows, fine)
             )
-        alike = (
+        similar_rings = (
             candidate.name,
             frozenset(
                 (number, choice.method, frozenset(choice.options))
                 for number, choice in candidate.decisions.choices.items()
             ),
         )
-        if alike not in self._slopes:
-            self._slopes[alike] = magnitude_slope(run, candidate.n, allowed)
+        if similar_rings not in self._slopes:
+            self._slopes[similar_rings] = magnitude_slope(run, candidate.n, allowed)
         return sizings(
             *(run, candidate.n, self.excess, self.options.security, self.options.insecure, extra_bits),
-            *(self._slopes[alike], self.alphas),
+            *(self._slopes[similar_rings], self.alphas),
             linear=not facts_of(self.expression).sheds,
         )

@@ -28,7 +28,7 @@ from cipherblas.planner.predict.dry_run import DryRun, dry_run
 from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.rings import chains
 from cipherblas.planner.rings.sizing import DRAFT_SCALE_BITS, drafted
-from cipherblas.planner.search.baselines import BaselineChooser
+from cipherblas.planner.search.baselines import BaselineMethods
 from cipherblas.planner.search.budgets import Budgets
 from cipherblas.planner.search.strategy import Candidate, RefuseUpload, Strategy
 from cipherblas.rlwe.counts import Counts
@@ -36,7 +36,7 @@ from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.executor import missing
 from cipherblas.runtime.tensors import PACKING, TENSORS, packing, relaid_layout, window_of
-from cipherblas.runtime.values import Choice, Decisions
+from cipherblas.runtime.values import Decisions, MethodChoice
 
 Priced = tuple[float, MatVecMetaKernel | ConvMetaKernel]
 COMPARED = 2  # patterns that are kept: what is taken, and what nearly was
@@ -95,12 +95,12 @@ class Prices:
 
 
 class LayerCost(Protocol):
-    """What `Chooser` minimises: `Prices`, or any other measure of a pattern."""
+    """What `GreedyMethods` minimises: `Prices`, or any other measure of a pattern."""
 
     def layer(self, pattern: Pattern, taps: int, inputs: int, outputs: int) -> float: ...
 
 
-class Chooser:
+class GreedyMethods:
     """Decides while a network is run symbolically.
 
     Patterns that repeat their input save rotations, but where slots beyond its entries are not zero they cost a mask,
@@ -121,19 +121,19 @@ class Chooser:
             for child in node.children:
                 self._consumers.setdefault(id(child), []).append(node)
 
-    def __call__(self, node: Expression, x: TensorLayout | None) -> Choice:
+    def __call__(self, node: Expression, x: TensorLayout | None) -> MethodChoice:
         return self._packing(node) if x is None else self._layer(node, x)
 
-    def _packing(self, node: Expression) -> Choice:
+    def _packing(self, node: Expression) -> MethodChoice:
         options = list(self._packings(node))
-        costs = [self._packed_cost(node, Choice(PACKING, found)) for found in options]
+        costs = [self._packed_cost(node, MethodChoice(PACKING, found)) for found in options]
         ranked = sorted(range(len(options)), key=costs.__getitem__)
         others = [one for one in ranked if options[one] != options[ranked[0]]]
         if others:
             (taken, _), (other, _) = costs[ranked[0]], costs[others[0]]
             text = f"packed with {named(options[others[0]])}" if options[others[0]] else "packed in order"
             self._nearly(node, text, taken, other)
-        return Choice(PACKING, options[ranked[0]])
+        return MethodChoice(PACKING, options[ranked[0]])
 
     def _nearly(self, node: Expression, text: str, taken: float, other: float) -> None:
         """Keep what was nearly taken for a node."""
@@ -186,7 +186,7 @@ class Chooser:
         found = (window_of(consumer) for consumer in self._consumers.get(id(node), []))
         return [window for window in found if window is not None]
 
-    def _packed_cost(self, node: Expression, choice: Choice) -> tuple[float, int]:
+    def _packed_cost(self, node: Expression, choice: MethodChoice) -> tuple[float, int]:
         """Seconds of the layers that read it; of equal ones, fewer ciphertexts."""
 
         def cost() -> tuple[float, int]:
@@ -203,7 +203,7 @@ class Chooser:
         taps = len(method.window.taps) if isinstance(method, ConvMetaKernel) else 1
         return self.prices.layer(method.pattern, taps, x.ciphertexts, method.out.ciphertexts)
 
-    def _layer(self, node: Expression, x: TensorLayout) -> Choice:
+    def _layer(self, node: Expression, x: TensorLayout) -> MethodChoice:
         options: dict[str, Any] = {}
         if (window := window_of(node)) is not None:
             closer = self._rearranged(window, x)
@@ -215,7 +215,7 @@ class Chooser:
             self._nearly(node, named(loser.options), taken, other)
         if method.repeats and not x.alone:
             options["mask"] = True
-        return Choice(METAKERNEL, {**method.options, **options})
+        return MethodChoice(METAKERNEL, {**method.options, **options})
 
     def _rearranged(self, window: Window, x: TensorLayout) -> dict[str, Any] | None:
         """The layout that an image is brought into: without gaps where that saves ciphertexts, wider where it must."""
@@ -309,7 +309,7 @@ class TensorStrategy(Strategy):
     form: ClassVar[str] = TENSORS
     label: ClassVar[str] = "tensors"
     policies: tuple[KeyPolicy, ...] = ("direct", "binary")
-    far = apart = 3.0
+    far = near = 3.0
 
     def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
         super().__init__(expression, options, budgets)
@@ -350,14 +350,14 @@ class TensorStrategy(Strategy):
         """How each node is computed, and what was nearly taken."""
 
         def run(ring: RingShape) -> tuple[DryRun, Mapping[int, str]]:
-            chooser = self._chooser(n // 2, masks)
+            methods = self._method_chooser(n // 2, masks)
             found = dry_run(
                 *(ring, self.expression, Decisions(TENSORS)),
                 mask_budget=self.budgets.masks,
-                choose=chooser,
+                choose=methods,
                 promise=self.options.promised,
             )
-            return found, chooser.runners_up
+            return found, methods.runners_up
 
         if self.refreshed:
             ring = chains.widest(n, self.allowed_bits(n)).shape()
@@ -368,11 +368,11 @@ class TensorStrategy(Strategy):
         name = self.options.algorithm or METAKERNEL
         return Candidate(name, decisions, n, runners_up, drafted=(ring, replace(found, choices={})))
 
-    def _chooser(self, slots: int, masks: bool) -> Chooser | BaselineChooser:
+    def _method_chooser(self, slots: int, masks: bool) -> GreedyMethods | BaselineMethods:
         name = self.options.algorithm
         if name in (None, METAKERNEL):
-            return Chooser(self.expression, slots, Prices.of(self.rates, slots), masks)
-        return BaselineChooser(self.expression, slots, name)
+            return GreedyMethods(self.expression, slots, Prices.of(self.rates, slots), masks)
+        return BaselineMethods(self.expression, slots, name)
 
 
 def layer_counts(method: LayerMethod, slots: int) -> Counts:

@@ -10,14 +10,14 @@ from cipherblas.common.gemm_paths import MAX_BYTE_VALUE
 from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.forms import byte_rows
 from cipherblas.forms.row_forms import ByteRowForm
-from cipherblas.lang.analysis import whole_nodes
+from cipherblas.lang.analysis import integral_nodes
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import results_of
 from cipherblas.runtime.placing import Wish
 from cipherblas.runtime.row_pieces import RowPieces
-from cipherblas.runtime.row_products.kind import Request, Variant, refuse
+from cipherblas.runtime.row_products.kind import FactorRequest, Variant, refuse
 
 
 class ByteFactors(Variant):
@@ -47,7 +47,7 @@ class ByteFactors(Variant):
 
     def request(
         self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
-    ) -> Request:
+    ) -> FactorRequest:
         """Products with bytes are smaller than those with words, and their scale is as much larger."""
         sides = sides_of(product, run.run.node)
         left, right = (
@@ -105,7 +105,7 @@ def _may_be_cut(product: Expression, factor: Expression) -> bool:
 
 def has_two_bytes(node: Expression) -> bool:
     """Whether the entries of a matrix are 16-bit integers, and not of 8 bits."""
-    return whole_nodes(node)[id(node)] and MAX_BYTE_VALUE < node.bound <= byte_rows.MAX_VALUE
+    return integral_nodes(node)[id(node)] and MAX_BYTE_VALUE < node.bound <= byte_rows.MAX_VALUE
 
 
 def _in_bytes(factor: ClearFactor) -> ClearFactor:

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from cipherblas.common.arrays import strips
 from cipherblas.common.errors import ParameterError
 from cipherblas.evaluators.rows.values import EXACT_BITS, ClearFactor
-from cipherblas.lang.analysis import whole_nodes
+from cipherblas.lang.analysis import integral_nodes
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.inputs import Inputs
 from cipherblas.runtime.listing import Stage
 from cipherblas.runtime.placing import Wish
 from cipherblas.runtime.row_pieces import RowPieces
-from cipherblas.runtime.row_products.kind import Factor, Request, RowProduct
+from cipherblas.runtime.row_products.kind import Factor, FactorRequest, RowProduct
 from cipherblas.runtime.row_products.known import known_most, known_norm
 from cipherblas.runtime.values import Handles, Value
 
@@ -36,12 +36,12 @@ class ClearFactors(RowProduct):
 
     def request(
         self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
-    ) -> Request:
+    ) -> FactorRequest:
         factor = clear_factor(run, product, transposed=wish.by_columns)
         scale = wish.scale * factor(run.inputs).unit
-        return Request({secret_side(product): wish._replace(scale=scale)}, factor)
+        return FactorRequest({secret_side(product): wish._replace(scale=scale)}, factor)
 
-    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: Request) -> Value:
+    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: FactorRequest) -> Value:
         ((side, wished),) = request.wishes.items()
         secret = product.children[side]
         x, of_inputs, in_bytes = run.value(secret, wished), request.factor, request.in_bytes
@@ -81,7 +81,7 @@ def clear_factor(run: RowPieces, product: Expression, transposed: bool) -> Facto
     node = next(child for child in product.children if not child.secret)
     rows, cols = matrix_shape(node)
     shape = (cols, rows) if transposed else (rows, cols)
-    exact = whole_nodes(node)[id(node)] and sums_are_exact(node.bound, shape[1])
+    exact = integral_nodes(node)[id(node)] and sums_are_exact(node.bound, shape[1])
     bits = _weight_bits(run, product)
     if exact:
         unit = min(node.bound, 1.0)  # whole numbers below 1 are zeros, which are whole in any unit

@@ -7,12 +7,12 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.methods.matmul.ring_elements import packed_elements, placed_elements, rows_of, spread
 from cipherblas.methods.matmul.ring_weights import gathered_product, packed_product
 from cipherblas.methods.products import RING
-from cipherblas.runtime.executor import APART, OPERAND
+from cipherblas.runtime.executor import EXTRACTION, OPERAND
 from cipherblas.runtime.listing import Stage
 from cipherblas.runtime.placing import Wish
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.clear_factors import ClearFactors
-from cipherblas.runtime.row_products.kind import Factor, Request
+from cipherblas.runtime.row_products.kind import Factor, FactorRequest
 from cipherblas.runtime.values import Cells, Handles, Value
 
 MIN_ROWS = 8  # of an element: with fewer a GEMM takes less than polynomials
@@ -26,10 +26,10 @@ class ClearInRing(ClearFactors):
 
     def request(
         self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
-    ) -> Request:
+    ) -> FactorRequest:
         return super().request(run, product, wish._replace(scale=wish.scale / growth(wish.placing)), bounds)
 
-    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: Request) -> Value:
+    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: FactorRequest) -> Value:
         ((side, wished),) = request.wishes.items()
         x, placing = run.value(product.children[side], wished), wish.placing
         multiplied = _placed if placing is not None and spreads(placing) else _packed
@@ -51,7 +51,7 @@ def _placed(run: RowPieces, product: Expression, factor: Factor, x: Value, placi
     """By polynomials, and then taken apart."""
     assert placing is not None
     each, n, count = placing.each, run.ev.n, factor(run.inputs).shape[0]
-    with run.run.apart(product, OPERAND):
+    with run.run.timed_separately(product, OPERAND):
         elements = as_elements(run, x.cells)
 
     def multiplied(stage: Stage, ones: Handles) -> Handles:
@@ -60,12 +60,12 @@ def _placed(run: RowPieces, product: Expression, factor: Factor, x: Value, placi
 
     packed = run.made("multiply", [elements], multiplied)
 
-    def taken_apart(stage: Stage, ones: Handles) -> Handles:
+    def extracted(stage: Stage, ones: Handles) -> Handles:
         evs = stage.evaluators
         return [rows_of(evs, spread(evs, one, each, 0, count), (count, n)) for one in ones]
 
-    with run.run.apart(product, APART):
-        return run.made("take apart", [packed], taken_apart)
+    with run.run.timed_separately(product, EXTRACTION):
+        return run.made("take apart", [packed], extracted)
 
 
 def as_elements(run: RowPieces, cells: Cells) -> Cells:

@@ -8,12 +8,12 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.runtime.listing import Stage
 from cipherblas.runtime.placing import Wish
 from cipherblas.runtime.row_pieces import RowPieces
-from cipherblas.runtime.row_products.kind import Request, Variant
+from cipherblas.runtime.row_products.kind import FactorRequest, Variant
 from cipherblas.runtime.row_products.known import known_most
 from cipherblas.runtime.values import Handles, Value
 
 
-class FixedWeights(Variant):
+class WeightsInKeys(Variant):
     """A product of a constant and an operand that the secret key encrypts: the secrets of rows that share their a parts
     are the client's, so that no public key encrypts them. Other products are computed as without."""
 
@@ -26,7 +26,7 @@ class FixedWeights(Variant):
         own = other.operand is not None and not other.operand.public_key
         return not clear.secret and is_constant(clear) and own
 
-    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: Request) -> Value:
+    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: FactorRequest) -> Value:
         ((side, wished),) = request.wishes.items()
         secret, number = product.children[side], len(run.run.fixed_factors)
         factor = request.factor

@@ -26,7 +26,7 @@ Factor: TypeAlias = Callable[[Inputs], ClearFactor]
 
 
 @dataclass(frozen=True)
-class Request:
+class FactorRequest:
     """What a product asks of its factors.
 
     Attributes:
@@ -46,7 +46,7 @@ class Request:
         assert self.clear is not None
         return self.clear
 
-    def times(self, growth: float, limbs: int) -> Request:
+    def times(self, growth: float, limbs: int) -> FactorRequest:
         """The same at so many limbs, and at a scale that is so many times as large."""
         wishes = {
             side: wish._replace(scale=wish.scale * growth, limbs=limbs) for side, wish in self.wishes.items()
@@ -98,7 +98,7 @@ class RowProduct(ABC):
     @abstractmethod
     def request(
         self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
-    ) -> Request:
+    ) -> FactorRequest:
         """What is asked of the factors of a product that is wanted like this.
 
         Args:
@@ -106,7 +106,7 @@ class RowProduct(ABC):
         """
 
     @abstractmethod
-    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: Request) -> Value:
+    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: FactorRequest) -> Value:
         """The product, of factors as they were asked for."""
 
     @abstractmethod
@@ -160,10 +160,10 @@ class Variant(RowProduct):
 
     def request(
         self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
-    ) -> Request:
+    ) -> FactorRequest:
         return self.beneath.request(run, product, wish, bounds)
 
-    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: Request) -> Value:
+    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: FactorRequest) -> Value:
         return self.beneath.compute(run, product, wish, request)
 
     def counts(self, product: Expression, n: int, limbs: int) -> Counts:

@@ -10,7 +10,7 @@ from cipherblas.rlwe.rings import operand_level
 from cipherblas.runtime.placing import Wish
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.byte_factors import has_two_bytes
-from cipherblas.runtime.row_products.kind import Request, RingSearch, Size, Variant, refuse
+from cipherblas.runtime.row_products.kind import FactorRequest, RingSearch, Size, Variant, refuse
 
 
 class ReducedWeights(Variant):
@@ -46,7 +46,7 @@ class ReducedWeights(Variant):
 
     def request(
         self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
-    ) -> Request:
+    ) -> FactorRequest:
         found = self.beneath.request(run, product, wish, bounds)
         if wish.limbs not in (None, run.limbs):
             return found

@@ -7,7 +7,7 @@ from dataclasses import replace
 from cipherblas.lang.nodes import Expression
 from cipherblas.runtime.placing import Wish
 from cipherblas.runtime.row_pieces import RowPieces
-from cipherblas.runtime.row_products.kind import Request, Variant
+from cipherblas.runtime.row_products.kind import FactorRequest, Variant
 
 # Times the noise, that the rounding of GEMMs may be where that was chosen: a bit of the modulus for half the GEMMs.
 MAX_ROUNDING = 2.0
@@ -24,7 +24,7 @@ class RoundedWeights(Variant):
 
     def request(
         self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
-    ) -> Request:
+    ) -> FactorRequest:
         found = self.beneath.request(run, product, wish, bounds)
         factor = found.factor
         return replace(found, clear=lambda inputs: replace(factor(inputs), rounding=MAX_ROUNDING))

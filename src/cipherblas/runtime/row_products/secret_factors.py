@@ -14,7 +14,7 @@ from cipherblas.rlwe.rings import operand_level
 from cipherblas.runtime.listing import Stage
 from cipherblas.runtime.placing import Wish
 from cipherblas.runtime.row_pieces import RowPieces
-from cipherblas.runtime.row_products.kind import Request, RowProduct
+from cipherblas.runtime.row_products.kind import FactorRequest, RowProduct
 from cipherblas.runtime.row_products.known import keeps, know_sums
 from cipherblas.runtime.values import Handles, Value
 
@@ -31,18 +31,18 @@ class SecretFactors(RowProduct):
 
     def request(
         self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
-    ) -> Request:
+    ) -> FactorRequest:
         """Both at scales that fill the modulus together; where operands have moduli of their own, modulo these."""
         left, right = product.children
         scale, limbs = _before_switch(run, wish)
         if (
             right.packable and not run.mixed and same(left.T, right)
         ):  # Xᵀ X: one encryption of X serves for both
-            return Request({1: Wish(False, math.sqrt(scale), limbs)})
+            return FactorRequest({1: Wish(False, math.sqrt(scale), limbs)})
         scales = balanced(scale, bounds)
-        return Request({side: Wish(side == 0, scales[side], limbs) for side in (0, 1)})
+        return FactorRequest({side: Wish(side == 0, scales[side], limbs) for side in (0, 1)})
 
-    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: Request) -> Value:
+    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: FactorRequest) -> Value:
         if len(request.wishes) == 1:
             x = run.value(product.children[1], request.wishes[1])
             return pieces_product(run, product, wish, x, x)
@@ -94,7 +94,7 @@ def pieces_product(run: RowPieces, product: Expression, wish: Wish, x: Value, y:
     known = x is not y and not any(value.rows.cut[1] for value in (x, y))
     units, by_columns = (abs(x.unit), abs(y.unit)), wish.by_columns
     first, second = (y, x) if by_columns else (x, y)
-    apart, rows = not operands_of(left) & operands_of(right), first.rows.shape[1]
+    independent, rows = not operands_of(left) & operands_of(right), first.rows.shape[1]
     run.ev.spend(run.ev.product_steps * len(first.handles) * len(second.handles), "products of pieces")
 
     def multiplied(stage: Stage, xs: Handles, ys: Handles) -> Handles:
@@ -107,7 +107,9 @@ def pieces_product(run: RowPieces, product: Expression, wish: Wish, x: Value, y:
         firsts, seconds = (ys, xs) if by_columns else (xs, ys)
         return [
             ev.rows_of(
-                ev.stack([secret_product(ev, row_piece, col_piece, apart, most) for row_piece in firsts]),
+                ev.stack(
+                    [secret_product(ev, row_piece, col_piece, independent, most) for row_piece in firsts]
+                ),
                 *(0, rows),
             )
             for col_piece in seconds

@@ -15,7 +15,7 @@ from cipherblas.methods.matmul.ring_elements import (
     spread,
 )
 from cipherblas.methods.matmul.ring_products import (
-    Terms,
+    SumTerms,
     inner_elements,
     inner_product,
     outer_elements,
@@ -23,13 +23,13 @@ from cipherblas.methods.matmul.ring_products import (
 )
 from cipherblas.methods.matmul.ring_weights import gathered_product, packed_product
 from cipherblas.methods.products import RING
-from cipherblas.runtime.executor import APART, OPERAND
+from cipherblas.runtime.executor import EXTRACTION, OPERAND
 from cipherblas.runtime.listing import Stage
 from cipherblas.runtime.placing import Carried, Wish, carried, placeable
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.clear_factors import clear_factor
 from cipherblas.runtime.row_products.clear_in_ring import MIN_ROWS, as_elements
-from cipherblas.runtime.row_products.kind import Factor, Request
+from cipherblas.runtime.row_products.kind import Factor, FactorRequest
 from cipherblas.runtime.row_products.known import keeps
 from cipherblas.runtime.row_products.secret_factors import SecretFactors, balanced, pieces_product
 from cipherblas.runtime.values import Cells, Handles, Value
@@ -47,11 +47,11 @@ class SecretsInRing(SecretFactors):
 
     def request(
         self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
-    ) -> Request:
+    ) -> FactorRequest:
         scales = balanced(wish.scale, bounds)
-        return Request({side: Wish(side == 0, scales[side], wish.limbs) for side in (0, 1)})
+        return FactorRequest({side: Wish(side == 0, scales[side], wish.limbs) for side in (0, 1)})
 
-    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: Request) -> Value:
+    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: FactorRequest) -> Value:
         multiplied = _outer if all(map(placeable, product.children)) else _inner
         return multiplied(run, product, wish, (request.wishes[0].scale, request.wishes[1].scale))
 
@@ -96,13 +96,13 @@ def _outer_moved(run: RowPieces, node: Expression, wish: Wish, moved: Carried) -
     wide = as_elements(run, x.cells)
     (made, terms), other = factor.shape, node.children[narrow].bound / gain
 
-    def turned(stage: Stage, ones: Handles) -> Handles:
+    def transposed(stage: Stage, ones: Handles) -> Handles:
         (one,), own = ones, of_inputs(stage.inputs).columns(*part)
         alone = replace(one, errors=one.errors.alone)
         return [packed_product(stage.evaluators, own, alone, each, negative=True)]
 
-    with run.run.apart(moved.product, run.name):
-        lefts = run.made("multiply", [wide], turned)
+    with run.run.timed_separately(moved.product, run.name):
+        lefts = run.made("multiply", [wide], transposed)
 
     def multiplied(stage: Stage, left: Handles, ones: Handles, *groups: Handles) -> Handles:
         evs, (one,), own = stage.evaluators, ones, [group for (group,) in groups]
@@ -172,12 +172,12 @@ def _inner_moved(run: RowPieces, node: Expression, x: Value, moved: Carried, sca
     count, inner = of_inputs(run.inputs).rows(*part).shape
     y = _operand(run, moved, by_columns, each, scale, held.limbs)
 
-    def taken_apart(stage: Stage, pieces: Handles) -> Handles:
+    def extracted(stage: Stage, pieces: Handles) -> Handles:
         evs = stage.evaluators
         return [spread(evs, packed_elements(evs, pieces[0]), each, first, terms)]
 
-    with run.run.apart(node, APART):
-        parts = run.made("take apart", [x.cells], taken_apart)
+    with run.run.timed_separately(node, EXTRACTION):
+        parts = run.made("take apart", [x.cells], extracted)
 
     def multiplied(stage: Stage, ones: Handles, pieces: Handles, *groups: Handles) -> Handles:
         (one,), own = ones, [group for (group,) in groups]
@@ -199,20 +199,20 @@ def _inner_moved(run: RowPieces, node: Expression, x: Value, moved: Carried, sca
         own, most = of_inputs(stage.inputs).rows(*part), terms * pieces[0].bound * other
         return [gathered_product(stage.evaluators, own, ones[0], each, most=most)]
 
-    with run.run.apart(moved.product, run.name):
+    with run.run.timed_separately(moved.product, run.name):
         found = run.made("multiply", [product, x.cells], gathered)
 
     def finished(stage: Stage, ones: Handles, before: Handles) -> Handles:
-        (one,), (apart,) = ones, before
-        met = other * one.cts[0].scale / apart.cts[0].scale
-        one = replace(one, errors=one.errors.beside(_of_sums(apart.errors, met, terms)))
+        (one,), (added,) = ones, before
+        met = other * one.cts[0].scale / added.cts[0].scale
+        one = replace(one, errors=one.errors.beside(_of_sums(added.errors, met, terms)))
         return [stage.rows.absorb(rows_of(stage.evaluators, one, (count, degree), held=1), gain)]
 
     cells = run.made("as rows", [found, parts], finished)
     return run.result(node.shape, by_columns, cells, x.unit * moved.sign)
 
 
-def _known(node: Expression, factors: tuple[Value, Value], swapped: bool) -> Terms:
+def _known(node: Expression, factors: tuple[Value, Value], swapped: bool) -> SumTerms:
     """What the program knows of a product; the first factor is the left one, or `swapped`."""
     left, right = node.children
     sides = (left, left.row_sum), (right, right.column_sum)
@@ -221,7 +221,7 @@ def _known(node: Expression, factors: tuple[Value, Value], swapped: bool) -> Ter
         kept.append(keeps(value.handles, abs(value.unit), side))
         terms.append(total / side.bound if kept[-1] else math.inf)
     most = node.bound / abs(math.prod(value.unit for value in factors)) if all(kept) else math.inf
-    return Terms(terms[0], terms[1], most)
+    return SumTerms(terms[0], terms[1], most)
 
 
 def _of_sums(errors: Errors, met: float, terms: int) -> Errors:
@@ -262,11 +262,11 @@ def _moved_factor(run: RowPieces, product: Expression, transposed: bool) -> Fact
 
 def _placed_elements(run: RowPieces, node: Expression, wish: Wish) -> Cells:
     """A placed operand as ring elements, for all products that take it like this."""
-    turned = node.transposed != wish.by_columns
-    key = SecretsInRing, node.name, turned, node.steps, wish.placing, wish.scale, wish.limbs
+    transposed = node.transposed != wish.by_columns
+    key = SecretsInRing, node.name, transposed, node.steps, wish.placing, wish.scale, wish.limbs
     if key not in run.kept:
-        value = run.placed_operand(node, wish, turned=False)
-        with run.run.apart(node, OPERAND):
+        value = run.placed_operand(node, wish, transposed=False)
+        with run.run.timed_separately(node, OPERAND):
             run.kept[key] = as_elements(run, value.cells)
     found: Cells = run.kept[key]
     return found

@@ -11,7 +11,7 @@ from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.byte_factors import ByteFactors
 from cipherblas.runtime.row_products.clear_factors import ClearFactors
 from cipherblas.runtime.row_products.clear_in_ring import ClearInRing
-from cipherblas.runtime.row_products.fixed_weights import FixedWeights
+from cipherblas.runtime.row_products.fixed_weights import WeightsInKeys
 from cipherblas.runtime.row_products.kind import RowProduct, Variant
 from cipherblas.runtime.row_products.reduced_weights import ReducedWeights
 from cipherblas.runtime.row_products.rounded_weights import RoundedWeights
@@ -23,7 +23,7 @@ PLAIN: dict[str, type[RowProduct]] = {
     kind.name: kind for kind in (ClearFactors, SecretFactors, ClearInRing, SecretsInRing)
 }
 VARIANTS: dict[str, type[Variant]] = {
-    kind.name: kind for kind in (FixedWeights, RoundedWeights, ByteFactors, ReducedWeights)
+    kind.name: kind for kind in (WeightsInKeys, RoundedWeights, ByteFactors, ReducedWeights)
 }
 
 

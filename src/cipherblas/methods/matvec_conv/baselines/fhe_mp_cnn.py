@@ -131,9 +131,9 @@ class ConvFheMpCnn(LayerMethod):
             )
         once = conv_output(x, window, outputs, clean=True)
         self.out = once.repeated(copies_that_fit(outputs * x.pitch, x.slots))
-        self.apart = x.slots // x.copies
+        self.copy_stride = x.slots // x.copies
         rounded = 1 << (inputs - 1).bit_length()
-        self.summed = rounded if rounded * x.pitch <= self.apart else inputs
+        self.summed = rounded if rounded * x.pitch <= self.copy_stride else inputs
         self.reads = {tap: covered(x, once, window, tap) for tap in window.taps}
         self.taps = [tap for tap in window.taps if len(self.reads[tap])]
 
@@ -164,7 +164,7 @@ class ConvFheMpCnn(LayerMethod):
 
     @property
     def padded_weights(self) -> int:
-        return self.window.outputs * self.apart * len(self.taps)
+        return self.window.outputs * self.copy_stride * len(self.taps)
 
     @property
     def formula(self) -> int:
@@ -213,7 +213,7 @@ class ConvFheMpCnn(LayerMethod):
     def _places(self, group: int) -> dict[int, int]:
         """The rotation that brings each output of a group from the start of its copy to its place."""
         return {
-            output: copy * self.apart - output * self.x.pitch
+            output: copy * self.copy_stride - output * self.x.pitch
             for copy, output in enumerate(self._outputs(group))
         }
 
@@ -225,7 +225,7 @@ class ConvFheMpCnn(LayerMethod):
             slots = np.zeros(x.slots)
             channels = np.arange(x.shape[0])[:, None] * x.pitch
             for copy, output in enumerate(self._outputs(group)):
-                places = channels + copy * self.apart + self.reads[tap]
+                places = channels + copy * self.copy_stride + self.reads[tap]
                 slots[places] = values[output, :, tap[0], tap[1], None]
             return slots
 

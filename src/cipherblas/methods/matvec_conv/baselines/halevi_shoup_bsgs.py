@@ -109,13 +109,13 @@ class MatVecHelib(OneVectorMethod):
         scale = ev.level_size(cts[0].limbs)
         sums = ev.weighted_sums(rotated, groups, scale, rows=weights.rows)
         bound = cts[0].bound * weights.rows[0]
-        total = self._turned(ev, sums, bound, wrapped=False)
+        total = self._rotated(ev, sums, bound, wrapped=False)
         if any(giant.wrapped for giant in self._giants):
-            wrapped = self._turned(ev, sums, bound, wrapped=True)
+            wrapped = self._rotated(ev, sums, bound, wrapped=True)
             total = ev.add(total, ev.rotate(wrapped, -self.dimension))
         return [ev.bounded(total, bound)]
 
-    def _turned(self, ev: Evaluator, sums: Sequence[Ct], bound: float, *, wrapped: bool) -> Ct:
+    def _rotated(self, ev: Evaluator, sums: Sequence[Ct], bound: float, *, wrapped: bool) -> Ct:
         """The giant steps of one part of the diagonals."""
         own = [(ct, giant) for ct, giant in zip(sums, self._giants, strict=True) if giant.wrapped == wrapped]
         steps = [giant.step for _, giant in own]

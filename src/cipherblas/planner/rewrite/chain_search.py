@@ -20,16 +20,16 @@ from cipherblas.lang.analysis import has_public_key
 from cipherblas.lang.chains import Chain, Tree
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.planner.predict.feasible import Infeasible, attempted
-from cipherblas.planner.search.steps import Steps
-from cipherblas.runtime.values import Choice
+from cipherblas.planner.search.method_prices import MethodPrices
+from cipherblas.runtime.values import MethodChoice
 
 Span = tuple[int, int]  # factors from the first number to before the second one
-Candidates = Callable[[tuple[int, int, int]], Iterable[Choice]]
+Candidates = Callable[[tuple[int, int, int]], Iterable[MethodChoice]]
 Splits = Callable[[int, int], Iterable[int]]
 
 
 @dataclass(frozen=True)
-class Way:
+class ChainAlternative:
     """A way to the product of a part of a chain.
 
     Attributes:
@@ -44,10 +44,10 @@ class Way:
     limbs: int
     tree: Tree
     layout: Layout | None = None
-    choices: Mapping[Span, Choice] = field(default_factory=dict)
+    choices: Mapping[Span, MethodChoice] = field(default_factory=dict)
 
 
-class ChainWays:
+class ChainSearch:
     """The ways to one chain, cut into blocks in one way, on one ring.
 
     Factors that are computed themselves are taken to be there in any layout, with all limbs: what they take is the same
@@ -67,7 +67,7 @@ class ChainWays:
         self,
         chain: Chain,
         blocks: tuple[int, ...],
-        steps: Steps,
+        steps: MethodPrices,
         top: int,
         candidates: Candidates,
         splits: Splits | None = None,
@@ -77,52 +77,56 @@ class ChainWays:
         self._chain, self._blocks, self._steps, self._most_moved = chain, blocks, steps, most_moved
         self._top, self._candidates, self._limit = top, candidates, limit
         self._splits: Splits = splits or (lambda i, j: range(i + 1, j))
-        self._found: dict[Span, list[Way]] = {}
+        self._found: dict[Span, list[ChainAlternative]] = {}
 
-    def best(self) -> Way:
+    def best(self) -> ChainAlternative:
         """The cheapest way to the whole chain, until the client has the result.
 
         Raises:
             FitError: the ring carries none that takes less than the limit.
         """
         end = len(self._chain.factors)
-        ways = [way for way in map(self._returned, self.ways(0, end)) if way.seconds < self._limit]
-        if not ways:
+        alternatives = [
+            alternative
+            for alternative in map(self._returned, self.alternatives(0, end))
+            if alternative.seconds < self._limit
+        ]
+        if not alternatives:
             raise FitError(
                 "No way of associating a chain fits the ring.", expected="more limbs", got=self._top
             )
-        return min(ways, key=lambda way: way.seconds)
+        return min(alternatives, key=lambda alternative: alternative.seconds)
 
-    def ways(self, i: int, j: int) -> list[Way]:
+    def alternatives(self, i: int, j: int) -> list[ChainAlternative]:
         """The cheapest ways to the product of the factors from i to j - 1, one for each layout and number of limbs."""
         if (i, j) not in self._found:
             self._found[i, j] = self._clear(i, j) if not self._secret(i, j) else self._computed(i, j)
         return self._found[i, j]
 
-    def _clear(self, i: int, j: int) -> list[Way]:
+    def _clear(self, i: int, j: int) -> list[ChainAlternative]:
         if j == i + 1:
-            return [Way(0.0, self._top, i)]
+            return [ChainAlternative(0.0, self._top, i)]
         found = []
         for k in self._splits(i, j):
-            (left,), (right,) = self.ways(i, k), self.ways(k, j)
+            (left,), (right,) = self.alternatives(i, k), self.alternatives(k, j)
             lengths = self._chain.lengths
             own = self._steps.clear_product(lengths[i], lengths[k], lengths[j])
             found.append(
                 replace(left, seconds=left.seconds + right.seconds + own, tree=(left.tree, right.tree))
             )
-        return [min(found, key=lambda way: way.seconds)]
+        return [min(found, key=lambda alternative: alternative.seconds)]
 
-    def _computed(self, i: int, j: int) -> list[Way]:
-        best: dict[object, Way] = {}
+    def _computed(self, i: int, j: int) -> list[ChainAlternative]:
+        best: dict[object, ChainAlternative] = {}
         for k in self._splits(i, j):
-            for way in self._products(i, k, j):
-                assert way.layout is not None
-                key = way.layout.key, way.limbs
-                if way.seconds < min(self._limit, best[key].seconds if key in best else math.inf):
-                    best[key] = way
+            for alternative in self._products(i, k, j):
+                assert alternative.layout is not None
+                key = alternative.layout.key, alternative.limbs
+                if alternative.seconds < min(self._limit, best[key].seconds if key in best else math.inf):
+                    best[key] = alternative
         return list(best.values())
 
-    def _products(self, i: int, k: int, j: int) -> Iterator[Way]:
+    def _products(self, i: int, k: int, j: int) -> Iterator[ChainAlternative]:
         block = self._blocks[i], self._blocks[k], self._blocks[j]
         for choice in self._candidates(block):
             algorithm = self._steps.built(choice, block)
@@ -137,41 +141,53 @@ class ChainWays:
                         yield found
 
     def _product(
-        self, at: tuple[int, int, int], choice: Choice, algorithm: Algorithm, left: Way, right: Way
-    ) -> Way:
+        self,
+        at: tuple[int, int, int],
+        choice: MethodChoice,
+        algorithm: Algorithm,
+        left: ChainAlternative,
+        right: ChainAlternative,
+    ) -> ChainAlternative:
         i, k, j = at
         grids, secret = (self._grid(i, k), self._grid(k, j)), (self._secret(i, k), self._secret(k, j))
         limbs, whole = min(left.limbs, right.limbs), j - i == len(self._chain.factors)
         own, limbs = self._steps.product(algorithm, grids, secret, limbs, ready=not whole)
         seconds = left.seconds + right.seconds + own
         choices = {**left.choices, **right.choices, (i, j): choice}
-        return Way(seconds, limbs, (left.tree, right.tree), algorithm.out_layout, choices)
+        return ChainAlternative(seconds, limbs, (left.tree, right.tree), algorithm.out_layout, choices)
 
-    def _in_layout(self, i: int, j: int, layout: Layout) -> list[Way]:
+    def _in_layout(self, i: int, j: int, layout: Layout) -> list[ChainAlternative]:
         """The cheapest ways to a value in a layout, ready to be multiplied, one for each number of limbs."""
         if not self._secret(i, j):
-            return self.ways(i, j)
+            return self.alternatives(i, j)
         grid = self._grid(i, j)
         if j == i + 1:
             factor, seconds = self._chain.factors[i], 0.0
             if factor.packable:
                 seconds = self._steps.sent(layout, grid, has_public_key(factor), self._top)
-            return [Way(seconds, self._top, i, layout)]
-        best: dict[int, Way] = {}
-        for way in self.ways(i, j) if layout.ciphertexts <= self._most_moved else ():
-            assert way.layout is not None
-            step = attempted(functools.partial(self._steps.relaid, way.layout, layout, grid, way.limbs))
+            return [ChainAlternative(seconds, self._top, i, layout)]
+        best: dict[int, ChainAlternative] = {}
+        for alternative in self.alternatives(i, j) if layout.ciphertexts <= self._most_moved else ():
+            assert alternative.layout is not None
+            step = attempted(
+                functools.partial(self._steps.relaid, alternative.layout, layout, grid, alternative.limbs)
+            )
             if isinstance(step, Infeasible):
                 continue
             own, limbs = step
-            if limbs not in best or way.seconds + own < best[limbs].seconds:
-                best[limbs] = replace(way, seconds=way.seconds + own, layout=layout, limbs=limbs)
+            if limbs not in best or alternative.seconds + own < best[limbs].seconds:
+                best[limbs] = replace(
+                    alternative, seconds=alternative.seconds + own, layout=layout, limbs=limbs
+                )
         return list(best.values())
 
-    def _returned(self, way: Way) -> Way:
-        assert way.layout is not None
+    def _returned(self, alternative: ChainAlternative) -> ChainAlternative:
+        assert alternative.layout is not None
         grid = self._grid(0, len(self._chain.factors))
-        return replace(way, seconds=way.seconds + self._steps.returned(way.layout, grid, way.limbs))
+        return replace(
+            alternative,
+            seconds=alternative.seconds + self._steps.returned(alternative.layout, grid, alternative.limbs),
+        )
 
     def _secret(self, i: int, j: int) -> bool:
         return any(factor.secret for factor in self._chain.factors[i:j])

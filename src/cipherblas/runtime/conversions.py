@@ -27,7 +27,7 @@ REFRESHED_SHARE = 0.9  # of the range of EvalMod, for what errors add to values
 
 
 @dataclass(frozen=True)
-class Crossing:
+class ConversionOptions:
     """How a value changes its form: stages of the transform, and limbs to drop before those from coefficients to
     slots, as after a product with rounded weights."""
 
@@ -35,9 +35,9 @@ class Crossing:
     rescales: int = 0
 
     @classmethod
-    def of(cls, run: Executor, node: Expression) -> Crossing:
+    def of(cls, run: Executor, node: Expression) -> ConversionOptions:
         """As was decided about a node."""
-        given = run.crossing(node)
+        given = run.conversion_options(node)
         return cls(int(given.get("stages", cls.stages)), int(given.get("rescales", cls.rescales)))
 
 
@@ -69,7 +69,7 @@ def rows_to_blocks(run: Executor, node: Expression, wish: Any) -> Value:
     if run.refreshed:
         return _refreshed_blocks(run, node)
     rows, slots = _forms(run)
-    ev, how = slots.ev, Crossing.of(run, node)
+    ev, how = slots.ev, ConversionOptions.of(run, node)
     by_columns = _comes_by_columns(rows, slots, node)
     packing = packing_of(rows, node, by_columns, how.stages)
     # The scale of slots is that of the parameters at the end: over r·sqrt(S) before the tree and the stages, over two
@@ -150,7 +150,7 @@ def blocks_to_rows(run: Executor, node: Expression, wish: RowWish) -> Value:
     """Blocks as encrypted rows, by rows or by columns, whichever needs less; their limbs are what is left, and so is
     their scale where it need not match another one."""
     rows, slots = _forms(run)
-    how = Crossing.of(run, node)
+    how = ConversionOptions.of(run, node)
     value = slots.settled(run.unconverted(node, BLOCKS, None))
     packings = {by: packing_of(rows, node, by, how.stages) for by in (wish.by_columns, not wish.by_columns)}
     lies = (by for by, packing in packings.items() if packing.layout(by).key == value.layout.key)
@@ -186,7 +186,7 @@ def blocks_to_rows(run: Executor, node: Expression, wish: RowWish) -> Value:
 
     made = run.perform("blocks to rows", [value.cells], work)
     result = rows.result(node.shape, by_columns, made, math.copysign(1.0, value.unit))
-    return result if by_columns == wish.by_columns else rows.turned(result)
+    return result if by_columns == wish.by_columns else rows.transposed(result)
 
 
 def packing_of(rows: RowRun, node: Expression, by_columns: bool, stages: int) -> Packing:

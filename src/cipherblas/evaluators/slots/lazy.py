@@ -11,32 +11,32 @@ from cipherblas.evaluators.slots.values import Ct
 
 
 @runtime_checkable
-class Lent(Protocol):
+class Streamable(Protocol):
     """What makes the data of a ciphertext: to stay by a call, or for once."""
 
     def __call__(self) -> NDArray[Any]:
         """The data, which stay as long as they are held."""
 
-    def once(self, room: NDArray[Any]) -> NDArray[Any]:
+    def streamed(self, room: NDArray[Any]) -> NDArray[Any]:
         """The data in an array of their shape that is used again, or where they are."""
 
 
-class Later(Ct):
-    """A handle whose data are made when they are first looked at, or (`lend`) for one product alone.
+class LazyCiphertext(Ct):
+    """A handle whose data are made when they are first looked at, or (`stream`) for one product alone.
 
     Args:
         like: what is known of the ciphertext.
-        make: its data, `Lent` where a product may take them for once.
+        make: its data, `Streamable` where a product may take them for once.
         upload: them as the evaluator has them.
     """
 
-    __slots__ = ("_held", "_lent", "_make", "_upload")
+    __slots__ = ("_held", "_make", "_streamed", "_upload")
 
     def __init__(self, like: Ct, make: Callable[[], Any], upload: Callable[[Any], Any]) -> None:
         super().__init__(like.limbs, like.scale, like.bound, like.errors, like.components, None)
         self._make: Callable[[], Any] | None = make
         self._upload = upload
-        self._lent = False
+        self._streamed = False
 
     @property
     def data(self) -> Any:
@@ -50,19 +50,19 @@ class Later(Ct):
     def data(self, value: Any) -> None:
         self._held, self._make = value, None
 
-    def lend(self) -> None:
+    def stream(self) -> None:
         """As of every handle."""
-        self._lent = isinstance(self._make, Lent)
+        self._streamed = isinstance(self._make, Streamable)
 
-    def lends(self) -> bool:
+    def is_streamed(self) -> bool:
         """Whether the next product takes the data for once."""
-        return self._lent and self._make is not None
+        return self._streamed and self._make is not None
 
-    def once(self, room: NDArray[Any]) -> Any:
+    def streamed(self, room: NDArray[Any]) -> Any:
         """The data for the product that they are lent to; whoever comes after it has them made to stay."""
-        make, lent = self._make, self._lent
-        self._lent = False
-        if not lent or make is None:
+        make, streamed = self._make, self._streamed
+        self._streamed = False
+        if not streamed or make is None:
             return self.data
-        assert isinstance(make, Lent)
-        return self._upload(make.once(room))
+        assert isinstance(make, Streamable)
+        return self._upload(make.streamed(room))

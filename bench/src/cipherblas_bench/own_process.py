@@ -11,7 +11,7 @@ from typing import TypeVar
 Found = TypeVar("Found")
 
 
-def apart(what: str, work: Callable[..., Found], *arguments: object) -> Found:
+def in_own_process(what: str, work: Callable[..., Found], *arguments: object) -> Found:
     """What `work(*arguments)` returns in a new process; both are sent there.
 
     Args:

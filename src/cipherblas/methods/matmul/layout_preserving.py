@@ -21,7 +21,7 @@ from cipherblas.rlwe.noise import worst
 MAX_DIAGONALS = 2048  # of a block: more are slower than any other way, and slow to list
 
 
-class InPlace(Algorithm):
+class LayoutPreserving(Algorithm):
     """X @ W or W @ X with a clear W, by the diagonals of the map of slots that it is.
 
     Slot s of the product takes u_δ[s] times slot s + δ of X, for every distance δ between two entries of X that one

@@ -22,7 +22,7 @@ from cipherblas.rlwe.rings import Ring
 from cipherblas.rlwe.traffic import Traffic
 from cipherblas.runtime import schedule
 from cipherblas.runtime.graphs import blockwise_graph, product_graph
-from cipherblas.runtime.values import Choice
+from cipherblas.runtime.values import MethodChoice
 
 Seconds = Callable[[Counts, Traffic], float]
 Grid = tuple[int, int]
@@ -45,10 +45,10 @@ class Priced(Symbolic):
         return [total] * len(groups)
 
 
-class Steps:
+class MethodPrices:
     """Prices of steps on one ring, in seconds and in limbs.
 
-    Steps raise LevelError where the ring has too few limbs, FitError where they do not fit, or take too long.
+    MethodPrices raise LevelError where the ring has too few limbs, FitError where they do not fit, or take too long.
 
     Args:
         seconds: what counts and traffic take.
@@ -68,7 +68,7 @@ class Steps:
         self._seconds, self._limit = seconds, limit
         self._known: dict[Any, Any] = {} if known is None else known
 
-    def built(self, choice: Choice, block: tuple[int, int, int]) -> Algorithm:
+    def built(self, choice: MethodChoice, block: tuple[int, int, int]) -> Algorithm:
         """The algorithm of a product of such blocks, made once: to make it takes longer than to look up its price."""
         key = ("built", choice.method, tuple(sorted(choice.options.items())), block)
         slots = self.ring.n // 2
