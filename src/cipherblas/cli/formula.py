@@ -42,7 +42,7 @@ _ALLOWED = "names, numbers, @ + - * / **, .T, indices, parentheses, NumPy's func
 
 
 class FormulaError(ValueError):
-    """The text is no formula of matrices."""
+    """The text is not a formula of matrices."""
 
 
 class Formula:

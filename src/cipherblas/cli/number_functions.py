@@ -29,7 +29,7 @@ _ALONE = {**OF_MATH, **OF_NUMPY}  # NumPy's takes arrays
 
 
 def number_function(node: ast.expr) -> NumberFunction | None:
-    """What `np.tanh`, `math.erf` or `tanh` names; None where it is no such function."""
+    """Return the function that a name such as `np.tanh`, `math.erf` or `tanh` stands for; None for other names."""
     if isinstance(node, ast.Name):
         return _ALONE.get(node.id)
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):

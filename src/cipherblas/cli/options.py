@@ -30,7 +30,7 @@ def parse_output(text: str) -> Path:
 
 
 def output_option(*names: str, metavar: str = "FILE", **options: Any) -> Any:
-    """An option that names what is written."""
+    """Return an option for the path of the output."""
     return typer.Option(*names, metavar=metavar, parser=parse_output, **options)
 
 
@@ -92,7 +92,7 @@ Form = Annotated[
 
 
 class MinimiseName(str, Enum):
-    """What a plan makes least: what a user waits for, or the server's evaluation alone."""
+    """The time that a plan minimises: end to end, or of the server's evaluation alone."""
 
     end_to_end = "end-to-end"
     server = "server"

@@ -16,7 +16,7 @@ NARROW_TYPES = ("int8", "int16", "int32", "float16", "float32")  # exact in floa
 
 
 class Shaped:
-    """What has a shape has what NumPy's arrays tell of theirs."""
+    """Properties of NumPy's arrays that follow from a shape."""
 
     shape: tuple[int, ...]
 
@@ -32,14 +32,14 @@ class Shaped:
 
 
 def is_scalar(value: Any) -> bool:
-    """Whether a value is one real number (a boolean is not)."""
+    """Whether a value is one real number. A boolean is not one."""
     if isinstance(value, np.ndarray):
         return value.ndim == 0 and value.dtype.kind in "fiu"
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 def real_number(value: Any) -> float:
-    """A scalar as a double; RangeError where it is too large."""
+    """Return a scalar as a double; raise RangeError if it is too large."""
     try:
         return float(value)
     except OverflowError as error:
@@ -49,13 +49,13 @@ def real_number(value: Any) -> float:
 
 
 def shown(value: Any) -> str:
-    """What a user gave, for an error: of an array, which may hold secrets, no more than its type."""
+    """Describe a user's value for an error: of an array, which may hold secrets, the type alone."""
     kind = type(value).__name__
     return f"{value!r} ({kind})" if isinstance(value, (int, float, str, np.number)) else kind
 
 
 def shape_text(shape: Sequence[int]) -> str:
-    """A shape for people: 3x32x32; of a number, 1."""
+    """Return a shape as text, such as 3x32x32; the shape of a number is 1."""
     return "x".join(map(str, shape)) or "1"
 
 
@@ -95,7 +95,7 @@ def finite_matrix(value: Any, what: str) -> NDArray[np.float64]:
 
 
 def finite_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[np.float64]:
-    """`value` as a float64 array of one of these numbers of dimensions; errors as `finite_matrix`."""
+    """Return `value` as a float64 array with one of the given numbers of dimensions. Errors: as for `finite_matrix`."""
     return narrow_array(value, what, dimensions).astype(np.float64, copy=False)
 
 

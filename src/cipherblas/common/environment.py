@@ -38,7 +38,7 @@ def check() -> None:
 
 
 def isa() -> str:
-    """The instruction set in use: "avx512ifma", "avx2" or "scalar".
+    """Return the instruction set in use: "avx512ifma", "avx2" or "scalar".
 
     Raises:
         ParameterError: an environment variable cannot be followed.
@@ -48,7 +48,7 @@ def isa() -> str:
 
 
 def threads() -> int:
-    """The number of threads that the arithmetic may use.
+    """Return the number of threads that the arithmetic may use.
 
     Raises:
         ParameterError: an environment variable cannot be followed.
@@ -58,7 +58,7 @@ def threads() -> int:
 
 
 def set_threads(count: int) -> None:
-    """Let the arithmetic use so many threads from now on, in this process.
+    """Set the number of threads of the arithmetic in this process, from now on.
 
     Args:
         count: 1 to 4096.

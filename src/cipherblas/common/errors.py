@@ -14,7 +14,7 @@ _MAX_VALUE_LENGTH = 300  # a hostile file must not be able to flood a log throug
 
 
 def printable(text: str) -> str:
-    """`text` in one line that is safe on a terminal: what is not printable stands as its Python escape.
+    """Return `text` as one line that is safe on a terminal: other characters stand as their Python escapes.
 
     That is every control character (C0, DEL, C1), line and paragraph separators, overrides of the writing direction,
     and surrogates. What comes from a file or from a user passes through this before it is shown.
@@ -25,7 +25,7 @@ def printable(text: str) -> str:
 
 
 def capitalized(what: str) -> str:
-    """What an error is about, as the beginning of a sentence."""
+    """Return the text with a capital first letter, to begin a sentence."""
     return what[:1].upper() + what[1:]
 
 
@@ -61,7 +61,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Advice:
-    """What to write instead of what was refused.
+    """A line of code, or words, to write in place of a refused one.
 
     Attributes:
         write: a line of code, or a few words where it is no single line.
@@ -81,7 +81,7 @@ class Advice:
 
 
 def without(*names: str) -> Advice:
-    """Advice to leave out options of `compile`."""
+    """Return advice to leave out options of `compile`."""
     return Advice(f"the same without {' and '.join(f'{name}=' for name in names)}", dict.fromkeys(names))
 
 
@@ -98,7 +98,7 @@ def nearest_choice(option: str, got: Any, known: Iterable[str]) -> tuple[Advice,
 
 
 class CipherblasError(Exception):
-    """Base of all errors raised on purpose by cipherblas.
+    """Base class of all errors that cipherblas raises on purpose.
 
     A refusal has up to three parts, each on a line of its own: what is wrong, what to write, and the cause.
 
@@ -138,7 +138,7 @@ class CipherblasError(Exception):
         self.advice = tuple(one if isinstance(one, Advice) else Advice(one) for one in given)
 
     def at(self, place: object) -> CipherblasError:
-        """The same error, of a file or another place, which its sentence begins with."""
+        """Return the same error with a file or another place at the beginning of its sentence."""
         self.message = f"{place}: {self.message}"
         self.args = (self.message,)
         return self
@@ -159,7 +159,7 @@ class CipherblasError(Exception):
         return "\n  ".join(self.lines())
 
     def lines(self, written: Callable[[Advice], str] = lambda advice: advice.write) -> list[str]:
-        """What `str` says, line by line; `written` says how advice is written."""
+        """The lines of the message. `written` turns advice into text."""
         found = [self.sentence]
         found += [f"{'Or' if number else 'Write'}: {written(one)}" for number, one in enumerate(self.advice)]
         found += [] if self.cause is None else [f"Cause: {_shown(self.cause)}"]
@@ -171,11 +171,11 @@ class ShapeError(CipherblasError, ValueError):
 
 
 class FitError(ShapeError):
-    """A block, a layer or a row is larger than a method, a ciphertext or a ring holds: others may hold it."""
+    """A block, a layer or a row exceeds the capacity of a method, a ciphertext or a ring; another one may hold it."""
 
 
 class RangeError(CipherblasError, ValueError):
-    """A value is NaN, infinite, or beyond the range that was planned for."""
+    """A value is NaN, infinite, or beyond its planned range."""
 
 
 class DTypeError(CipherblasError, TypeError):
@@ -187,19 +187,19 @@ class UnknownNameError(CipherblasError, AttributeError):
 
 
 class SecurityError(CipherblasError):
-    """Something would be less secure than asked for, or would let a secret leave its place."""
+    """An operation would be less secure than requested, or would let a secret leave its place."""
 
 
 class SecretCopyError(SecurityError, pickle.PicklingError, TypeError):
-    """What holds a secret key was to be copied or pickled."""
+    """An attempt to copy or pickle an object with a secret key."""
 
 
 class ParameterError(CipherblasError):
-    """A parameter is invalid, or no parameters meet the request."""
+    """A parameter is invalid, or no parameters satisfy the request."""
 
 
 class UnsuitedError(ParameterError):
-    """A method does not take the options, or the kind of ring, that it was given: another one may."""
+    """A method does not support its options or its kind of ring; another method may."""
 
 
 class PrecisionError(CipherblasError):
@@ -215,7 +215,7 @@ class MissingKeyError(CipherblasError, KeyError):
 
 
 class MismatchError(CipherblasError):
-    """Two things do not belong together: foreign program, parameters or keys."""
+    """Two objects do not belong together: their programs, parameters or keys differ."""
 
 
 class UnmatchedError(MismatchError):
@@ -223,7 +223,7 @@ class UnmatchedError(MismatchError):
 
 
 class MemoryBudgetError(CipherblasError, MemoryError):
-    """More memory would be needed than there is, or than was allowed."""
+    """An operation needs more memory than is available or allowed."""
 
 
 class WorkBudgetError(CipherblasError):
@@ -235,7 +235,7 @@ class CancelledError(CipherblasError):
 
 
 class FormatError(CipherblasError):
-    """A file is not ours, or is damaged or truncated."""
+    """A file is damaged, truncated, or not a cipherblas file."""
 
 
 class VersionError(FormatError):
@@ -243,7 +243,7 @@ class VersionError(FormatError):
 
 
 class StorageError(CipherblasError, OSError):
-    """The operating system refused: missing file, vanished file, full disk, permission.
+    """The operating system refused a file operation: missing file, vanished file, full disk, permission.
 
     `errno` is that of the system's error where there was one.
     """

@@ -1,4 +1,4 @@
-"""The memory that there is, and what of it programs keep and lend."""
+"""The memory that there is, and what of it programs keep and stream."""
 
 from __future__ import annotations
 

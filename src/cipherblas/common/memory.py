@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 
 
 def aligned_empty(shape: Sequence[int], dtype: Any = np.uint64) -> Array:
-    """An uninitialised C-contiguous array whose data start at a multiple of 64 bytes, from the pool of the core.
+    """Return an uninitialised C-contiguous array from the pool of the core; its data start at a multiple of 64 bytes.
 
     So what the interpreter and the core hold is reused by either, and the peak of both together is what is alive.
 
@@ -184,8 +184,8 @@ def bytes_of(array: Array) -> memoryview:
 def in_threads(
     work: Callable[[Item], Result], items: Sequence[Item], nbytes: int = MAX_BYTES
 ) -> list[Result]:
-    """`[work(item) for item in items]`, in as many threads as the core has; the first error is raised, the rest
-    dropped.
+    """Return `[work(item) for item in items]`, computed in as many threads as the core has. The first error is raised,
+    others are dropped.
 
     Args:
         work: what is done with one item.
@@ -225,7 +225,7 @@ def in_threads(
 
 
 def check_memory(nbytes: int, purpose: str) -> None:
-    """Raise MemoryBudgetError when `nbytes` exceed the memory of this machine, or a limit on this process."""
+    """Raise MemoryBudgetError if `nbytes` exceed the memory of this machine, or a limit on this process."""
     total = _core.total_memory()
     if total is not None and nbytes > total:
         raise MemoryBudgetError(

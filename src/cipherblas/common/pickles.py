@@ -32,7 +32,8 @@ Made = TypeVar("Made", bound=Rebuilt)
 
 
 def rebuilt(kind: type[Made], *values: Any) -> Made:
-    """An object of its constructor's arguments, with arrays aligned, and checked as what comes from outside.
+    """Return an object made by its constructor from pickled arguments. Arrays are aligned, and checked like foreign
+    input.
 
     Raises:
         FormatError: `kind` is not a class whose objects are pickled like this: it is not called.
@@ -57,7 +58,7 @@ def _in_place(value: Any) -> Any:
 
 
 class NeverCopied:
-    """What holds a secret key: `copy` and `pickle` refuse it with `refusal` and `instead`, in every protocol."""
+    """An object with a secret key: `copy` and `pickle` refuse it with `refusal` and `instead`, in every protocol."""
 
     __slots__ = ()
 

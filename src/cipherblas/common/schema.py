@@ -79,7 +79,7 @@ def anything(value: Any, place: str) -> None:
 
 
 def listed(each: Check, least: int = 0, most: int = MAX_INTEGER) -> Check:
-    """A list of so many values."""
+    """Return a check for a list of values; each value is checked by `each`."""
 
     def check(value: Any, place: str) -> None:
         if not isinstance(value, list) or not least <= len(value) <= most:
@@ -117,7 +117,8 @@ def mapping(each: Check, name: Check = text) -> Check:
 def record(
     fields: Mapping[str, Check], optional: Mapping[str, Check] | None = None, *, others: bool = False
 ) -> Check:
-    """An object with these fields; `optional` ones may be missing, and `others` may be there."""
+    """Return a check for an object with these fields. `optional` fields may be missing; `others` permits unknown
+    fields."""
     known = {**fields, **(optional or {})}
 
     def check(value: Any, place: str) -> None:
@@ -134,7 +135,7 @@ def record(
 
 
 def either(*checks: Check) -> Check:
-    """What one of the checks takes; the error is that of the last."""
+    """Return a check that accepts a value if one of these checks does; its error is that of the last one."""
 
     def check(value: Any, place: str) -> None:
         for one in checks[:-1]:

@@ -59,7 +59,7 @@ def _context(
 
 @dataclass(frozen=True, repr=False)
 class Parameters(Fields):
-    """A CKKS instance. Immutable and checked: an object that exists is valid and as secure as it says.
+    """A CKKS instance. It is immutable and checked: every existing object is valid, and as secure as it says.
 
     Attributes:
         n: ring degree N, a power of two.
@@ -268,11 +268,11 @@ class Parameters(Fields):
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     def fingerprint(self) -> str:
-        """SHA-256 (hex) of the canonical JSON form: equal exactly for equal parameters."""
+        """SHA-256 (hex) of the canonical JSON form. Equal parameters, and no others, have equal fingerprints."""
         return self._fingerprint
 
     def context(self) -> _core.Context:
-        """The arithmetic core for these parameters (cached; NTT tables are built on the first call)."""
+        """Return the arithmetic core for these parameters. It is cached; the first call builds the NTT tables."""
         return _context(self.n, self.q, self.p, self.alpha, self.digit_limbs)
 
 

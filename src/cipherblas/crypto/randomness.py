@@ -31,7 +31,7 @@ _ZEROS = bytes(_CHUNK_BYTES)
 
 
 class Purpose(enum.IntEnum):
-    """What a stream is for; part of the file format, so values are never reused."""
+    """The purpose of a random stream. Values are part of the file format, and are never reused."""
 
     SECRET = 1
     CIPHERTEXT_UNIFORM = 2

@@ -81,7 +81,7 @@ def _needs_insecure() -> SecurityError:
 
 
 def max_log_qp(n: int, security: int) -> float:
-    """The largest log2(QP) at ring degree `n` for `security` bits.
+    """Return the largest log2(QP) that is secure at ring degree `n` for `security` bits.
 
     0.0 below the smallest degree of the table. Above the largest degree of a column (256 bits: 2^16), the
     bound of that largest degree: a larger ring with the same modulus is never weaker.

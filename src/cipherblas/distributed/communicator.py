@@ -55,7 +55,7 @@ class RankError(CipherblasError):
 
 @dataclass
 class Sent:
-    """What a rank has sent.
+    """The traffic of a rank.
 
     Attributes:
         messages: headers apart.
@@ -132,7 +132,7 @@ class Communicator(ABC):
         return np.concatenate(arrays, out=room)
 
     def receive(self, kind: str, source: int, into: Sequence[Words] | None = None) -> list[Words]:
-        """What a rank has sent.
+        """The traffic of a rank.
 
         Args:
             into: C-contiguous arrays that it is written to, large ones without a copy; by default new ones.
@@ -258,7 +258,7 @@ class Communicator(ABC):
     def all_gather(
         self, kind: str, arrays: Sequence[Words], group: Sequence[int] | None = None
     ) -> list[list[Words]]:
-        """What each rank of a group gives, of any lengths, in the order of the group.
+        """The arrays of all ranks of a group, of any lengths, in the order of the group.
 
         Lengths are agreed upon first: each message has a header with its shapes.
         """
@@ -268,7 +268,7 @@ class Communicator(ABC):
         return [list(arrays) if rank == self.rank else found[rank] for rank in group]
 
     def gather(self, kind: str, arrays: Sequence[Words], to: int = 0) -> list[list[Words]] | None:
-        """What each rank gives, in their order, on one of them; None on the others."""
+        """The arrays of all ranks, in their order, on one rank; None on the others."""
         if self.rank != to:
             self.exchange(kind, {to: arrays}, [])
             return None
@@ -278,7 +278,7 @@ class Communicator(ABC):
     def broadcast(
         self, kind: str, arrays: Sequence[Words] | None, root: int, group: Sequence[int] | None = None
     ) -> list[Words]:
-        """What one rank of a group has, on all of them: a binomial tree."""
+        """Send the array of one rank of a group to all of them, along a binomial tree."""
         group = list(range(self.size) if group is None else group)
         start, count = group.index(root), len(group)
         place = (group.index(self.rank) - start) % count

@@ -9,7 +9,8 @@ from cipherblas.common.errors import ShapeError
 
 
 class Cuboid(NamedTuple):
-    """A product of an m × k and a k × n matrix, its number of blocks along each dimension, or a grid of ranks.
+    """Three lengths m, k, n: of a product of an m × k and a k × n matrix, of its blocks along each dimension, or of a
+    grid of ranks.
 
     The order is that of the paper (FHE4DMM, Table I): rows, columns, inner dimension.
     """
@@ -30,7 +31,7 @@ class Cuboid(NamedTuple):
 
 
 def checked(values: Sequence[int], what: str) -> Cuboid:
-    """The values as a cuboid.
+    """Return the three values as a cuboid, after a check.
 
     Raises:
         ShapeError: one is no positive integer.

@@ -39,7 +39,7 @@ from cipherblas.runtime.values import Decisions, Handles, Input
 
 @dataclass(frozen=True)
 class RankRun:
-    """What one rank of a run does.
+    """The work of one rank of a run.
 
     Attributes:
         rank: which.

@@ -17,7 +17,7 @@ PATIENCE = 0.02  # seconds between looks at whether a rank has failed
 
 
 class _Shared:
-    """What all ranks of a run see."""
+    """The state that all ranks of a run share."""
 
     def __init__(self, size: int) -> None:
         self.size = size

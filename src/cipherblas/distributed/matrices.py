@@ -19,7 +19,7 @@ Taken: TypeAlias = tuple[bool, str]  # of a b part? all of it, or some columns
 
 @dataclass
 class Share:
-    """What a rank has of an encryption: some of its rows, or some of its columns, or all.
+    """The part of an encryption that one rank holds: some rows, some columns, or all.
 
     Attributes:
         a, b: matrices of residues.

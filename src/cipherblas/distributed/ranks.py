@@ -39,7 +39,7 @@ RotationKey = tuple[Side, int]  # and the offset along that dimension of the slo
 
 @dataclass(frozen=True)
 class RankWork:
-    """What a rank computes.
+    """The work of a rank.
 
     Attributes:
         left_moves, right_moves: of A and of B, in units of the movements of one operand in one block product.

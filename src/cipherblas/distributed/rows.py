@@ -219,7 +219,16 @@ class RowsRanks(RowsNative):
         """Every rank computes all of it."""
         whole = self.gathered_share(x.data)
         alone = MultiSecretRows(
-            x.shape, x.limbs, x.scale, x.bound, x.noise, x.bias, (whole.a, whole.b), x._ledger, 0, True
+            x.shape,
+            x.limbs,
+            x.scale,
+            x.bound,
+            x.noise,
+            x.bias,
+            (whole.a, whole.b),
+            x._ledger,
+            0,
+            True,
         )
         pieces = super()._fixed_product_data(factor, number, alone, exact)
         return [Share(a, b, REPLICATED, self._words(b).shape[1:]) for a, b in pieces]

@@ -3,9 +3,9 @@
 A rank adds up its block products (`cuts`); ranks that have sums of the same blocks add these, each block by a binary
 tree of additions modulo q whose root finishes it, and each is the root of some. All ranks then get the blocks of the
 result, as whatever comes after a product is done by every rank. How movements inside block products are shared
-(`Distribution`): "t3d", "e3d" and "tdsc" move both operands in every block product; "4d-s" prepares each block of a rank
-once; in "4d*" and "4d", which differ in their grids, the ranks that hold the same blocks prepare some of them each, and
-send them to each other: a block goes while the next one is prepared, and while those that are there are multiplied.
+(`Distribution`): "t3d", "e3d" and "tdsc" move both operands in every block product; "4d-s" prepares each block of a
+rank once; in "4d*" and "4d", which differ in their grids, the ranks that hold the same blocks prepare some of them
+each, and send them to each other: a block goes while the next one is prepared, and while others are multiplied.
 
 Sums modulo q are exact: the residues are those of one process. Source: FHE4DMM, Sections III-A, IV and V. What is
 shared in 4D here are whole blocks of a kernel's prepared operands, not the rotations inside one.

@@ -51,7 +51,7 @@ class Stopwatch:
 
     @contextlib.contextmanager
     def copying(self) -> Iterator[None]:
-        """What is done inside is a copy."""
+        """Count the time inside as copying."""
         start = time.perf_counter()
         yield
         self.copies += time.perf_counter() - start
@@ -71,7 +71,7 @@ class Stopwatch:
 
 
 def of_all(communicator: Communicator | None, mine: RankTimes) -> list[RankTimes]:
-    """Those of each rank, on every rank, when all have got so far."""
+    """Return the times of all ranks, on every rank, after a barrier."""
     if communicator is None:
         return [mine]
     words = np.array(astuple(mine), np.float64).view(np.uint64)

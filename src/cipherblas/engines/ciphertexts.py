@@ -114,7 +114,7 @@ class OnCiphertexts(Protocol):
 
     @operation(made=lambda _, words: words.shape, shares=("words",))
     def upload(self, words: Words) -> Ciphertext:
-        """A ciphertext, uint64 (components, limbs, N); the array stays as it is while the handle lives."""
+        """Upload a ciphertext, uint64 (components, limbs, N). The array must not change while the handle lives."""
         ...
 
     @operation(made=lambda _, ciphertext: ciphertext.shape, shares=("ciphertext",))

@@ -40,7 +40,7 @@ class _Makers:
         find: Callable[[], NDArray[Any] | None],
         make: Callable[[], NDArray[Any]],
     ) -> NDArray[Any]:
-        """What `find` finds, or what `make` makes and keeps where there is room."""
+        """Return the kept encoding, or make one and keep it if there is room."""
         found = find()
         if found is not None:
             return found
@@ -279,7 +279,7 @@ class WeightStore:
 
 @dataclass(frozen=True)
 class ProgramEncodings:
-    """What all servers of one program share."""
+    """The encodings that all servers of one program share."""
 
     masks: Encodings
     weights: WeightStore

@@ -202,7 +202,7 @@ class OnMatrices(Protocol):
 
     @operation(made=_cut, shares=("x",))
     def cut(self, x: Matrix, rows: slice = ALL, columns: slice = ALL) -> Matrix:
-        """Some rows and columns; it may be a view."""
+        """Return some rows and columns of a matrix, possibly as a view."""
         ...
 
     @operation(made=like, cost=lambda costs, counts, x: costs.copied(counts, *by_rows(x)))

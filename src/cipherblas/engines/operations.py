@@ -55,7 +55,7 @@ class Operation:
         return found.group(1) if found else None
 
     def arguments(self, args: tuple[Any, ...], options: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of a call by name, in order, with defaults."""
+        """Return the arguments of a call by name, in order, with defaults."""
         bound = self.signature.bind(None, *args, **options)
         bound.apply_defaults()
         return dict(list(bound.arguments.items())[1:])
@@ -65,7 +65,7 @@ class Operation:
         return None if self.made is None else self.made(ring, **arguments)
 
     def counts(self, costs: Costs, arguments: Mapping[str, Any]) -> Counts:
-        """What it costs."""
+        """Book the cost of a call."""
         found = Counts()
         if self.cost is not None:
             self.cost(costs, found, **arguments)

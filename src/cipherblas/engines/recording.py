@@ -143,7 +143,7 @@ class Recording:
         return Counter(call.name for call in self.calls)
 
     def counts(self) -> Counts:
-        """What the calls of the first engine, and of those of rings as large, cost."""
+        """Costs of the calls of the first engine, and of engines of equally large rings."""
         found = Counts()
         for call in self.calls:
             found += call.counts
@@ -180,7 +180,7 @@ class Recording:
 
 
 class _Handle:
-    """What the library holds in the place of what the inner engine gave."""
+    """A handle of the recording, in place of a handle of the inner engine."""
 
     __slots__ = ("__weakref__", "_recording", "datum", "inner")
 
@@ -253,7 +253,7 @@ class _Engine:
         return recorded
 
     def _given(self, name: str, value: Any) -> tuple[Any, Any]:
-        """What is written of an argument, and what the inner engine is given."""
+        """Return the record of an argument, and the argument for the inner engine."""
         if isinstance(value, _Handle):
             return value.datum, value.inner
         if isinstance(value, _Engine):

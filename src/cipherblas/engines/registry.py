@@ -22,7 +22,7 @@ def engine_names() -> list[str]:
 
 
 def maker_of(name: str) -> MakeEngine:
-    """What makes engines of a name.
+    """Return the function that makes engines of a name.
 
     Raises:
         ParameterError: there is none of that name.

@@ -32,7 +32,7 @@ class Memory:
         self.live = self.most = self.given = 0
 
     def array(self, *shape: int) -> Words:
-        """An array of this shape."""
+        """Return an array of this shape that takes no memory, and book the memory that it stands for."""
         one = np.zeros([1] * len(shape), np.uint64)
         words: Words = np.broadcast_to(one, shape)
         self.live += words.nbytes

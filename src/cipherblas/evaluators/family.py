@@ -18,7 +18,7 @@ from cipherblas.rlwe.counts import Counts
 
 
 class Evaluators:
-    """Each is made when a program first needs it.
+    """The evaluators of one run. Each is made when a program first needs it.
 
     Args:
         make_elements: for ring elements of the ring of rows, where that is another one than the ring of slots.
@@ -88,11 +88,11 @@ class Evaluators:
 
     @property
     def all_shared(self) -> tuple[Shared, ...]:
-        """Those that were made for ciphertexts that share their a part."""
+        """The evaluators of ciphertexts that share their a part, as far as they were made."""
         return tuple(self._shared.values())
 
     def sibling(self) -> Evaluators:
-        """Those of another thread of the same run: they share memory, encodings and keys, and count anew until
+        """Evaluators of another thread of the same run: they share memory, encodings and keys, and count anew until
         `join`."""
         return Evaluators(
             lambda: self.slots.sibling(),

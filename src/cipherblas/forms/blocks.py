@@ -12,7 +12,7 @@ from cipherblas.common.errors import ShapeError
 
 
 def grid_shape(rows: int, cols: int, block_rows: int, block_cols: int) -> tuple[int, int]:
-    """Numbers of block rows and block columns."""
+    """Return the numbers of block rows and of block columns."""
     if min(rows, cols, block_rows, block_cols) < 1:
         raise ShapeError(
             "A grid of blocks needs positive sizes.",
@@ -23,7 +23,7 @@ def grid_shape(rows: int, cols: int, block_rows: int, block_cols: int) -> tuple[
 
 
 def split(matrix: NDArray[Any], block_rows: int, block_cols: int) -> list[list[NDArray[np.float64]]]:
-    """The blocks of a matrix, row by row, each block_rows × block_cols."""
+    """Return the blocks of a matrix, row by row. Each block is block_rows × block_cols."""
     if matrix.ndim != 2:
         raise ShapeError("A matrix must have 2 dimensions.", expected="2 dimensions", got=matrix.ndim)
     rows, cols = matrix.shape

@@ -86,7 +86,7 @@ class Form:  # no ABC: every value is asked for the kind of its form, which must
     @property
     @abstractmethod
     def parts(self) -> int:
-        """What is encrypted one by one, each with a seed of its own: ciphertexts, or pieces of rows."""
+        """Number of parts that have seeds of their own: ciphertexts, or pieces of rows."""
 
     @property
     @abstractmethod
@@ -101,11 +101,11 @@ class Form:  # no ABC: every value is asked for the kind of its form, which must
 
     @abstractmethod
     def upload(self, limbs: int, n: int, public_key: bool) -> Traffic:
-        """What a client sends for it, and does for that."""
+        """Return the traffic of one value in this form, and the client's work for it."""
 
     @abstractmethod
     def download(self, limbs: int, components: int, n: int) -> Traffic:
-        """What a server sends back of it, and the client does with that."""
+        """Return the traffic of one result in this form, and the client's work for it."""
 
     @abstractmethod
     def resident_bytes(self, limbs: int, n: int, public_key: bool) -> tuple[int, int]:

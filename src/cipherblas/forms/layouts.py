@@ -20,7 +20,8 @@ Entry = Callable[[NDArray[np.int64], NDArray[np.int64]], tuple[NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SlotIndex:
-    """The entries of one ciphertext: flat index row·cols + col per slot, `EMPTY` where there is none.
+    """The entries of one ciphertext: for each slot the flat index row·cols + col, `EMPTY` where the slot holds no
+    entry.
 
     Attributes:
         real: the entry in the real part.
@@ -61,7 +62,7 @@ class Layout:
     empty_garbage: bool = False
 
     def index(self, ciphertext: int) -> SlotIndex:
-        """The entries of one ciphertext (cached)."""
+        """Return the entries of one ciphertext. The index is cached."""
         if not 0 <= ciphertext < self.ciphertexts:
             raise ShapeError(
                 "The layout has no such ciphertext.", expected=f"0 to {self.ciphertexts - 1}", got=ciphertext
@@ -180,7 +181,7 @@ def empty_index(slots: int) -> NDArray[np.int64]:
 def entry_index(
     rows: NDArray[np.int64], cols: NDArray[np.int64], shape: tuple[int, int]
 ) -> NDArray[np.int64]:
-    """Flat indices of the entries (rows, cols); `EMPTY` where they are outside the matrix (padding)."""
+    """Return the flat indices of the entries (rows, cols); `EMPTY` outside the matrix (padding)."""
     inside = (rows >= 0) & (rows < shape[0]) & (cols >= 0) & (cols < shape[1])
     return np.where(inside, rows * shape[1] + cols, EMPTY)
 
@@ -189,7 +190,8 @@ def entry_index(
 def column_major(
     rows: int, cols: int, slots: int, period: int | None = None, stride: int | None = None
 ) -> Layout:
-    """Entry (r, c) at slot r + stride·c (stride is by default `rows`), repeated every `period` slots if given."""
+    """Return the layout with entry (r, c) in slot r + stride·c. `stride` is `rows` by default; `period` repeats the
+    block."""
     step = rows if stride is None else stride
     _check_fit("column-major", rows, cols, step * (cols - 1) + rows, slots)
 

@@ -119,7 +119,7 @@ class TensorLayout:
 
     @property
     def grid_options(self) -> dict[str, int]:
-        """What `grid` makes it from; JSON-ready."""
+        """The arguments of `grid` that make this layout; JSON-ready."""
         return {name: getattr(self, name) for name in ("channels", "pitch", "row", "segment", "copies")}
 
     def once(self) -> TensorLayout:
@@ -140,7 +140,7 @@ class TensorLayout:
         return self.fill(np.zeros(self.slots, dtype=flat.dtype), ciphertext, flat)
 
     def fill(self, vector: NDArray[Any], ciphertext: int, flat: NDArray[Any]) -> NDArray[Any]:
-        """`vector` with the entries of one ciphertext, and their copies, written into it."""
+        """Write the entries of one ciphertext, and their copies, into `vector`, and return it."""
         entries, slots = self.entries(ciphertext)
         for copy in range(self.copies):
             vector[slots + copy * (self.slots // self.copies)] = flat[entries]
@@ -153,7 +153,7 @@ class TensorLayout:
         return channel // self.channels * self.segments, channel % self.channels * self.pitch
 
     def entries(self, ciphertext: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Flat indices of the entries in one ciphertext, and their slots."""
+        """Return the flat indices of the entries in one ciphertext, and their slots."""
         return _entries(self, ciphertext)
 
     @property

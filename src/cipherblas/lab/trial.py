@@ -42,7 +42,7 @@ MIN_SLOTS, MAX_SLOTS = 1 << (MIN_LOG_N - 1), 1 << (MAX_LOG_N - 1)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What `run` found.
+    """The results of `run`.
 
     Attributes:
         on: the interpreter.

@@ -58,7 +58,7 @@ def trace(function: Callable[..., Any], operands: Mapping[str, Operand]) -> Expr
 
 
 def is_constant(node: Expression) -> bool:
-    """Whether a clear part is known before operands are."""
+    """Whether a clear part of the graph is known before the operands are."""
     return facts_of(node).constant
 
 

@@ -46,7 +46,7 @@ def chebyshev(
     promised: bool = False,
     name: str | None = None,
 ) -> Expression:
-    """f of every entry, by a polynomial: the Chebyshev series of f on an interval, cut off.
+    """Return f of every entry, approximated by a polynomial: the Chebyshev series of f on an interval, truncated.
 
     Args:
         f: any Python function of one real number, or of an array as NumPy's functions are; it is called on numbers of

@@ -15,7 +15,7 @@ from cipherblas.lang.operands import MAX_LENGTH, Operand
 
 
 def node_of(x: Any, what: str) -> Expression:
-    """A node that a user gave.
+    """Return the node that a user passed; raise an error with advice for any other value.
 
     Args:
         what: the beginning of a sentence, as "The argument of a function".

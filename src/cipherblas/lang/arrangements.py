@@ -199,7 +199,7 @@ class Arrange(Expression):
         return not there.any()
 
     def index(self) -> NDArray[np.int64]:
-        """For every entry the flat index of the entry of the child that it is; `EMPTY` where it is zero."""
+        """Return, for every entry, the flat index of its entry in the child; `EMPTY` for a zero."""
         before = self.children[0].shape
         places = np.arange(math.prod(before), dtype=np.int64).reshape(before)
         for step in self.steps:

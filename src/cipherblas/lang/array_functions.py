@@ -82,7 +82,7 @@ def _axes(axis: Axis, dimensions: int) -> tuple[int, ...]:
 
 @node_function
 def reshape(x: Expression, *shape: Any) -> Expression:
-    """The same entries in another shape, row after row (NumPy's order C); one length may be -1.
+    """Return the same entries in another shape, in row-major order (NumPy's order C). One length may be -1.
 
     Levels: none for operands, which the client reshapes, for entrywise results of these, and between vectors and
     matrices of one row or column; one for other computed values. Keys then: rotations.
@@ -118,13 +118,14 @@ def _is_int(value: Any) -> bool:
 
 @node_function
 def ravel(x: Expression) -> Expression:
-    """All entries as a vector; see `reshape`."""
+    """Return all entries as a vector; see `reshape`."""
     return reshape(x, -1)
 
 
 @node_function
 def transpose(x: Expression, *axes: Any) -> Expression:
-    """The axes in another order, by default reversed; in a sequence or, as NumPy's method takes them, one by one."""
+    """Return the array with its axes in another order, by default reversed. The order is a sequence, or one argument
+    per axis."""
     node = _node(x)
     given = axes[0] if len(axes) == 1 and not _is_int(axes[0]) else axes or None
     order = tuple(range(len(node.shape)))[::-1] if given is None else _axes(given, len(node.shape))
@@ -140,7 +141,9 @@ def transpose(x: Expression, *axes: Any) -> Expression:
 
 
 def broadcast_to(x: Expression, shape: Sequence[int]) -> Expression:
-    """The array repeated along new axes and those of length one. Levels: none for operands, one for matrix products.
+    """Return the array repeated along new axes and along axes of length one.
+
+    Levels: none for operands, one for matrix products.
 
     Raises:
         ShapeError: it cannot be broadcast so.
@@ -151,7 +154,7 @@ def broadcast_to(x: Expression, shape: Sequence[int]) -> Expression:
 
 
 def expand_dims(x: Expression, axis: int) -> Expression:
-    """The array with a new axis of length one; as `x[:, None]`."""
+    """Return the array with a new axis of length one, as `x[:, None]` does."""
     node = _node(x)
     place = axis_of(axis, len(node.shape) + 1)
     return reshape(node, (*node.shape[:place], 1, *node.shape[place:]))
@@ -159,7 +162,7 @@ def expand_dims(x: Expression, axis: int) -> Expression:
 
 @node_function
 def squeeze(x: Expression, axis: Axis = None) -> Expression:
-    """The array without axes of length one."""
+    """Return the array without its axes of length one."""
     node = _node(x)
     gone = [i for i, n in enumerate(node.shape) if n == 1] if axis is None else _axes(axis, len(node.shape))
     if any(node.shape[one] != 1 for one in gone):
@@ -257,7 +260,8 @@ def _taken(x: Expression, axis: int, indices: Any) -> Expression:
 
 @node_function
 def diagonal(x: Expression, offset: int = 0) -> Expression:
-    """The diagonal of a matrix, a vector. Levels: none for operands; of a product A @ B an entrywise product and sums.
+    """Return the diagonal of a matrix as a vector. Levels: none for operands; those of an entrywise product and sums
+    for a product A @ B.
 
     Raises:
         ShapeError: no matrix, or it has no such diagonal.
@@ -275,7 +279,7 @@ def diagonal(x: Expression, offset: int = 0) -> Expression:
 
 
 def diag(x: Expression) -> Expression:
-    """The diagonal of a matrix; of a vector the matrix with that diagonal, else zeros. Levels: see `diagonal`."""
+    """Return the diagonal of a matrix, or the diagonal matrix of a vector. Levels: see `diagonal`."""
     node = _node(x)
     if len(node.shape) != 1:
         return diagonal(node)
@@ -286,7 +290,7 @@ def diag(x: Expression) -> Expression:
 
 @node_function
 def trace(x: Expression) -> Expression:
-    """The sum of the diagonal; of A @ B the sum of A * B.T, without the product."""
+    """Return the sum of the diagonal. The trace of A @ B is computed as the sum of A * B.T, without the product."""
     node = _node(x)
     if isinstance(node, MatMul) and len(node.shape) == 2 and node.shape[0] == node.shape[1]:
         return sum(Multiply(node.left, node.right.T))
@@ -298,7 +302,9 @@ def trace(x: Expression) -> Expression:
 
 @node_function
 def sum(x: Expression, axis: Axis = None, keepdims: bool = False) -> Expression:
-    """Sums along axes, by default of all entries: products with ones.
+    """Return the sum of the entries along the given axes, by default of all entries.
+
+    The sum is a product with ones.
 
     Levels: those of a product with a clear matrix (none by rows).
     """
@@ -337,7 +343,7 @@ def _batch_sum(x: Batch, axis: Axis, keepdims: bool) -> Any:
 
 @node_function
 def mean(x: Expression, axis: Axis = None, keepdims: bool = False) -> Expression:
-    """Means along axes, by default of all entries; see `sum`."""
+    """Return the mean along the given axes, by default of all entries; see `sum`."""
     node: Any = x if is_batch(x) else _node(x)
     count = math.prod(node.shape[one] for one in _axes(axis, len(node.shape)))
     result: Expression = sum(node, axis, keepdims) / count
@@ -346,7 +352,7 @@ def mean(x: Expression, axis: Axis = None, keepdims: bool = False) -> Expression
 
 @node_function
 def var(x: Expression, axis: Axis = None, ddof: float = 0, keepdims: bool = False) -> Expression:
-    """Variances along axes: means of squares less squares of means.
+    """Return the variance along the given axes: the mean of squares less the square of the mean.
 
     Args:
         ddof: the divisor is the number of entries less this.
@@ -369,7 +375,7 @@ def var(x: Expression, axis: Axis = None, ddof: float = 0, keepdims: bool = Fals
 
 @node_function
 def cumsum(x: Expression, axis: int | None = None) -> Expression:
-    """Sums of all entries up to each, along an axis; without one, of all entries as a vector.
+    """Return the running sums along an axis; without an axis, of all entries as a vector.
 
     Levels: those of a product with a clear matrix.
     """
@@ -402,7 +408,7 @@ def _batch_cumsum(x: Batch, axis: int) -> Any:
 
 @node_function
 def dot(x: Any, y: Any) -> Expression:
-    """NumPy's `dot`: the inner product of vectors, the product of matrices, or one by a number."""
+    """Return NumPy's `dot`: the inner product of vectors, the product of matrices, or the product by a number."""
     if is_scalar(x) or is_scalar(y):
         result: Expression = _node(y if is_scalar(x) else x) * (x if is_scalar(x) else y)
         return result
@@ -410,36 +416,38 @@ def dot(x: Any, y: Any) -> Expression:
 
 
 def matmul(x: Any, y: Any) -> Expression:
-    """x @ y."""
+    """Return the matrix product x @ y."""
     batched = is_batch(x) or is_batch(y)
     found: Expression = x @ y if batched else MatMul.of(_as_part(x), _as_part(y))
     return found
 
 
 def vdot(x: Any, y: Any) -> Expression:
-    """The inner product of all entries of two arrays."""
+    """Return the inner product of all entries of two arrays."""
     return matmul(ravel(_as_part(x)), ravel(_as_part(y)))
 
 
 def inner(x: Any, y: Any) -> Expression:
-    """Products of the rows of two matrices, x @ y.T; of vectors the inner product."""
+    """Return x @ y.T, the products of the rows of two matrices; of vectors the inner product."""
     return matmul(x, _as_part(y).T)
 
 
 def outer(x: Any, y: Any) -> Expression:
-    """All products of entries of two vectors, a matrix. Levels and keys: those of a product of matrices."""
+    """Return the matrix of all products of an entry of one vector and an entry of another. Levels and keys: as for a
+    product of matrices."""
     left, right = ravel(_as_part(x)), ravel(_as_part(y))
     return matmul(reshape(left, -1, 1), reshape(right, 1, -1))
 
 
 def squared_norm(x: Expression) -> Expression:
-    """The sum of the squares of all entries; a root is not computed."""
+    """Return the sum of the squares of all entries, without a root."""
     node = _node(x)
     return node @ node if len(node.shape) == 1 else sum(node * node)
 
 
 def matrix_power(x: Expression, exponent: int) -> Expression:
-    """x @ x @ … of a square matrix, by repeated squaring. Levels: log2(exponent) products, rounded up.
+    """Return the product of `exponent` copies of a square matrix, by repeated squaring. Levels: log2(exponent), rounded
+    up.
 
     Raises:
         ShapeError: not square. ParameterError: not a positive whole exponent.
@@ -457,7 +465,7 @@ def matrix_power(x: Expression, exponent: int) -> Expression:
 @node_function
 @entrywise
 def power(x: Expression, exponent: int) -> Expression:
-    """`x ** exponent` of every entry, by repeated squaring. Levels: log2(exponent) products, rounded up.
+    """Return `x ** exponent` of every entry, by repeated squaring. Levels: log2(exponent), rounded up.
 
     Raises:
         ParameterError: not a positive whole exponent.
@@ -466,7 +474,7 @@ def power(x: Expression, exponent: int) -> Expression:
 
 
 def _of_no_whole_power(node: Expression, exponent: Any, times: Any) -> str:
-    """What to write for a power that is not computed."""
+    """Return advice for a power that is not computed."""
     zero = is_scalar(exponent) and exponent == 0
     if times is MatMul:
         return f"np.eye({node.shape[0]})" if zero else "the decrypted matrix on the client"
@@ -498,7 +506,7 @@ def _power(node: Expression, exponent: Any, times: Any) -> Expression:
 
 
 def concatenate(parts: Sequence[Any], axis: int = 0) -> Expression:
-    """Arrays one after another along an axis: sums of arrays that are extended by zeros.
+    """Return arrays one after another along an axis, as a sum of arrays extended by zeros.
 
     Levels: none for operands and for rows or columns of products.
 
@@ -540,7 +548,7 @@ def _joinable(nodes: Sequence[Expression], place: int) -> str:
 
 
 def stack(parts: Sequence[Any], axis: int = 0) -> Expression:
-    """Arrays of one shape along a new axis; see `concatenate`."""
+    """Return arrays of one shape along a new axis; see `concatenate`."""
     nodes = [_as_part(part) for part in parts]
     if len({node.shape for node in nodes}) != 1:
         raise ShapeError(
@@ -554,7 +562,8 @@ def stack(parts: Sequence[Any], axis: int = 0) -> Expression:
 
 
 def where(mask: Any, x: Any, y: Any) -> Expression:
-    """Entries of x where a clear mask is true, else those of y; each may be a node, an array or a number.
+    """Return the entries of x where a clear mask is true, and those of y elsewhere. x and y are nodes, arrays or
+    numbers.
 
     Levels: one, for a product with the mask.
 

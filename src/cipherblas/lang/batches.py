@@ -24,7 +24,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Batch(Shaped, Sequence[Expression]):
-    """Matrices of one shape, as an array whose first axis tells them apart. Vectors are a matrix (`batched`).
+    """Matrices of one shape, as an array whose first axis numbers them. Vectors form a matrix instead (`batched`).
 
     `@`, `+`, `-`, `*`, `/`, `**` and `-x` are done with each; the other side is a batch or an array of as many, or one
     matrix, vector or number for all. So are functions of every entry, and `refresh`. Indices choose nodes. Batches have
@@ -154,7 +154,7 @@ class Batch(Shaped, Sequence[Expression]):
 
 
 def batched(nodes: Sequence[Expression]) -> Any:
-    """What an operation made of each node of a batch: matrices are a batch again, all else is one node."""
+    """Return the results of an operation on each node of a batch: a batch of matrices, or one node of all else."""
     return Batch(nodes) if len(nodes[0].shape) == 2 else stacked(nodes)
 
 

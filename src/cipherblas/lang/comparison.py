@@ -25,7 +25,7 @@ RELU_REACH = 2.0**-5
 
 @entrywise
 def sign(x: Expression, *, margin: float, precision: float | None = None) -> Expression:
-    """-1 for entries up to -margin, 1 for entries from margin on, of entries in [-bound, bound] of x.
+    """Return -1 for entries up to -margin and 1 for entries from margin on. Entries lie in [-bound, bound] of x.
 
     Entries between -margin and margin give any value from -1 - precision to 1 + precision, and those at zero 0.
 
@@ -67,7 +67,7 @@ def _sign(x: Expression, margin: float, precision: float | None, name: str) -> E
 
 @entrywise
 def greater(x: Expression, threshold: Any, *, margin: float, precision: float | None = None) -> Expression:
-    """1 where an entry exceeds the threshold by `margin` or more, 0 where it is below it by as much.
+    """Return 1 where an entry exceeds the threshold by `margin` or more, and 0 where it lies `margin` or more below it.
 
     Entries nearer to the threshold give any value from -precision to 1 + precision.
 
@@ -85,7 +85,7 @@ def greater(x: Expression, threshold: Any, *, margin: float, precision: float | 
 
 @entrywise
 def relu(x: Expression, *, precision: float | None = None) -> Expression:
-    """The larger one of an entry and zero, of entries in [-bound, bound] of x: x·(1 + sign(x))/2.
+    """Return the larger of each entry and zero, as x·(1 + sign(x))/2. Entries lie in [-bound, bound] of x.
 
     Args:
         precision: the largest error, relative to the bound of x; None leaves it to `cb.compile`: as fine as the
@@ -138,7 +138,7 @@ def _composed(
 
 
 def _nearer(low: float, precision: float) -> tuple[Advice, ...]:
-    """What to write where no composition is so near to the sign."""
+    """Return advice for a precision that no composition reaches."""
     found = ["a larger margin=…", "cb.assume(x, bound), where its entries stay below"]
     if not _exists(MAX_MARGIN, precision):
         return (Advice(COARSER),)

@@ -18,7 +18,7 @@ MAX_EXPONENT = 400.0  # of exp: its values are doubles, and bounds that products
 
 @entrywise
 def sigmoid(x: Expression, *, degree: int | None = None, precision: float | None = None) -> Expression:
-    """1 / (1 + e^-x) of every entry, for entries in [-bound, bound] of x.
+    """Return 1 / (1 + e^-x) of every entry. Entries lie in [-bound, bound] of x.
 
     On [-8, 8] a precision of 5e-5 takes degree 25 and 5 levels; the degree grows in proportion to the bound.
     Options, levels and errors: `chebyshev`.
@@ -28,7 +28,7 @@ def sigmoid(x: Expression, *, degree: int | None = None, precision: float | None
 
 @entrywise
 def tanh(x: Expression, *, degree: int | None = None, precision: float | None = None) -> Expression:
-    """The hyperbolic tangent of every entry, for entries in [-bound, bound] of x.
+    """Return the hyperbolic tangent of every entry. Entries lie in [-bound, bound] of x.
 
     Options, levels and errors: `chebyshev`.
     """
@@ -37,16 +37,19 @@ def tanh(x: Expression, *, degree: int | None = None, precision: float | None = 
 
 @entrywise
 def gelu(x: Expression, *, degree: int | None = None, precision: float | None = None) -> Expression:
-    """x·Φ(x) of every entry, Φ the normal distribution's function, as `torch.nn.functional.gelu`, for entries in
-    [-bound, bound] of x. Options, levels, errors: `chebyshev`; the precision is relative to the largest value, which is
-    near the bound of x."""
+    """Return x·Φ(x) of every entry, where Φ is the normal distribution function, as `torch.nn.functional.gelu` does.
+    Entries lie in [-bound, bound] of x.
+
+    Options, levels, errors: as for `chebyshev`; the precision is relative to the largest value, which is near the bound
+    of x."""
     return _on_bound(_gelu, x, degree, precision, "gelu")
 
 
 @entrywise
 def exp(x: Expression, *, degree: int | None = None, precision: float | None = None) -> Expression:
-    """e^x of every entry, for entries in [-bound, bound] of x. Options, levels, errors: `chebyshev`; the precision is
-    relative to e^bound.
+    """Return e^x of every entry. Entries lie in [-bound, bound] of x.
+
+    Options, levels, errors: as for `chebyshev`; the precision is relative to e^bound.
 
     Raises:
         RangeError: a bound of x above 400, or as `chebyshev`.
@@ -64,7 +67,7 @@ def exp(x: Expression, *, degree: int | None = None, precision: float | None = N
 def inverse(
     x: Expression, *, lower: float, degree: int | None = None, precision: float | None = None
 ) -> Expression:
-    """1/x of every entry, for entries in [lower, bound] of x.
+    """Return 1/x of every entry. Entries lie in [lower, bound] of x.
 
     Args:
         lower: above 0: your promise that no entry is smaller, which is checked nowhere (see `assume`). Where one is,
@@ -88,7 +91,7 @@ def inverse(
 def sqrt(
     x: Expression, *, lower: float, degree: int | None = None, precision: float | None = None
 ) -> Expression:
-    """The square root of every entry, for entries in [lower, bound] of x.
+    """Return the square root of every entry. Entries lie in [lower, bound] of x.
 
     Args:
         lower: above 0: your promise that no entry is smaller, which is checked nowhere (see `assume`). Where one is,

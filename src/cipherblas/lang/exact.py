@@ -21,7 +21,7 @@ SMALLER = "a smaller bound=… of the operands"
 
 
 def is_exact(expression: Expression) -> bool:
-    """Whether a program computes exact integers: an operand is declared so."""
+    """Whether a program computes exact integers, that is, an operand is declared as exact."""
     return facts_of(expression).exact
 
 

@@ -23,7 +23,7 @@ class Facts:
 
     @functools.cached_property
     def nodes(self) -> tuple[Expression, ...]:
-        """Those that have a value: all but the root of several results."""
+        """The nodes with a value: all but the root of several results."""
         return tuple(node for node in self.order if not node.root)
 
     @functools.cached_property
@@ -81,7 +81,7 @@ class Facts:
 
 
 def facts_of(node: Expression) -> Facts:
-    """The facts of the graph below a node, which keeps them."""
+    """Return the facts of the graph below a node. The node caches them."""
     found = node.facts
     if not isinstance(found, Facts):
         found = node.facts = Facts(node)
@@ -89,7 +89,7 @@ def facts_of(node: Expression) -> Facts:
 
 
 def operands_of(node: Expression) -> frozenset[str]:
-    """Names of the operands that went into a graph, those multiplied by zero included."""
+    """Return the names of all operands of a graph, including those multiplied by zero."""
     return facts_of(node).names
 
 

@@ -24,7 +24,7 @@ MAX_DEGREE = 64  # of a polynomial
 
 
 def matvec(weights: Any, x: Expression) -> Expression:
-    """W·x for an encrypted vector x of k entries; the same as `weights @ x`.
+    """Return W·x for an encrypted vector x of k entries, as `weights @ x` does.
 
     Args:
         weights: clear, rows × k: an array, or a node of a public operand.
@@ -44,7 +44,8 @@ def conv2d(
     padding: int | Sequence[int] | Literal["same", "valid"] = 0,
     groups: int = 1,
 ) -> Expression:
-    """The convolution of an encrypted image with clear filters, as `torch.nn.functional.conv2d` without a batch.
+    """Return the convolution of an encrypted image with clear filters, as `torch.nn.functional.conv2d` does without a
+    batch axis.
 
     Args:
         x: a node of shape (C, H, W).
@@ -100,7 +101,8 @@ def avg_pool2d(
     stride: int | Sequence[int] | None = None,
     padding: int | Sequence[int] = 0,
 ) -> Expression:
-    """Means over windows of an encrypted image, as `torch.nn.functional.avg_pool2d` without a batch.
+    """Return the means over windows of an encrypted image, as `torch.nn.functional.avg_pool2d` does without a batch
+    axis.
 
     Args:
         x: a node of shape (C, H, W).
@@ -121,21 +123,21 @@ def avg_pool2d(
 
 
 def flatten(x: Expression) -> Expression:
-    """An image of shape (C, H, W) as a vector of C·H·W entries; free."""
+    """Return an image of shape (C, H, W) as a vector of C·H·W entries. It costs nothing."""
     node_of(x, "What is flattened")
     return x if len(x.shape) == 1 else Flatten(as_node(x, 3, "tensor to flatten"))
 
 
 @entrywise
 def square(x: Expression) -> Expression:
-    """The square of every entry. Levels: one. Key: relinearisation."""
+    """Return the square of every entry. Levels: one. Key: relinearisation."""
     node_of(x, "What is squared")
     return Multiply(x, x)
 
 
 @entrywise
 def assume(x: Expression, bound: float, *, error: float | None = None) -> Expression:
-    """Return x unchanged, with your promise that no entry exceeds `bound`, and perhaps that none errs by more than
+    """Return x unchanged, with your promise that no entry exceeds `bound`, and optionally that no error exceeds
     `error`.
 
     Bounds grow with every product and layer: the worst case is usually far larger than the values that real data
@@ -175,7 +177,7 @@ def assume(x: Expression, bound: float, *, error: float | None = None) -> Expres
 
 @entrywise
 def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
-    """c0 + c1·x + c2·x² + … of every entry.
+    """Return c0 + c1·x + c2·x² + … of every entry.
 
     A sum of several powers is computed in the Chebyshev basis on the interval that the bound of x gives, by some
     2·sqrt(degree) products (Paterson and Stockmeyer); a single power, beside a linear term, and powers of exact

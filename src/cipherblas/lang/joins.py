@@ -153,7 +153,7 @@ class Part(_Moved):
 
 
 def joined(parts: Sequence[Expression], axis: int = 0) -> Expression:
-    """`np.concatenate` of computed matrices that stays one value: what follows is done once for all of them.
+    """Return `np.concatenate` of computed matrices as one value: later operations are computed once for all of them.
 
     Beside `concatenate`, which computes every part alone, this saves refreshes and entrywise operations where matrices
     are small beside a ciphertext. Take parts out again by `split`.
@@ -173,7 +173,7 @@ def joined(parts: Sequence[Expression], axis: int = 0) -> Expression:
 
 
 def split(x: Expression, sections: int | Sequence[int], axis: int = 0) -> list[Expression]:
-    """`np.split` of a matrix, which is computed as a whole: what it is made of is done once for all parts.
+    """Return `np.split` of a matrix that is computed as one value: its operations are computed once for all parts.
 
     Beside slices, which compute every part alone, this saves products with parts of one matrix. Operands are sliced
     by the client. Levels: none. Keys: see `joined`.

@@ -66,7 +66,7 @@ class _Watched(type):
 
 
 class Expression(Shaped, metaclass=_Watched):
-    """A node of a program: a matrix, a vector or an image. Combine nodes with `@`, `+`, `-`, `*`, unary `-` and `.T`.
+    """A node of a program: a matrix, a vector or an image. Combine nodes by `@`, `+`, `-`, `*`, unary `-` and `.T`.
 
     A subclass is the entry of one operation, with all its rules: what it makes of shapes and bounds (`__init__`), of
     arrays (`evaluate`), a transpose (`_transpose`), errors (`gain`), ranges (`log_unit`) and axes (`axes`), and
@@ -204,7 +204,7 @@ class Expression(Shaped, metaclass=_Watched):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What `__init__` takes by keyword beside the children, JSON-ready."""
+        """Keyword arguments of `__init__` beside the children, JSON-ready."""
         return {}
 
     @property
@@ -214,11 +214,11 @@ class Expression(Shaped, metaclass=_Watched):
 
     @classmethod
     def of(cls, *parts: Any) -> Expression:
-        """What users get who write the operation: a node of it, or a simpler one of the same value."""
+        """Return a node of the operation, or a simpler node of the same value; users call this."""
         return cls(*parts)
 
     def rebuilt(self, children: Sequence[Expression]) -> Expression:
-        """The same operation on other nodes."""
+        """Return the same operation on other nodes."""
         make: Callable[..., Expression] = type(self)
         found = make(*children, **self.parameters)
         found.place = self.place
@@ -579,7 +579,7 @@ Kind = TypeVar("Kind", bound=type[Expression])
 
 
 def operation(kind: Kind) -> Kind:
-    """Enter an operation (a class decorator): programs with it can be saved and loaded.
+    """Register an operation (a class decorator), so that programs with it can be saved and loaded.
 
     Raises:
         ParameterError: there is one of that name.
@@ -698,7 +698,7 @@ def column_shape(shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 def matrix_shape(node: Expression) -> tuple[int, int]:
-    """Rows and columns; ShapeError where a node is no matrix."""
+    """Return rows and columns of a node; raise ShapeError if it is not a matrix."""
     if len(node.shape) != 2:
         raise ShapeError(
             "A matrix must have 2 dimensions.",
@@ -709,7 +709,7 @@ def matrix_shape(node: Expression) -> tuple[int, int]:
 
 
 def ordered(node: Expression, origins: bool = False) -> list[Expression]:
-    """The distinct nodes of a graph, children before parents, left before right.
+    """Return the distinct nodes of a graph, children before parents, left before right.
 
     Args:
         origins: after them the values that they are known to be arrangements of, with all that these are made of.

@@ -33,7 +33,7 @@ class Columns:
 
 
 def columns(bounds: Sequence[float]) -> Columns:
-    """Bounds of the entries of each column of a matrix, one for each, as the `bound` of `secret` or `public`.
+    """Return bounds of the entries of a matrix, one for each column, to give as `bound` to `secret` or `public`.
 
     Of columns with very different ranges, sums over a row are bounded by what these add up to, and products with
     weights by what each column adds with its own: constant ones, or those of an operand that is declared by columns
@@ -96,7 +96,7 @@ class Encoding:
 
 @dataclass(frozen=True)
 class Operand:
-    """A declared operand, secret or public, entries of absolute value at most `bound`.
+    """A declared operand, secret or public. No entry exceeds `bound` in absolute value.
 
     `shape` is (rows, columns) of a matrix, (length,) of a vector, (channels, height, width) of an image; filters, which
     are never secret, have four dimensions.
@@ -162,8 +162,8 @@ class Operand:
 
     @property
     def declared(self) -> dict[str, Any]:
-        """What files hold of it: of `exact` and what is known beside the bound no more than is said, so that others are
-        described as they always were."""
+        """The operand as files hold it. `exact`, further bounds and an encoding stand there only if they are given, so
+        that files of other operands stay as they were."""
         optional = EXACT, *KNOWN, ENCODING
         said = {name: value for name, value in vars(self).items() if name not in optional or value}
         if self.columns is not None:
@@ -171,7 +171,7 @@ class Operand:
         return said if self.encoding is None else {**said, ENCODING: vars(self.encoding)}
 
     def _check_known(self) -> None:
-        """What is known beside the bound fits the shape; no entry exceeds any of it."""
+        """Check that all bounds fit the shape, and that they agree with `bound`."""
         dimensions = len(self.shape)
         for name, allowed in (("row_sum", (2,)), ("column_sum", (1, 2)), ("norm", (1, 2)), ("columns", (2,))):
             if getattr(self, name) is not None and dimensions not in allowed:
@@ -205,7 +205,7 @@ class Operand:
             object.__setattr__(self, "bound", min(self.bound, max(found)))
 
     def sums(self) -> tuple[float, float, float]:
-        """What bounds the sums of absolute values in rows and columns, and the norm, of a matrix or a vector."""
+        """Bounds on the sums of absolute values in rows and columns, and on the norm, of a matrix or a vector."""
         rows, cols = (*self.shape, 1, 1)[:2]
         row, column, norm = cols * self.bound, rows * self.bound, self.bound * math.sqrt(rows * cols)
         if self.columns is not None:
@@ -223,7 +223,7 @@ class Operand:
 
     @property
     def known(self) -> str:
-        """What is known of it beside its bound, for people; nothing where that is all."""
+        """Bounds beside `bound` as text; empty if there are none."""
         words = {
             "row_sum": "rows sum up to",
             "column_sum": "columns sum up to" if len(self.shape) == 2 else "entries sum up to",
@@ -328,7 +328,7 @@ def _given_shape(shape: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _whole_length(value: Any) -> str:
-    """What to write for a length that is no integer."""
+    """Return advice for a length that is not an integer."""
     if isinstance(value, np.ndarray):
         return "the shape of the array, array.shape"
     if is_scalar(value) and real_number(value).is_integer():
@@ -337,7 +337,7 @@ def _whole_length(value: Any) -> str:
 
 
 def checked_bound(bound: float) -> float:
-    """`bound`, or RangeError when it is no positive number in a range that products do not leave."""
+    """Return `bound`; raise RangeError unless it is a positive number whose products stay finite."""
     if not BOUND_RANGE[0] <= bound <= BOUND_RANGE[1]:
         raise RangeError(
             "The bound on the entries of a matrix is out of range.",
@@ -358,7 +358,7 @@ def secret(
     column_sum: float | None = None,
     norm: float | None = None,
 ) -> Operand:
-    """An encrypted operand with entries in [-bound, bound].
+    """Declare an encrypted operand with entries in [-bound, bound].
 
     Args:
         shape: rows and columns of a matrix, the length of a vector, channels, height and width of an image; nothing for
@@ -409,7 +409,7 @@ def _known(
     column_sum: float | None,
     norm: float | None,
 ) -> dict[str, Any]:
-    """What an operand takes by keyword."""
+    """Keyword arguments of an operand."""
     found: dict[str, Any] = {"row_sum": row_sum, "column_sum": column_sum, "norm": norm}
     if isinstance(bound, Columns):
         return {**found, "bound": max(bound.bounds), "columns": bound.bounds}
@@ -424,7 +424,7 @@ def public(
     column_sum: float | None = None,
     norm: float | None = None,
 ) -> Operand:
-    """A clear operand (a weight) with entries in [-bound, bound].
+    """Declare a clear operand (a weight) with entries in [-bound, bound].
 
     Args:
         shape: as `secret`; filters of a convolution have four lengths (outputs, inputs, height, width).

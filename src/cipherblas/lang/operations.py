@@ -141,7 +141,7 @@ def _named(found: Mapping[str, Any], row: Mapping[str, Any], what: str) -> Any:
 
 @operation
 class Constant(Expression):
-    """Clear values that are part of the program (a copy of them).
+    """Clear values that are part of the program. The node holds a copy.
 
     `replaces` names the operands that it made superfluous: those of a node that was multiplied by zero.
     """

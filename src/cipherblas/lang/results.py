@@ -95,12 +95,12 @@ class Results(Expression):
 
 
 def results_of(node: Expression) -> tuple[Expression, ...]:
-    """The results of a program."""
+    """Return the results of a program."""
     return node.children if node.root else (node,)
 
 
 def labels_of(node: Expression) -> tuple[str, ...]:
-    """What the results of a program are called: by their names, or by their places; of the only one nothing."""
+    """Names of the results: their labels, or their places; an empty name for the only one."""
     if not isinstance(node, Results):
         return ("",)
     return node.labels or tuple(map(str, range(len(node.children))))

@@ -90,7 +90,7 @@ def _are_ones(weights: Expression) -> bool:
 
 
 def _terms(node: Expression) -> Terms | None:
-    """What a matrix is the sum of; None where more of it is secret than one row."""
+    """The terms of a matrix; None if more than one row of it is secret."""
     clear: Expression | None = None
     row: Expression | None = None
     for factor, term in _summands(node, 1.0):

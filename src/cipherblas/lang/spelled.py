@@ -54,7 +54,7 @@ OTHERS = "cb.chebyshev(f, x), which approximates a function f of one number on e
 
 
 def spelled(name: str, methods: Collection[str], functions: Collection[str]) -> str:
-    """What to write for a function of this name."""
+    """Return advice for a function of this name."""
     if name in SPELLED:
         return SPELLED[name]
     if name in methods:

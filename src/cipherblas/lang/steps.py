@@ -27,7 +27,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Step:
-    """One arrangement: a kind and its arguments, whole numbers in nested tuples.
+    """One step of an arrangement: a kind and its arguments, integers in nested tuples.
 
     | kind | arguments |
     |---|---|

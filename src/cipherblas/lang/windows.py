@@ -10,7 +10,7 @@ from cipherblas.common.errors import ShapeError
 
 @dataclass(frozen=True)
 class Window:
-    """A convolution (PyTorch's conventions): input (C, H, W), weights (O, C/groups, K1, K2).
+    """A convolution in PyTorch's conventions: input (C, H, W), weights (O, C/groups, K1, K2).
 
     Attributes:
         outputs: output channels.
@@ -54,7 +54,7 @@ class Window:
 
     @property
     def _fitting(self) -> str:
-        """What to write where the filter is larger than the padded image."""
+        """Return advice for a filter that is larger than the padded image."""
         sizes = self.shape[1:]
         least = tuple(max(0, (taps - size + 1) // 2) for taps, size in zip(self.kernel, sizes, strict=True))
         if all(pad <= size for pad, size in zip(least, sizes, strict=True)):

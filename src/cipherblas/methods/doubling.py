@@ -23,7 +23,7 @@ def repeated(ev: Evaluator, ct: Ct, times: int, length: int) -> Ct:
 
 
 def folded(ev: Evaluator, ct: Ct, times: int, step: int) -> Ct:
-    """Σ_i Rot_{i·step}(ct) for i < times. Levels: none."""
+    """Return Σ_i Rot_{i·step}(ct) for i < times. Levels: none."""
     total: Ct | None = None
     block, size, placed = ct, 1, 0
     while True:

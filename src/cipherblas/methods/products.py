@@ -14,7 +14,7 @@ ALGORITHMS: Mapping[str, type[Algorithm]] = Methods("product", "blocks")
 
 
 def find(name: str) -> type[Algorithm]:
-    """The class of an algorithm.
+    """Return the class of an algorithm, by name.
 
     Raises:
         ParameterError: there is none of that name.

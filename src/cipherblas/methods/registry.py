@@ -103,7 +103,7 @@ _ENTRIES: dict[tuple[str, str], Entry] = {
 
 
 def entries() -> list[Entry]:
-    """All methods, those of the house first."""
+    """Return all methods, the built-in ones first."""
     _PLUG_INS.load()
     return list(_ENTRIES.values())
 
@@ -142,7 +142,7 @@ class Methods(Mapping[str, Any]):
 
 
 def unknown(what: str, name: str) -> ParameterError:
-    """What is raised where there is no method of a name: it says which there are."""
+    """The error for an unknown method name. It lists the known ones."""
     return ParameterError(
         f"There is no {what} of this name.",
         expected=" | ".join(names()),

@@ -24,7 +24,7 @@ from cipherblas.common.progress import Progress, Tell
 
 
 class Display:
-    """Where commands tell what they do; silent when `quiet`, without bars when stderr is no terminal."""
+    """The output of commands. `quiet` silences it; without a terminal it shows no bars."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.quiet = quiet
@@ -37,7 +37,7 @@ class Display:
 
     @contextmanager
     def progress(self, title: str, *, printing: bool = False) -> Iterator[Progress]:
-        """A bar while the block runs; it pulses until the first call of what is yielded names a total.
+        """Show a bar while the block runs. The bar pulses until the first call of the yielded function names a total.
 
         Args:
             title: what the block does.

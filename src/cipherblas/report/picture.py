@@ -16,7 +16,7 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class DemoPicture:
-    """What is drawn; images are rows of 64 pixels, ordered by digit, and errors are relative to the bound."""
+    """The data of the picture. Images are rows of 64 pixels, ordered by digit; errors are relative to the bound."""
 
     queries: Matrix
     gallery: Matrix

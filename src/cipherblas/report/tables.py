@@ -14,7 +14,7 @@ from rich.text import Text
 
 
 def print_json(value: Any) -> None:
-    """One JSON document (strict: no NaN) on stdout."""
+    """Print one JSON document (strict: no NaN) on stdout."""
     text = json.dumps(value, indent=2, allow_nan=False)  # escapes all control characters but one
     sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")
 

@@ -40,7 +40,7 @@ def _converted(ranges: tuple[range, ...], special: int) -> int:
 
 
 class Costs:
-    """Adds the cost of calls of an engine in one ring to `counts`: the methods have the names of the calls.
+    """Books the cost of engine calls in one ring into `counts`. Each method has the name of its call.
 
     Args:
         ring: whose limbs they are.
@@ -57,7 +57,7 @@ class Costs:
         self._ring, self._secrets, self._pairs = ring, secrets, (secrets + 1) // 2
 
     def of_components(self, components: int) -> Costs:
-        """Those of ciphertexts of so many components."""
+        """Costs for ciphertexts with this number of components."""
         return self if components == self._secrets + 1 else Costs(self._ring, components - 1)
 
     # ---- key switching ----
@@ -234,7 +234,7 @@ class Costs:
         counts.ciphertext_bytes += 4 * limbs * number * self._limb_bytes
 
     def fused_product(self, counts: Counts, limbs: int) -> None:
-        """What a product that is relinearised at once makes twice: its third component."""
+        """Book the third component of a product that is relinearised at once; it is made twice."""
         counts.mac_limbs += limbs
 
     def multiply_relinearise(self, counts: Counts, limbs: int) -> None:
@@ -282,7 +282,7 @@ class Costs:
     # ---- plaintexts ----
 
     def encode(self, counts: Counts, number: int, limbs: int) -> None:
-        """Plaintexts, of so many limbs together."""
+        """Book the encoding of plaintexts with this total number of limbs."""
         counts.encodings += number
         counts.encode_ntt_limbs += limbs
 

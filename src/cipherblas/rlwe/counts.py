@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass
 class Counts:
-    """How often each operation ran. The same bookkeeping fills it in `Symbolic`, `Clear` and `Native`.
+    """Numbers of operations. `Symbolic`, `Clear` and `Native` fill them by the same bookkeeping.
 
     Limbs of a smaller ring, that of rows, are the parts of limbs of N that they are (`in_ring`).
 
@@ -124,7 +124,7 @@ class Counts:
                 own[name] = number + (own[name] - number) * times
 
     def copy(self) -> Counts:
-        """An independent copy, for differences over a stretch of a program."""
+        """Return an independent copy, to compute differences over a part of a program."""
         return Counts(**vars(self))
 
     def to_dict(self) -> dict[str, int]:

@@ -18,7 +18,8 @@ from cipherblas.crypto.params import (
 
 
 class Ring(Protocol):
-    """What an evaluator asks of its parameters; `cipherblas.crypto.params.Parameters` and `RingShape` both answer."""
+    """The properties of parameters that an evaluator reads. `cipherblas.crypto.params.Parameters` and `RingShape` have
+    them."""
 
     @property
     def n(self) -> int: ...
@@ -44,7 +45,7 @@ class Ring(Protocol):
 
 @dataclass(frozen=True)
 class RingShape:
-    """Nominal parameters: moduli by size alone, for planning and for tests without arithmetic.
+    """Nominal parameters: moduli known by their sizes alone, for planning and for tests without arithmetic.
 
     Attributes:
         n: ring degree N; slots = N/2.

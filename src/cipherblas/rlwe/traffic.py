@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True)
 class Traffic:
-    """What one run sends, or a part of that.
+    """The data that one run, or a part of it, sends.
 
     Attributes:
         upload_bytes, result_bytes: of ciphertexts, seeds included.

@@ -101,7 +101,7 @@ class RankPlan:
         return "\n".join(f"{name:<10} {text}" for name, text in rows)
 
     def _messages(self, seconds: float) -> str:
-        """What messages take, or that no network says so."""
+        """Seconds of messages as text, or a note that no network is given."""
         if seconds == 0 and any(run.sent.messages for run in self.runs):
             return "and messages, which are counted as free without --network FILE (bench distributed --network-output)"
         return f"communication {seconds:.3g} s"

@@ -39,7 +39,7 @@ READ_COPIES = 3  # of a ciphertext that is read: its data, random words, and res
 
 @dataclass(frozen=True)
 class Equipment:
-    """What all runs of a server share: nothing of it changes with a run.
+    """The equipment that all runs of a server share. No run changes it.
 
     Attributes:
         listing: the instructions of the program.
@@ -100,7 +100,7 @@ class Run:
         self._cancelled.set()
 
     def result(self, progress: Progress | None = None) -> EncryptedResult:
-        """Compute it.
+        """Compute the result, and return it.
 
         Args:
             progress: as that of `Server.run`.

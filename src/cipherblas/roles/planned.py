@@ -162,7 +162,7 @@ class PlannedProgram:
         return arranged(self.expression, values)
 
     def inputs_of(self, name: str) -> list[Input]:
-        """What the client sends for the operand `name`."""
+        """The encodings of the operand `name`; the client sends them."""
         return [one for one in self._run.inputs if one.name == name]
 
     @property
@@ -315,7 +315,7 @@ class PlannedProgram:
     def encodings(
         self, weight_budget: int | None, weight_folder: str | Path | None, engine: str
     ) -> ProgramEncodings:
-        """What servers with this budget, folder and engine share, of this program and others of the same identity."""
+        """The encodings that servers with this budget, folder and engine share, for programs of the same identity."""
         found = ProgramEncodings.of(self.id, self.plan.mask_budget, weight_budget, weight_folder, engine)
         self._encodings.add(found)
         return found

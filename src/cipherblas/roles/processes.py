@@ -42,7 +42,7 @@ class OneProcess:
 
     @property
     def runs(self) -> list[RankRun]:
-        """What each rank does.
+        """The share of each rank.
 
         Raises:
             ParameterError: there are no ranks.
@@ -72,15 +72,15 @@ class OneProcess:
         return ReceivedInputs(self.program, encrypted, clear)
 
     def slots(self, keys: EvaluationKeys, **options: Any) -> Native:
-        """What computes in slots."""
+        """The evaluator of slots."""
         return Native(self.program.plan.parameters, keys, **options)
 
     def rows(self, params: Any, keys: Any, **options: Any) -> RowsNative:
-        """What computes by rows."""
+        """The evaluator of rows."""
         return RowsNative(params, keys, **options)
 
     def needed_bytes(self, needed: int, keys: EvaluationKeys) -> int:
-        """What a run needs beside its keys, of which the plan says `needed`."""
+        """Memory that a run needs beside its keys; `needed` is the plan's figure."""
         return needed
 
     def sent(self) -> Sent:

@@ -35,7 +35,8 @@ from cipherblas.roles.server import Server
 
 
 class Program(PlannedProgram):
-    """What `compile` returns: `explain()`, `client()`, `encryptor(public_key)`, `server(keys)`, `save(path)`.
+    """A planned program, made by `compile`: `explain()`, `client()`, `encryptor(public_key)`, `server(keys)`,
+    `save(path)`.
 
     Attributes:
         expression: the traced graph.
@@ -50,7 +51,7 @@ class Program(PlannedProgram):
         return Client(self)
 
     def encryptor(self, public_key: PublicKey) -> Encryptor:
-        """What encrypts operands with the public key of a client, and holds no secret.
+        """Return an encryptor with the public key of a client. It holds no secret.
 
         Raises:
             DTypeError: not a public key.
@@ -137,9 +138,10 @@ def compile(
     Raises:
         ShapeError: shapes do not fit together.
         PrecisionError, SecurityError, MemoryBudgetError: no parameters reach what is asked for.
-        ParameterError: the name of an operand or of a result is no Python identifier; no result, or more than 256.
-        DTypeError: the operands are in no mapping, or one is not made by `secret` or `public`; the function returns
-            what is no result, or results within results.
+        ParameterError: the name of an operand or of a result is not a Python identifier; there is no result, or more
+            than 256.
+        DTypeError: the operands are not a mapping, or one is not made by `secret` or `public`; the function returns
+            something that is not an encrypted value, or nested results.
         MismatchError: a result does not depend on a secret operand.
         PrecisionWarning: (a warning) neither precision nor error is given, and the default one leaves an error of more
             than ten times the largest encrypted entry, or than some column can add; or what is

@@ -54,7 +54,7 @@ class ReceivedInputs(Inputs):
 
     @property
     def seconds(self) -> float:
-        """What expanding took since the run began."""
+        """Seconds of expanding seeds since the run began."""
         return self._clock.seconds
 
     def secret(self, wanted: Input, bound: float, evaluators: Evaluators) -> list[list[Handles]]:

@@ -89,7 +89,7 @@ class Server:
 
     @property
     def rank_runs(self) -> list[RankRun]:
-        """What each rank computes and sends, and which keys it uses: found by a run on shapes.
+        """Computation, messages and keys of each rank, found by a run on shapes.
 
         Raises:
             ParameterError: the server is alone.
@@ -167,7 +167,7 @@ class Server:
 
     @property
     def sent(self) -> Sent:
-        """What this rank sent to others in the last run."""
+        """Traffic from this rank to others in the last run."""
         return self.last.sent
 
     @property

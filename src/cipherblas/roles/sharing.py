@@ -29,7 +29,7 @@ Ledger = Callable[[str, str, int], bool]  # key_id, digest of a result, its entr
 
 @dataclass(frozen=True)
 class Sharing:
-    """How decrypted results are made fit to be shared; for `Client.decrypt(result, share=…)`.
+    """How many results will be shared, and how much noise hides the key in them; for `Client.decrypt(result, share=…)`.
 
     Attributes:
         entries: of all results together that will ever be shared under the key.

@@ -35,9 +35,7 @@ BLOCKS = "blocks"
 WORTH_FILLING = (
     16  # times that a unit exceeds the bound of a value that is re-arranged, for which it is made smaller
 )
-LAYOUT_PRESERVING = (
-    LayoutPreserving.name
-)  # entrywise products where their first factor lies, and products with clear matrices
+LAYOUT_PRESERVING = LayoutPreserving.name  # of entrywise products in the layout of their first factor, too
 
 
 class Wish(NamedTuple):

@@ -73,7 +73,7 @@ class FormRun:
         self.run, self.inputs, self.decisions = run, run.inputs, run.decisions
 
     def value(self, node: Expression, wish: Any = None) -> Value:
-        """The value of a node in this form."""
+        """Return the value of a node in this form."""
         return self.run.value(node, self.name, wish)
 
     def key(self, node: Expression, wish: Any) -> Hashable:
@@ -104,7 +104,7 @@ class FormRun:
         return 0
 
     def result_wish(self, node: Expression) -> Any:
-        """What is asked of a result."""
+        """Encoding that a result must have."""
         return None
 
     def finished(self, value: Value) -> Value:
@@ -127,7 +127,7 @@ AnyMethod = TypeVar("AnyMethod", bound=Method)
 
 
 def computes(form: str, *operations: str) -> Callable[[AnyMethod], AnyMethod]:
-    """Enter a method: how nodes of an operation are computed in a form (a decorator).
+    """Register a method (a decorator): it computes nodes of one operation in one form.
 
     Raises:
         ParameterError: there is one.
@@ -222,7 +222,7 @@ class Executor:
 
     @property
     def stage(self) -> Stage:
-        """What instructions run on; made anew, since a circle would keep what the run holds."""
+        """Context of the instructions, made anew: a reference cycle would keep the data of the run alive."""
         return Stage(self.evaluators, self.inputs, self._is_done)
 
     def perform(self, name: str, sources: Sequence[Cells], work: Work) -> Cells:
@@ -323,7 +323,7 @@ class Executor:
         return self.decisions.forms.get(self.number[id(node)], self.decisions.form)
 
     def conversion_options(self, node: Expression) -> Mapping[str, int]:
-        """What was decided about the conversion of a node's value."""
+        """Options of the conversion of a node's value, as decided."""
         number = self.number[id(node)]
         self.read_conversions.add(number)
         return self.decisions.conversions.get(number, {})
@@ -349,7 +349,7 @@ class Executor:
         return self._uses[id(node)] > 1
 
     def choice(self, node: Expression, x: TensorLayout | None = None) -> MethodChoice:
-        """What was decided about a node."""
+        """Method of a node, as decided."""
         number = self.number[id(node)]
         self.read_choices.add(number)
         if number not in self.choices:
@@ -363,7 +363,7 @@ class Executor:
         return self.choices[number]
 
     def choice_or_none(self, node: Expression) -> MethodChoice | None:
-        """What was decided about a node that may do without."""
+        """Method of a node, as decided; None if it needs no decision."""
         number = self.number[id(node)]
         self.read_choices.add(number)
         return self.choices.get(number)
@@ -384,7 +384,8 @@ class Executor:
             self._progress(self._done, self._total)
 
     def value(self, node: Expression, form: str, wish: Any) -> Value:
-        """The value of a node in a form; one that is used several times in the same way is computed once, and kept."""
+        """Return the value of a node in a form. A value with several uses in the same encoding is computed once, and
+        kept."""
         run = self.form_run(form)
         if not node.secret:
             return run.clear(node, wish)

@@ -69,7 +69,8 @@ class Inputs(ABC):
         """The encrypted blocks or pieces of a secret operand, in its unit; no slot or entry exceeds `bound`."""
 
     def values(self, node: Expression) -> NDArray[np.float64]:
-        """The values of a part without secrets, C-contiguous: found once, and of one operand converted once."""
+        """Return the values of a part without secrets, C-contiguous. They are computed once, and converted once per
+        operand."""
         return self._once(node, narrow=False)
 
     def given(self, node: Expression) -> NDArray[Any]:
@@ -127,7 +128,7 @@ class Inputs(ABC):
         return [[kinds[r, c] for c in cols] for r in rows]
 
     def _content(self, node: Expression) -> str:
-        """What identifies the values of a part without operands, in any run."""
+        """A key of the values of a part without operands, the same in every run."""
         if id(node) not in self._constants:
             self._constants[id(node)] = content_digest(node)
         return self._constants[id(node)]

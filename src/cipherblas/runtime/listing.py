@@ -29,7 +29,7 @@ from cipherblas.runtime.values import NOBODY, Cells, Value, handles_of
 
 
 class Stage(NamedTuple):
-    """What instructions run on.
+    """The evaluators, inputs and progress with which instructions run.
 
     Attributes:
         told: called with how much more is done.
@@ -79,8 +79,8 @@ class NodeSeconds:
 
     Attributes:
         title: of the node.
-        form: in which it was computed, or "… to …" where its value was converted; or a step of its own: EXTRACTION, of rows
-            that are taken out of ring elements, OPERAND, of one that becomes such.
+        form: in which it was computed, or "… to …" where its value was converted; or a step of its own: EXTRACTION of
+            rows from ring elements, or OPERAND, its conversion to ring elements.
         secret: how many of the nodes that it is made of are encrypted.
         seconds: measured.
     """
@@ -294,12 +294,12 @@ class Replay:
 
     @property
     def stage(self) -> Stage:
-        """What instructions run on; made anew, since a circle would keep what the run holds."""
+        """Context of the instructions, made anew: a reference cycle would keep the data of the run alive."""
         return Stage(self.evaluators, self.inputs, self.tick)
 
     @property
     def seconds(self) -> tuple[NodeSeconds, ...]:
-        """What each node took, each conversion, and each part that is told by itself."""
+        """Seconds of each node, each conversion, and each part that is timed separately."""
         return tuple(
             replace(one, seconds=took) for one, took in zip(self.listing.told, self._seconds, strict=True)
         )
@@ -328,7 +328,7 @@ class Replay:
             self.finish(one, self.compute(one, self.stage))
 
     def compute(self, one: Instruction, stage: Stage) -> Cells:
-        """What an instruction makes."""
+        """Compute one instruction, and return its result."""
         started = time.perf_counter()
         cells = one.run(stage, [self.held[source] for source in one.sources])
         self._seconds[one.told] += time.perf_counter() - started

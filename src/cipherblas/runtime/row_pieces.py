@@ -149,7 +149,7 @@ class RowPieces(FormRun, ABC):
         unit: float,
         cut: tuple[bool, bool] = (False, False),
     ) -> Value:
-        """A value of these pieces; `cut`: whether their rows, and columns, are those of bytes or digits."""
+        """Return a value made of these pieces. `cut`: whether their rows, and columns, are those of bytes or digits."""
         ((pieces,),) = cells
         rows, stops = pieces[0].shape[0], np.cumsum([piece.shape[1] for piece in pieces]).tolist()
         ranges = tuple((stop - piece.shape[1], stop) for stop, piece in zip(stops, pieces, strict=True))

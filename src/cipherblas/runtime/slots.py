@@ -239,7 +239,7 @@ class SlotRun(FormRun):
         return self._enlarged(value, missing)
 
     def ready(self, value: Value) -> Value:
-        """The value as a product expects it: near the usual scale, rescaled."""
+        """Return the value as a product expects it: near the usual scale, rescaled."""
         value = self.settled(value)
         if not value.secret or self.ev.is_ready(value.first()):  # as all are
             return value

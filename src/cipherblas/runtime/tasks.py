@@ -58,7 +58,7 @@ class Blocks:
     shape: tuple[int, int]
 
     def at(self, row: Axis, col: Axis) -> BlockPlace:
-        """The block with the index that a task has along these axes.
+        """Return the block at a task's index along these axes.
 
         Raises:
             ParameterError: they have other lengths than the grid, or are one.

@@ -364,7 +364,7 @@ def _may_exceed(value: Value, node: Expression) -> bool:
 
 
 def window_of(node: Expression) -> Window | None:
-    """What slides over the input of a layer; None for a product with a vector."""
+    """The window that slides over the input of a layer; None for a product with a vector."""
     if not node.product or len(node.shape) < 2:
         return node.window
     weights, x = node.children

@@ -49,7 +49,7 @@ def handles_of(cells: Cells) -> Handles:
 
 @dataclass(frozen=True)
 class MethodChoice:
-    """How one node of a program is computed, or an operand packed: a method's name and its options."""
+    """The method of one node, or the packing of an operand: its name and options."""
 
     method: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class StepError(NamedTuple):
 
 @dataclass(frozen=True)
 class Decisions:
-    """How a program is computed on any ring.
+    """The decisions about a program that hold on any ring.
 
     Attributes:
         form: of its values: "blocks", "tensors" or "rows".
@@ -111,7 +111,7 @@ class Decisions:
 
 @dataclass
 class Value:
-    """A matrix, a vector or an image.
+    """A matrix, a vector or an image in one form: its ciphertexts, and the unit of its entries.
 
     Attributes:
         cells: `cells[i][j]` are the handles of block (i, j); tensors and encrypted rows are one block.
@@ -175,7 +175,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Input:
-    """What the client sends for one use of an operand.
+    """The encoding of an operand for one use in the program; a client sends it.
 
     Attributes:
         transposed: the transpose of the operand is packed.
@@ -203,7 +203,7 @@ class Input:
 
     @property
     def encoding_scale(self) -> float:
-        """What an entry is multiplied by to become one of the message."""
+        """The factor between an entry and its integer in the message."""
         return self.scale / self.unit
 
 

@@ -118,7 +118,7 @@ def _plan(digits: Digits, display: Display, threads: int | None) -> list[Job]:
 
 
 def _recognised(digits: Digits, jobs: list[Job]) -> dict[str, str]:
-    """What the decrypted numbers say, in words, by what it was read from."""
+    """Describe the decrypted numbers in words."""
     similarity, scores = jobs
     assert similarity.result is not None and similarity.expected is not None
     assert scores.result is not None and scores.expected is not None

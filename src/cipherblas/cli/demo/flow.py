@@ -57,7 +57,7 @@ class Job:
 
     @property
     def bound(self) -> float:
-        """What the error is relative to: for A @ B, max|A|·max|B|·k."""
+        """The reference of the relative error: for A @ B, max|A|·max|B|·k."""
         return self.program.expression.bound
 
     def run(self, folder: Path, display: Display, threads: int | None) -> None:

@@ -41,7 +41,7 @@ ARRAY = "cipherblas encrypt KEYS {path} -o {ours}, and {ours} in place of {path}
 
 
 def wanted(kind: str) -> str:
-    """What a file of a kind of ours holds, for people."""
+    """Describe the content of a file of ours, by its kind."""
     return WANTED[kind][0] if kind in WANTED else f"a file of the kind {kind}"
 
 

@@ -51,7 +51,7 @@ Target = str | os.PathLike[str] | IO[bytes]  # where to: a path, or what takes t
 
 
 def storage_error(action: str, path: PathLike, error: OSError, **details: Any) -> StorageError:
-    """What the system refused to do with a path ("read", say), with what helps against its reason."""
+    """Return a StorageError for a failed operation ("read", say) on a path, with advice against its cause."""
     reason = error.strerror or str(error)
     details.setdefault("got", reason)
     details.setdefault("advice", _remedies(action == "read", Path(path), error.errno))
@@ -59,7 +59,7 @@ def storage_error(action: str, path: PathLike, error: OSError, **details: Any) -
 
 
 def _remedies(reading: bool, path: Path, number: int | None) -> tuple[str, ...]:
-    """What to write where the system gave this errno; nothing where only it knows."""
+    """Return advice against this errno, or nothing if there is none."""
     if number in (errno.ENOENT, errno.ENOTDIR):
         return _beside(path) if reading else (f"mkdir -p {path.parent}, or a path in a folder that there is",)
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):

@@ -255,7 +255,7 @@ class Reader:
         return dict(zip(names, arrays, strict=True))
 
     def close(self) -> None:
-        """Close the file; reading is then an error."""
+        """Close the file. Reading afterwards raises an error."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)

@@ -41,7 +41,7 @@ def check_path(place: Any) -> None:
 
 
 def name_of(place: form.Source | form.Target) -> str:
-    """How messages call it.
+    """Return the name of a path or a stream, for messages.
 
     Raises:
         DTypeError: it is no path, no bytes and no stream.

@@ -60,7 +60,7 @@ def replacing(path: form.Target, nbytes: int = 0, *, private: bool = False) -> I
 
 @contextlib.contextmanager
 def _told(name: str) -> Iterator[None]:
-    """What the system refuses of a stream."""
+    """The error of a stream that the system refuses."""
     try:
         yield
     except OSError as error:
@@ -98,7 +98,7 @@ class _Target(NamedTuple):
 
 
 def _target(path: form.Target) -> _Target:
-    """What stands at a path; StorageError for a directory, a socket, or what the system does not let us look at."""
+    """Return how to write to a path; raise StorageError for a directory, a socket, or an inaccessible path."""
     given = Path(name_of(path))
     try:
         mode = _mode(given)

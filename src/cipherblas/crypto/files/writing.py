@@ -139,7 +139,7 @@ def write(
     private: bool = False,
     tick: Tick = lambda done: None,
 ) -> None:
-    """Write one file, whole or not at all.
+    """Write one file, completely or not at all.
 
     On any failure, Ctrl-C included, an earlier `path` is untouched: see `replacing`, also for links, devices and
     pipes.

@@ -31,7 +31,7 @@ ALL_KEYS = "client.evaluation_keys(), which has all that its program needs"
 
 
 class EvaluationKeys:
-    """The public keys of one program: switching keys for its Galois elements and for relinearisation.
+    """The evaluation keys of one program, which are public: switching keys for Galois elements and for relinearisation.
 
     Made by `make_evaluation_keys` or `EvaluationKeys.load`; it takes public arrays only.
 

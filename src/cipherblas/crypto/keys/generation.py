@@ -37,7 +37,7 @@ WeightSecrets = Callable[[FixedWeights], Array]
 
 
 class Making(NamedTuple):
-    """What a b part of a key is made from.
+    """The secrets and randomness that make the b part of a key.
 
     Attributes:
         secret: the secret key.

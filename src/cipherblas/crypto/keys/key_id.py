@@ -128,7 +128,7 @@ class KeyId:
         return shared + ring + "-".join((self.name, *map(str, self._own())))
 
     def describe(self, n: int) -> str:
-        """What it does, in words, for ring degree n."""
+        """Describe the key in words, for ring degree n."""
         shared = " with a shared a part" if self.shared else ""
         return self._words(n) + (" in the ring of rows" if self.ring == "rows" else "") + shared
 

@@ -30,7 +30,7 @@ Named = TypeVar("Named", bound=KeyId)
 
 @dataclass(frozen=True)
 class KeyRequest:
-    """The evaluation keys to make.
+    """The evaluation keys that a program needs: their names and numbers of limbs.
 
     Attributes:
         limbs: key → number of limbs up to which it must serve.
@@ -82,7 +82,7 @@ class KeyRequest:
 
     @property
     def weights(self) -> dict[FixedWeights, int]:
-        """Those of fixed weights."""
+        """The keys of fixed weights."""
         return self.of(FixedWeights)
 
     @property

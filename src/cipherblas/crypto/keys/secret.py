@@ -159,7 +159,7 @@ class SecretKey(NeverCopied):
             return found
 
     def close(self) -> None:
-        """Overwrite the secret, also in the arrays that were handed out. Further use is a SecurityError."""
+        """Overwrite the secret, also in arrays that were handed out. Any later use raises SecurityError."""
         self._closed = True
         if self._rows is not None:
             self._rows.close()

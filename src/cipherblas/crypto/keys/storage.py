@@ -32,7 +32,7 @@ _MAX_KEYS = 1 << 17  # more than there are Galois elements in use
 
 
 class Owner(NamedTuple):
-    """What evaluation keys belong to: a program and a key pair."""
+    """The owner of evaluation keys: a program and a key pair."""
 
     program_id: str
     key_id: str
@@ -204,7 +204,7 @@ def _whole(reader: files.Reader, stored: list[StoredKey]) -> list[StoredKey]:
 
 @contextlib.contextmanager
 def _listed_well(path: str) -> Iterator[None]:
-    """What refuses a list of keys is a damaged file."""
+    """Turn errors about a list of keys into errors about a damaged file."""
     try:
         yield
     except ParameterError as error:

@@ -46,7 +46,7 @@ class KeyStream:
         return self._resident.nbytes
 
     def room(self, key: KeyId) -> Callable[[tuple[int, ...]], Array]:
-        """What gives a key its place, of a shape, to be written once."""
+        """A function that gives a key its memory, of a shape, to be written once."""
 
         def place(shape: tuple[int, ...]) -> Array:
             start, nbytes = self._next, WORD_BYTES * prod(shape)

@@ -94,7 +94,7 @@ class SwitchingKey(Rebuilt):
 
 @dataclass(frozen=True, eq=False)
 class CarriedTensor:
-    """What a pickle carries of a file: one tensor, read as the file's `Reader` reads it."""
+    """One tensor of a file, as a pickle carries it; it is read as the file's `Reader` reads it."""
 
     parameters: Parameters
     path: str

@@ -195,7 +195,7 @@ class RowsBookkeeper(ABC):
         return self.params.operand_moduli is not None and limbs > len(self.params.q)
 
     def dropped(self, limbs: int, kept: int) -> float:
-        """What scales are divided by between so many limbs and fewer.
+        """The divisor of scales between one number of limbs and a smaller one.
 
         Raises:
             LevelError: no double holds it.

@@ -382,10 +382,8 @@ class RowsEvaluator(RowsBookkeeper):
         if not pending.extracted:
             self.counts.encode_ntt_limbs += 2 * x.limbs * x.shape[0]
             self._for_parts(self.costs.copied, x.shape, x.limbs)
-            pending.data, pending.extracted = (
-                self._of_elements_data(pending.elements, x.shape, 1, x.scale),
-                True,
-            )
+            pending.data = self._of_elements_data(pending.elements, x.shape, 1, x.scale)
+            pending.extracted = True
             x.book(self.nbytes(x.shape, x.limbs))
         if x.data is None:
             x.data = pending.data
@@ -538,7 +536,7 @@ class RowsEvaluator(RowsBookkeeper):
         return self.make(x.shape, x.limbs, x.scale, bound, 0.0, 0.0, x.data, x.independent, source=x)
 
     def absorb(self, x: Rows, factor: float) -> Rows:
-        """The matrix times a positive number: a change of scale alone. Free and exact."""
+        """Return the matrix times a positive number by reinterpretation of the scale. It is exact and free."""
         return self._another(x, x.data, bound=x.bound * factor, scale=x.scale / factor)
 
     def _another(
@@ -568,7 +566,7 @@ class RowsEvaluator(RowsBookkeeper):
         bias: float = 0.0,
         spread: Spread = UNKNOWN,
     ) -> Rows:
-        """What a sum of parts means: its message is scale · entry, with this error on top of its own."""
+        """Return a sum of parts as a message scale · entry, with this error on top of its own."""
         x = self.settled(x)
         spread = spread.plus(spread_over(x.shape, x.noise, 0.0))
         noise = math.hypot(x.noise, noise)

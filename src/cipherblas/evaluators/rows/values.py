@@ -21,7 +21,7 @@ FLOAT_ERROR = 2.0 ** (4 - EXACT_BITS)
 
 @dataclass(frozen=True)
 class ClearFactor:
-    """A clear matrix as the server multiplies by it: integers, and the unit that they count in.
+    """A clear matrix as integers and their unit, for products on the server.
 
     Attributes:
         key: identifies the values; equal keys mean equal values.
@@ -64,7 +64,7 @@ class ClearFactor:
 
     @property
     def gain(self) -> float:
-        """What the bound of a product exceeds that of the other factor by."""
+        """The ratio of a product's bound to that of its other factor."""
         return min(self.row_sum, self.shape[1] * self.bound)
 
     @property
@@ -86,7 +86,7 @@ class ClearFactor:
 
 
 class Spread(NamedTuple):
-    """What is known of a matrix's errors together, in units of the message.
+    """Bounds on a matrix's errors together, in units of the message.
 
     Attributes:
         noise: deviation of any combination of the entries' errors, of squares that add up to one.
@@ -278,7 +278,7 @@ class Rows(EncryptedMatrix):
 
 
 class MultiSecretRows(EncryptedMatrix):
-    """A fresh matrix encrypted by rows that share their a parts (multi-secret): row j has a secret s_j.
+    """A fresh matrix encrypted by rows that share their a parts: row j has a secret s_j of its own.
 
     b_j + a·s_j = scale · M_j, a being one polynomial for every N columns.
     """

@@ -272,11 +272,11 @@ class Bookkeeper:
         return self.n * 8
 
     def below(self, limbs: int, levels: int = 1) -> int:
-        """Limbs after so many rescales of a ciphertext that has `limbs` limbs."""
+        """Return the number of limbs after `levels` rescales of a ciphertext with `limbs` limbs."""
         return limbs - levels * self.level_limbs
 
     def level_size(self, limbs: int) -> float:
-        """What a rescale of so many limbs divides by."""
+        """Return the divisor of a rescale at this number of limbs."""
         return math.prod(map(float, self.params.q[max(0, self.below(limbs)) : limbs]))
 
     def mask_scale(self, limbs: int) -> float:

@@ -75,7 +75,8 @@ class PlainEncoder:
         return self._embedded([plain], scale)[0] if parts is None else self._composed(plain, parts, scale)
 
     def all(self, plains: Sequence[Plain], scale: float) -> Iterator[list[Coefficients]]:
-        """Those of several, in their order: lists of as many as are embedded at once and take `ENCODED_BYTES`."""
+        """Return the encodings of several vectors, in order. Each list holds the vectors that are embedded together and
+        fit `ENCODED_BYTES`."""
         number = max(1, ENCODED_BYTES // (ENCODED_SLOT_BYTES * self._slots))
         waiting: list[Plain] = []
         for plain in plains:

@@ -90,8 +90,8 @@ class Evaluator(Products):
         return ct.data
 
     def assume_errors(self, ct: Ct, errors: SlotErrors, worst: float = 0.0) -> Ct:
-        """The same ciphertext; its errors are these, as the caller knows, and in the worst case `worst`, in units of
-        the integer message."""
+        """Return the same ciphertext with other errors, which the caller knows. `worst` is the largest one for the
+        worst case, in units of the integer message."""
         ct.errors = errors
         return ct
 
@@ -105,7 +105,7 @@ class Evaluator(Products):
         return self.make(ct.limbs, ct.scale, self.message_bound(ct), SlotErrors(), ct.components, ct.data)
 
     def message_bound(self, ct: Ct) -> float:
-        """What no slot of `as_message` exceeds."""
+        """Bound on the slots of `as_message`."""
         return ct.bound + TAIL * ct.errors.deviation
 
     def worst_error(self, ct: Ct) -> float:
@@ -221,7 +221,8 @@ class Evaluator(Products):
     # ---- rotations and linear transforms ----
 
     def rotate_many(self, x: Ct | Plain, steps: Sequence[Step]) -> list[Any]:
-        """Rotations of one vector, hoisted. Levels: none. Keys: one per step (or per part, see the policy).
+        """Return rotations of one vector, computed with one hoisting. Levels: none. Keys: one per step (or per part;
+        see the policy).
 
         Args:
             x: a ciphertext (2 components), or a clear vector, which is rotated in the clear for free.
@@ -294,7 +295,7 @@ class Evaluator(Products):
     def linear_transforms(
         self, x: Any, maps: Sequence[Transform | Mapping[Step, Plain | None]], *, order: str | None = None
     ) -> Iterator[Any]:
-        """Several linear transforms of one vector; rotations are shared, results come in order.
+        """Return several linear transforms of one vector, in order. They share rotations.
 
         Results are computed as the iterator advances, in groups whose buffers fit `working_bytes`.
         """

@@ -1,4 +1,4 @@
-"""Fresh ciphertexts whose data are made where a run first needs them, or for one product alone."""
+"""Lazy ciphertexts: their data are made when a run first reads them, or streamed: made for one product alone."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from cipherblas.evaluators.slots.values import Ct
 
 @runtime_checkable
 class Streamable(Protocol):
-    """What makes the data of a ciphertext: to stay by a call, or for once."""
+    """Makes the data of a ciphertext: by a call, to be kept, or `streamed`, for one product."""
 
     def __call__(self) -> NDArray[Any]:
-        """The data, which stay as long as they are held."""
+        """The data, in an array of their own."""
 
     def streamed(self, room: NDArray[Any]) -> NDArray[Any]:
-        """The data in an array of their shape that is used again, or where they are."""
+        """The data in `room`, an array that the next ciphertext uses again, or where they lie already."""
 
 
 class LazyCiphertext(Ct):
-    """A handle whose data are made when they are first looked at, or (`stream`) for one product alone.
+    """A handle whose data are made when they are first read, or, after `stream`, for one product alone.
 
     Args:
-        like: what is known of the ciphertext.
-        make: its data, `Streamable` where a product may take them for once.
-        upload: them as the evaluator has them.
+        like: handle whose limbs, scale, bound and errors it has.
+        make: makes the data; a `Streamable` can stream them, too.
+        upload: turns data into the evaluator's representation.
     """
 
     __slots__ = ("_held", "_make", "_streamed", "_upload")
@@ -51,15 +51,15 @@ class LazyCiphertext(Ct):
         self._held, self._make = value, None
 
     def stream(self) -> None:
-        """As of every handle."""
+        """The next product is the only reader of the data."""
         self._streamed = isinstance(self._make, Streamable)
 
     def is_streamed(self) -> bool:
-        """Whether the next product takes the data for once."""
+        """Whether the next product streams the data."""
         return self._streamed and self._make is not None
 
     def streamed(self, room: NDArray[Any]) -> Any:
-        """The data for the product that they are lent to; whoever comes after it has them made to stay."""
+        """The data for one product; a later reader has them made again, and kept."""
         make, streamed = self._make, self._streamed
         self._streamed = False
         if not streamed or make is None:

@@ -81,7 +81,7 @@ class Native(Evaluator):
         self.encoding_seconds = 0.0  # spent on weights that were not stored yet
         self._rotations: dict[tuple[int, ...], tuple[list[int], list[EngineTerm]]] = {}  # of `_rotate_data`
         self._keys = keys
-        self._rooms: NDArray[Any] | None = None  # of ciphertexts that are lent to products
+        self._rooms: NDArray[Any] | None = None  # of streamed ciphertexts, one in each
         self.engine: Engine = engine if engine is not None else CpuEngine(params)
         # It encodes: two machines may round float64 differently, and engines must agree.
         self._encoder = PlainEncoder(params.context(), self.slots)
@@ -161,7 +161,7 @@ class Native(Evaluator):
         return self.engine.upload_message(self._encoder.one(plain, scale))
 
     def _messages(self, plains: Sequence[Plain], scale: float) -> Iterator[list[Message]]:
-        """Those of several vectors, some at once."""
+        """Yield the plaintexts of several vectors, a few at a time."""
         for found in self._encoder.all(plains, scale):
             yield list(map(self.engine.upload_message, found))
 
@@ -258,7 +258,7 @@ class Native(Evaluator):
         return self.engine.multiply_sum(lefts, rights, accumulator)
 
     def _handles_product_data(self, lefts: Sequence[Ct], rights: Sequence[Ct], accumulator: Any) -> Any:
-        """Ciphertexts that can be lent are made for some terms at a time, in memory that the next terms use again."""
+        """Streamed ciphertexts are made for a few terms at a time; the next terms reuse their memory."""
         if not any(isinstance(ct, LazyCiphertext) and ct.is_streamed() for ct in (*lefts, *rights)):
             return super()._handles_product_data(lefts, rights, accumulator)
         shape = (2, lefts[0].limbs, self.n)
@@ -433,6 +433,6 @@ def _giving(message: Message) -> Callable[[], Message]:
 
 
 def _read_once(borrowed: tuple[Ct, NDArray[Any]]) -> Any:
-    """The data of a ciphertext, for one product in the room where it is lent."""
+    """The data of a ciphertext; a streamed one is made in `room`, for one product."""
     ct, room = borrowed
     return ct.streamed(room) if isinstance(ct, LazyCiphertext) else ct.data

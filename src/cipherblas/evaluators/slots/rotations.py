@@ -23,7 +23,7 @@ MAX_BATCH = 4  # ciphertexts whose baby steps read keys and diagonals at one tim
 
 
 def rotate_many(ev: Products, x: Ct, steps: Sequence[Step]) -> list[Ct]:
-    """All rotations of x, aligned with `steps`; equal rotations are one object."""
+    """Return all rotations of x, one for each of `steps`. Equal rotations are one object."""
     if ev.key_policy == "direct":  # each by itself: there are no prefixes to share
         totals = [total_step(step) % ev.slots for step in steps]
         different = [total for total in dict.fromkeys(totals) if total]

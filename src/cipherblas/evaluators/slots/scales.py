@@ -47,7 +47,7 @@ def encoding_factor(scale: float, bound: float) -> int:
 
 @dataclass(frozen=True)
 class Numbers:
-    """What a sum of ciphertexts times numbers is made with.
+    """The data of a sum of ciphertexts times numbers.
 
     Attributes:
         factors: the integer next to each number at the scale of the sum.
@@ -151,7 +151,7 @@ class Levels(Bookkeeper, ABC):
         return self._divided_data(data, 2, limbs - 1, self.below(limbs))
 
     def ready(self, ct: Any) -> Any:
-        """Rescale while the scale exceeds 2^(1.5·scale_bits): what a product or a transform expects."""
+        """Rescale while the scale exceeds 2^(1.5·scale_bits). Products and transforms expect such a scale."""
         while isinstance(ct, Ct) and ct.scale > self._ready_scale:
             ct = self.rescale(ct)
         return ct
@@ -440,7 +440,8 @@ class Levels(Bookkeeper, ABC):
         return self.make(x.limbs, x.scale, x.bound, x.errors, x.components, data)
 
     def absorb(self, x: Ct, value: float) -> Ct:
-        """x times a positive number, taken into the scale: exact and free, but the scale changes to scale / value."""
+        """Return x times a positive number by reinterpretation of the scale, which becomes scale / value. It is exact
+        and free."""
         if not 0 < value < math.inf:
             raise RangeError(
                 "A factor to absorb must be a positive finite number.",

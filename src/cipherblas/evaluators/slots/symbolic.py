@@ -19,7 +19,7 @@ from cipherblas.rlwe.noise import SlotErrors
 
 @dataclass(frozen=True)
 class _Known:
-    """What a transform of ciphertexts takes that was counted before.
+    """The counts of a transform that was counted before.
 
     Attributes:
         counts: without the encodings of masks, which are kept.
@@ -33,7 +33,7 @@ class _Known:
 
 
 class Symbolic(Evaluator):
-    """Bookkeeping alone: every piece of data is None, and no clear vector is ever evaluated.
+    """The evaluator without data: it only keeps books, and evaluates no clear vector.
 
     Tasks on many blocks are not run one by one: one of each kind is counted and multiplied, and its handles stand for
     those of all blocks. Counts, keys and memory are those of all, bounds and errors but for rounding.

@@ -62,7 +62,7 @@ class Ledger:
             self.live -= nbytes
 
     def touch(self, nbytes: int) -> None:
-        """Record working memory that an operation needs for its own duration."""
+        """Record working memory that an operation needs while it runs."""
         with self._lock:
             self.peak = max(self.peak, self.live + nbytes)
 
@@ -131,7 +131,7 @@ class Ct:
         return found
 
     def stream(self) -> None:
-        """The next product is the only one that takes the data, which need not stay: of those that are made later."""
+        """The next product is the only reader of the data: a lazy ciphertext need not keep them."""
 
     def stand_for(self, blocks: int, booked_after: int) -> None:
         """Book the bytes of so many like ciphertexts, unless this one is among the first handles of the ledger: it
@@ -182,7 +182,7 @@ Parts: TypeAlias = "Sequence[tuple[int, Plain]]"  # signs and vectors that are a
 
 
 class Plain:
-    """A clear slot vector, evaluated only when a real evaluator needs it.
+    """A clear slot vector. Only a native or a clear evaluator computes its values, when it needs them.
 
     Args:
         key: identifies the values in encode caches; equal keys mean equal values.
@@ -226,7 +226,8 @@ class Plain:
         return int.from_bytes(hashlib.blake2b(repr(self.key).encode(), digest_size=8).digest(), "little") | 1
 
     def values(self) -> NDArray[Any]:
-        """The slots, float64 or complex128, so that no factor is multiplied in a narrow type. Not to be written to."""
+        """Return the slots as float64 or complex128, so that no factor is multiplied in a narrower type. Do not write
+        to them."""
         if self._kept is not None:
             return self._kept
         given = self._values() if callable(self._values) else self._values
@@ -364,7 +365,7 @@ class GiantStep(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Transform:
-    """A linear map of slot vectors, by its non-zero diagonals: y = Σ_z u_z ⊙ Rot_z(x) (FAME, Eq. 11).
+    """A linear map of slot vectors, given by its non-zero diagonals: y = Σ_z u_z ⊙ Rot_z(x) (FAME, Eq. 11).
 
     Attributes:
         terms: rotation step (or path) → diagonal u_z. Either every diagonal is a `Plain`, or every one is None,

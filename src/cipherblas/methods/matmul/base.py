@@ -17,7 +17,7 @@ Operand = Sequence["Ct | Plain"]
 
 
 class Algorithm(ABC):
-    """An m×k · k×n block product in slots, for one pair of blocks that fit the slots.
+    """An m×k · k×n block product in slots, for one pair of blocks that fit into the slots.
 
     A product of block grids prepares every block once (`prepare_left`, `prepare_right`), accumulates the block
     products that belong to one output block (`multiply`), then closes each output block (`finish`). A clear
@@ -103,7 +103,7 @@ class Algorithm(ABC):
 
     @classmethod
     def fits(cls, m: int, k: int, n: int, slots: int, **options: Any) -> bool:
-        """Whether a block of this size fits the slots."""
+        """Whether a block of this size fits into the slots."""
         try:
             cls(m, k, n, slots, **options)
         except FitError:

@@ -26,7 +26,7 @@ def secret_product(
     Args:
         left: row encryption of M1ᵀ (k × m), m <= N.
         right: row encryption of M2 (k × n), n <= N.
-        independent: no operand is in both, so that the errors of fresh ones have nothing in common.
+        apart: no operand is in both, so that the errors of fresh ones have nothing in common.
         most: what the caller knows that no entry exceeds.
 
     Where both are one encryption, as of Xᵀ·X, two of the GEMMs are of symmetric matrices, and two are one.

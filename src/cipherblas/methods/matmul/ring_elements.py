@@ -20,7 +20,7 @@ from cipherblas.evaluators.slots.values import Ct
 
 @dataclass(frozen=True)
 class Errors:
-    """What coefficients of the ring elements of a matrix are, in units of the integer message.
+    """Errors of the coefficients of a matrix's ring elements, in units of the integer message.
 
     Attributes:
         message: the largest coefficient that means something.

@@ -36,7 +36,7 @@ Rights = Callable[[int, int], "list[list[Ct]]"]  # the right factors of sums sta
 
 
 class SumTerms(NamedTuple):
-    """What a sum of products is known to have.
+    """Facts about the terms of a sum of products.
 
     Attributes:
         left, right: terms whose factor on that side is as large as its bound, if all others are zero.

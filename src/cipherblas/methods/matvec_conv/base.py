@@ -87,7 +87,7 @@ class LayerMethod(ABC):
     @property
     @abstractmethod
     def options(self) -> dict[str, Any]:
-        """What rebuilds this object beside the layer and the layout of its input; JSON-ready."""
+        """The options that rebuild this object from the layer and the layout of its input; JSON-ready."""
 
     @abstractmethod
     def run(self, ev: Evaluator, cts: Sequence[Ct], weights: Weights) -> list[Ct]:

@@ -44,7 +44,7 @@ def needed_grid(window: Window) -> tuple[int, int]:
 
 
 def fits(window: Window, x: TensorLayout) -> bool:
-    """Whether the results of a convolution have room where their windows are."""
+    """Whether the slots of the windows have room for the results of a convolution."""
     _, out_h, out_w = window.out_shape
     across = (out_w - 1) * window.stride[1] * x.col + 1
     down = (out_h - 1) * window.stride[0] * x.row

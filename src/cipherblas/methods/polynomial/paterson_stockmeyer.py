@@ -313,7 +313,7 @@ class PatersonStockmeyer:
 
 @dataclass(frozen=True)
 class _Limits:
-    """What T_n does not exceed for arguments up to 1 + over: cosh(n·arcosh(1 + over)).
+    """Bound on T_n for arguments up to 1 + over: cosh(n·arcosh(1 + over)).
 
     Attributes:
         step: of T_1, in T_n of another argument.

@@ -45,7 +45,7 @@ ROUNDING_SHARE = 16
 
 @dataclass(frozen=True)
 class Predictions:
-    """What times are predicted for, and which of them a plan makes least."""
+    """The machine of predicted times, and the one of these times that a plan minimises."""
 
     machine: Machine
     threads: int
@@ -63,11 +63,11 @@ class Predictions:
         return predicted(self.machine.rates, counts, traffic, key_bytes, ring, self.threads, self.link)
 
     def seconds(self, stages: Stages) -> float:
-        """What a plan makes least."""
+        """Seconds that a plan minimises."""
         return stages.minimised(self.minimise)
 
     def more_seconds(self, ring: Ring, counts: Counts, traffic: Traffic) -> float:
-        """What some operations and messages add to that."""
+        """Seconds that some operations and messages add to that."""
         none = self.stages(Counts(), Traffic(), 0, ring)
         return self.seconds(self.stages(counts, traffic, 0, ring)) - self.seconds(none)
 

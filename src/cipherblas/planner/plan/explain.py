@@ -108,7 +108,7 @@ def _level(params: Parameters) -> str:
 
 
 def _fast_memory(plan: Plan) -> list[tuple[str, str]]:
-    """What linear transforms keep at hand by FAME's cost model, in either order of their loops, beside the caches."""
+    """Memory that linear transforms reuse by FAME's cost model, for both orders of their loops, beside the caches."""
     params, caches = plan.parameters, plan.machine.caches
     if not plan.counts.linear_transforms:
         return []
@@ -222,7 +222,7 @@ def _nodes(plan: Plan) -> list[str]:
 
 
 def _nearly(plan: Plan, one: NodeFigures) -> str | None:
-    """What was nearly taken for a node, or for the conversion of its value."""
+    """The runner-up for a node, or for the conversion of its value."""
     others = plan.runners_up if one.form in plan.decided.every_form else plan.other_conversions
     return others.get(one.number)
 
@@ -251,7 +251,7 @@ def named(options: Mapping[str, Any]) -> str:
 
 
 def beside(other: str, seconds: float, taken: float) -> str:
-    """What was nearly taken for a node, and how long that takes beside what is taken.
+    """The runner-up for a node, with its time relative to the chosen method.
 
     Where it takes less, what is taken saves more in other nodes: by its level, or by the layout that it leaves.
     """
@@ -329,7 +329,7 @@ def _ring_of_rows(params: Parameters) -> list[tuple[str, str]]:
 
 
 def _operand_moduli(plan: Plan) -> list[tuple[str, str]]:
-    """What operands of products are encrypted modulo, where that is not Q."""
+    """The modulus of operands of products, if it is not Q."""
     moduli = plan.parameters.operand_moduli
     if moduli is None:
         return []
@@ -452,7 +452,7 @@ def progressions(numbers: Sequence[int], width: int = 96) -> str:
 
 
 def _saving(plan: Plan) -> list[tuple[str, str]]:
-    """What fewer keys cost, where the plan has fewer than it would like."""
+    """The cost of fewer keys, if a budget leaves the plan fewer than the fastest one has."""
     other = plan.key_saving
     if other is None:
         return []
@@ -470,13 +470,13 @@ def _saving(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _exact(exact: bool) -> list[tuple[str, str]]:
-    """What a program of exact integers promises."""
+    """The promise of a program of exact integers."""
     text = f"exact integers, int64: error below 1/2 before they are rounded, but for a chance below 2^-{FAILURE_BITS}"
     return [("results", text)] if exact else []
 
 
 def _error(plan: Plan, result: ResultFigures, shape: tuple[int, ...], exact: bool) -> str:
-    """What is predicted of a result, and what was asked for."""
+    """The predicted error of a result beside the requested one."""
     missed = "" if result.error <= result.target else ", NOT reached by these parameters"
     how = f"precision={plan.precision:.2g}" if plan.asked_error is None else f"error={result.target:.2g}"
     how = f"exact integers, {how}" if exact else how
@@ -502,7 +502,7 @@ def _found_on_samples(plan: Plan) -> list[tuple[str, str]]:
 
 
 def size(amount: float) -> str:
-    """Bytes for people."""
+    """Return a number of bytes as text with a unit."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if amount < 1024 or unit == "GiB":
             return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
@@ -520,7 +520,7 @@ def bit_rate(link: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds for people."""
+    """Return seconds as text with a unit."""
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f} µs"
     if seconds < 1:

@@ -43,7 +43,7 @@ def rows_of(plan: Plan, program: Expression, listing: Listing) -> list[dict[str,
 
 
 def listed(plan: Plan, program: Expression, listing: Listing) -> str:
-    """The instructions, one per line, and what they hold at most."""
+    """Return the instructions as lines of text, with the memory that they hold at most."""
     rows = [HEADINGS]
     for one, row in zip(listing, rows_of(plan, program, listing), strict=True):
         scale = row["scale_bits"]

@@ -19,7 +19,7 @@ def _silent(what: str) -> None:
 
 @dataclass(frozen=True)
 class Request:
-    """A program that is to be planned.
+    """A program to plan, with its options.
 
     Attributes:
         tell: told what is tried.

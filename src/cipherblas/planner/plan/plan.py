@@ -53,7 +53,7 @@ RING_DEGREES = tuple(1 << log_n for log_n in range(12, 18))
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """What the user asks of a plan.
+    """The options of a plan, as the user gives them.
 
     Attributes:
         precision: largest error of an entry, relative to the bound of the result (for A @ B: max|A|·max|B|·k).
@@ -378,7 +378,7 @@ class Rejected:
 
 @dataclass(frozen=True)
 class KeySaving:
-    """What a plan with fewer keys costs against the plan that a larger key budget would give.
+    """The cost of a plan with fewer keys, against the plan with a larger key budget.
 
     Attributes:
         algorithm, key_policy: of that other plan.
@@ -400,8 +400,8 @@ class Plan(Rebuilt):
     The figures come from running the program itself without data, so they are those of the code that runs.
     `weight_memory_bytes` is the part of `peak_bytes` that encoded weights take: all of them, up to half of the memory
     that the machine had available; the rest goes to a file. `held_bytes` is the part that ciphertexts take as they
-    came, which may stay in their files. `streamed_bytes`, not in it: what ciphertexts would take that products expand and
-    take one by one; of several ranks each expands its own. `mask_budget`: encoded masks and constants of so many
+    came, which may stay in their files. `streamed_bytes`, not in it, is the size of the ciphertexts that products
+    expand one by one; of several ranks each expands its own. `mask_budget`: encoded masks and constants of so many
     bytes are kept from run to run; they are in `peak_bytes`. `nodes`: what each node of the program takes;
     `runners_up`: by the number of a node, the method that was nearly taken, or the form; `other_conversions`: by the
     number of a node whose value is converted, the stages that nearly were.
@@ -455,7 +455,7 @@ class Plan(Rebuilt):
 
     @property
     def error_target(self) -> float:
-        """What is allowed."""
+        """The largest allowed error."""
         return self._nearest.target
 
     @property
@@ -470,7 +470,7 @@ class Plan(Rebuilt):
 
     @property
     def choices(self) -> tuple[MethodChoice, ...]:
-        """What was decided about nodes, in the order of the program."""
+        """The method choices, in the order of the program's nodes."""
         return tuple(choice for _, choice in sorted(self.decided.choices.items()))
 
     @property
@@ -522,7 +522,7 @@ class Plan(Rebuilt):
         return [] if alone else rotation_steps(self.keys.galois, self.parameters.n)
 
     def decisions(self) -> dict[str, Any]:
-        """What must be known to run the plan again: JSON-ready, the base of the program's identity."""
+        """All decisions that a run needs, JSON-ready. The program's identity is computed from them."""
         error = self.asked_error
         asked = {} if error is None else {"asked_error": list(error) if isinstance(error, tuple) else error}
         return {
@@ -556,7 +556,7 @@ class Plan(Rebuilt):
         return {name: value for name, value in found.items() if value}
 
     def planned_for(self) -> dict[str, Any]:
-        """What the predictions are for: JSON-ready; in files beside the decisions, outside of the identity."""
+        """The assumptions of the predictions, JSON-ready: in files beside the decisions, not part of the identity."""
         return {
             "machine": self.machine.to_dict(),
             "threads": self.threads,

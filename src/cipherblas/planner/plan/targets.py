@@ -63,7 +63,7 @@ def check_promised(results: Sequence[ResultFigures]) -> None:
 
 @dataclass(frozen=True)
 class ResultFigures:
-    """What is predicted of one result.
+    """The prediction for one result.
 
     Attributes:
         label: its name, or its place; of the only result, nothing.

@@ -28,7 +28,7 @@ class Cache:
 
 @functools.lru_cache(maxsize=1)
 def caches_here() -> tuple[Cache, ...]:
-    """Those of the first processor, the smallest level first; none where the system does not say."""
+    """Return the caches of the first processor, the smallest level first; none if the system does not tell."""
     return caches_of(FOLDER)
 
 

@@ -49,7 +49,7 @@ class SwitchRates:
 
 @dataclass(frozen=True)
 class ThreadRates:
-    """What several threads are faster by: arithmetic in their own caches, and the memory that they share.
+    """Speed-ups of several threads: of arithmetic in their own caches, and of the memory that they share.
 
     Attributes:
         tried: so many threads were tried together.
@@ -62,13 +62,13 @@ class ThreadRates:
     stream: float
 
     def computing(self, threads: int) -> float:
-        """What so many threads compute faster by: each further one as much as those that were tried."""
+        """The speed-up of arithmetic with this number of threads, extrapolated linearly beyond the measured ones."""
         if self.tried < 2:
             return threads
         return min(threads, 1 + (threads - 1) * (self.compute - 1) / (self.tried - 1))
 
     def streaming(self, threads: int) -> float:
-        """What so many threads stream faster by: never more than those that were tried."""
+        """The speed-up of streaming with this number of threads, never above the measured ones."""
         if self.tried < 2 or threads < 2:
             return 1.0
         shared = 1 + (threads - 1) * (self.stream - 1) / (self.tried - 1)

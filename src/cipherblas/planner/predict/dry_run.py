@@ -38,7 +38,7 @@ BYTES_TOGETHER, RESIDUE_WORDS = 2, 6
 
 @dataclass(frozen=True)
 class DryRun:
-    """What one symbolic run of a program found.
+    """The figures of one symbolic run of a program.
 
     Attributes:
         inputs: what the client must send, in the order of first use.
@@ -50,7 +50,7 @@ class DryRun:
             runs included, and all operands, as far as the server makes them of what comes: they stay until the end.
         choices: how each node was computed of which that had to be decided.
         together: the most full ciphertexts of a value that is refreshed.
-        streamed_bytes: of operands that would be made of what comes, did products not take their ciphertexts one by one.
+        streamed_bytes: of operands whose ciphertexts products expand one by one; `working_bytes` lacks them.
         read_forms, read_conversions: numbers of the nodes whose form was asked for, and of those that were converted.
         nodes: what each took, where that was asked for.
         fixed_factors: the clear factors that have keys of their own.
@@ -123,7 +123,7 @@ class DryRun:
         return tuple(found)
 
     def traffic(self, ring: Ring) -> Traffic:
-        """What is sent, and what that costs."""
+        """The traffic of the run."""
         back = [one.form.download(one.limbs, one.components, one.n) for one in self.outputs(ring)]
         return sum((*(sent(one, ring) for one in self.inputs), *back[1:]), back[0])
 
@@ -238,7 +238,7 @@ def dry_run(
     progress: Progress | None = None,
     promise: Promise = BOUNDS,
 ) -> DryRun:
-    """Run a program symbolically.
+    """Run a program symbolically: count operations, memory and errors without data.
 
     Args:
         promise: whom its errors are predicted for.

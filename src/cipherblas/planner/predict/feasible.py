@@ -1,4 +1,4 @@
-"""What cannot be computed in one way, as a result: another way may do.
+"""Infeasibility as a result: something cannot be computed in one way; another way may do.
 
 Whoever computes without data raises where a ring has too few limbs, where a block does not fit, or where a budget is
 exceeded. `attempted` is the one place of the planner that catches this. Every other exception is a fault, of a method
@@ -48,7 +48,7 @@ INFEASIBLE: tuple[type[CipherblasError], ...] = (
 
 @dataclass(frozen=True)
 class Infeasible:
-    """Why something cannot be computed in one way.
+    """The reason why something cannot be computed in one way.
 
     Attributes:
         error: what a user is told where no other way does.
@@ -58,7 +58,7 @@ class Infeasible:
 
 
 def attempted(work: Callable[[], T], only: Kinds = INFEASIBLE) -> T | Infeasible:
-    """What `work` returns, or why it is infeasible.
+    """Return the result of `work`, or the reason why it is infeasible.
 
     Args:
         only: of these reasons; others are raised.
@@ -70,7 +70,7 @@ def attempted(work: Callable[[], T], only: Kinds = INFEASIBLE) -> T | Infeasible
 
 
 def feasible(found: T | Infeasible) -> T:
-    """What was found; where that is infeasible, its error is raised, to whoever attempted it."""
+    """Return the result of an attempt; raise its error if it is infeasible."""
     if isinstance(found, Infeasible):
         raise found.error
     return found

@@ -200,7 +200,7 @@ class Machine(Rebuilt):
         return machine.checked()
 
     def checked(self) -> Machine:
-        """This, if it is one that a file may hold.
+        """Return this machine if a file may hold it; raise an error otherwise.
 
         Raises:
             ParameterError: something has the wrong type, or is out of range.
@@ -333,7 +333,7 @@ def _of_this_process(rates: Rates, name: str | None) -> Machine:
 
 @functools.lru_cache(maxsize=1)
 def processor_name() -> str:
-    """What the system calls the processor, in printable ASCII."""
+    """The system's name of the processor, in printable ASCII."""
     found = ""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():

@@ -69,7 +69,7 @@ class Promise(ABC):
 
     @property
     def figures(self) -> tuple[SampledErrors, ...]:
-        """What was found on samples, of each result."""
+        """The errors of each result that were found on samples."""
         return ()
 
     @abstractmethod
@@ -77,7 +77,7 @@ class Promise(ABC):
         """Whom it covers, with which probability, and what happens otherwise: for people."""
 
     def to_dict(self) -> dict[str, Any] | None:
-        """What files hold of it; None of the usual one."""
+        """The promise as files hold it; None for the usual one."""
         return {"kind": self.name}
 
 
@@ -224,7 +224,7 @@ BOUNDS, STEPS = Bounds(), EachStep()
 
 
 def promise_of(values: Mapping[str, Any] | None) -> Promise:
-    """What a file says; None is the usual one. The values have the form of `Promise.to_dict`."""
+    """The promise of a file, in the form of `Promise.to_dict`; None stands for the usual one."""
     if values is None:
         return BOUNDS
     if values["kind"] == EachStep.name:

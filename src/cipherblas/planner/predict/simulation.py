@@ -92,7 +92,7 @@ class Simulation:
         return self._exact[id(expression)][1]
 
     def approximations(self, expression: Expression) -> list[SampledErrors]:
-        """What is known of each result before there are errors of encryption."""
+        """Approximation errors of each result, found without encryption."""
         if id(expression) not in self._approximations:
             runs = self.exact(expression)
             self._approximations[id(expression)] = [

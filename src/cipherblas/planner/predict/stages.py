@@ -59,7 +59,7 @@ class Stages:
 
     @property
     def first_run(self) -> float:
-        """What the server's first run takes, keys included, which later runs find in memory."""
+        """Seconds of the server's first run, including keys, which later runs find in memory."""
         return self.load_keys + self.expand + self.encode + self.evaluate
 
     @property

@@ -124,7 +124,7 @@ class Sizing:
 
 
 def too_few_primes(error: CipherblasError, n: int, precision: float) -> PrecisionError:
-    """What a search raises where it finds no primes for a precision."""
+    """The error of a search that finds no primes for a precision."""
     return PrecisionError(
         f"No parameters at N = {n} reach the precision {precision:g}: {error.message.removesuffix('.')}.",
         expected="a finer precision=…, which takes larger primes, or another ring_degree=…",
@@ -133,7 +133,7 @@ def too_few_primes(error: CipherblasError, n: int, precision: float) -> Precisio
 
 
 class NoRingError(PrecisionError):
-    """No ring of one degree carries the program at the scale that it needs.
+    """No ring of one degree is large enough for the program at its scale.
 
     Attributes:
         n: the ring degree.

@@ -106,7 +106,7 @@ def larger(needs: Mapping[str, Need]) -> dict[str, int]:
 
 
 def advised(options: Mapping[str, float]) -> Advice:
-    """The options of `compile` as they are written."""
+    """Return the advice to give these options of `compile`."""
     written = (
         f"{name}={int(value) >> MEBIBYTE} << {MEBIBYTE}" if name in NEEDS else f"{name}={value:g}"
         for name, value in options.items()

@@ -98,7 +98,7 @@ class MethodPrices:
         limbs: int,
         ready: bool = False,
     ) -> tuple[float, int]:
-        """Seconds of a product of grids of blocks, and the limbs that are left.
+        """Return the seconds of a product of grids of blocks, and the limbs left after it.
 
         Args:
             secret: which factors are.

@@ -199,7 +199,7 @@ class Placement:
         return self._own[key]
 
     def _counts(self, node: Expression, form: str) -> Counts:
-        """What a product takes in a form."""
+        """Seconds of a product in a form."""
         if form == ROWS:
             return plain(node, self._expression).counts(node, row_ring(self._ring).n, self._low)
         return _diagonals(node, self._ring, self._high)
@@ -215,7 +215,7 @@ class Placement:
         return self._prices[key]
 
     def _conversion(self, shape: tuple[int, int], target: str, stages: int) -> Counts:
-        """What a conversion takes; a refresh among it where one is on the way."""
+        """Seconds of a conversion, with the refresh on its way if there is one."""
         packing = Packing.of_length(self._ring, shape[1], stages)
         evs = counted_evaluators(self._ring)
         pieces = -(-shape[1] // packing.degree)
@@ -435,7 +435,7 @@ def _diagonals(node: Expression, ring: RingShape, limbs: int) -> Counts:
 
 
 def _difference(seconds: float) -> str:
-    """What an alternative takes beside what is taken."""
+    """The time of an alternative relative to the chosen one, as text."""
     return f"{duration(abs(seconds))} {'more' if seconds >= 0 else 'less'}"
 
 

@@ -105,7 +105,7 @@ def cheapest(
 
 
 def _limbs(ring: Ring) -> Hashable:
-    """What prices depend on."""
+    """The properties of an operation that its price depends on."""
     return len(ring.q), len(ring.p), ring.alpha, ring.digit_limbs, ring.level_limbs, ring.operand_moduli
 
 

@@ -108,7 +108,7 @@ def refused_exact(
 
 
 def _centred(expression: Expression) -> str:
-    """What makes a scale smaller where entries are far from zero, beside how far they are from each other."""
+    """Advice for a scale that is small because entries are farther from zero than from each other."""
     leaves = (node for node in facts_of(expression).order if node.operand is not None and node.secret)
     name = max(leaves, key=lambda leaf: leaf.bound).name
     return f"cb.assume({name} - c, spread), where entries of {name} are within a spread of a clear number c"

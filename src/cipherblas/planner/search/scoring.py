@@ -16,7 +16,7 @@ from cipherblas.rlwe.rings import Ring
 
 @dataclass(frozen=True)
 class SearchTerms:
-    """What a plan is asked to be: options, bytes that it may use, and what its times are predicted for."""
+    """Requirements of a plan: options, budgets in bytes, and the machine of its predicted times."""
 
     options: PlanOptions
     budgets: Budgets
@@ -24,7 +24,7 @@ class SearchTerms:
 
     @classmethod
     def of(cls, options: PlanOptions, budgets: Budgets) -> SearchTerms:
-        """Those of a search."""
+        """Return the requirements of a search."""
         return cls(options, budgets, Predictions.of(options))
 
     def counting(

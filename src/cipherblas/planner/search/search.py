@@ -293,7 +293,7 @@ class Search:
         return found
 
     def dry(self, strategy: Strategy, candidate: Candidate) -> Run:
-        """What counts a candidate on a ring."""
+        """The function that counts a candidate on a ring."""
         return self.terms.counting(strategy, candidate, self._max_ntt_limbs)
 
     def _max_ntt_limbs(self, ring: Ring) -> float:

@@ -43,7 +43,7 @@ KEY_POLICIES: tuple[KeyPolicy, ...] = ("direct", "composed", "binary")
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to run a program, before its ring is sized.
+    """One alternative to run a program, before its ring is sized.
 
     Attributes:
         name: of its algorithm, for people.
@@ -102,7 +102,7 @@ class Scored:
 
     @property
     def upload_bytes(self) -> int:
-        """What the client sends."""
+        """The traffic of the client."""
         return self.run.traffic(self.ring).upload_bytes
 
 
@@ -113,7 +113,7 @@ class Strategy(ABC):
         expression: what runs.
         label: of the form, in what is not taken.
         far: times as long as the best so far, what is not worth a ring of its own, by its price.
-        near: times as long as one that was sized, what candidates of one algorithm and degree may seem to take before
+        apart: times as long as one that was sized, what candidates of one algorithm and degree may seem to take before
             they have rings of their own.
         policies: key policies in the order in which they are tried; the first that fits the key budget is taken.
         all_policies: all of them are compared.
@@ -188,7 +188,7 @@ class Strategy(ABC):
         return 1.3
 
     def least_seconds(self, rates: Rates, threads: int) -> float:
-        """What every candidate takes at least."""
+        """A lower bound on the seconds of every candidate."""
         return 0.0
 
     def nominal(self, n: int) -> list[Ring]:
@@ -221,7 +221,7 @@ class Strategy(ABC):
         return [one.shape() for one in found if one.log_qp + PRIME_SPREAD_BITS <= allowed]
 
     def taken(self, scored: list[Scored]) -> list[Scored]:
-        """Those of the scored candidates that are worth keeping."""
+        """Return the scored candidates that are worth keeping."""
         return scored
 
     def refined(self, scored: Sequence[Scored], predictions: Predictions) -> Iterator[Candidate]:

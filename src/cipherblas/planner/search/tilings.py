@@ -41,7 +41,7 @@ def tilings_of_one(
     slots: int,
     block: int | tuple[int, int, int] | None,
 ) -> Iterator[tuple[int, int, int]]:
-    """Those of one product, as the option `block` has them."""
+    """Block lengths of one product, in the order of the option `block`."""
     if not isinstance(block, tuple):
         yield from single_product_tilings(algorithm, shape, slots, block)
         return

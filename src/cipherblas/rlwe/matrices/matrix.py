@@ -35,12 +35,12 @@ Matrix = TypeVar("Matrix", bound="CoefficientMatrix")
 
 
 def bit_ceil(count: int) -> int:
-    """The least power of two that is at least `count`."""
+    """Return the least power of two that is at least `count`."""
     return 1 << (count - 1).bit_length()
 
 
 def stride_of(length: int, size: int) -> int:
-    """Distance of the coefficients, of `size`, at which the entries of a row of so many entries stand."""
+    """Return the distance, among `size` coefficients, between neighbouring entries of a row of `length` entries."""
     return size // bit_ceil(length)
 
 

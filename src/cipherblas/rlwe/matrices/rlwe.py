@@ -70,7 +70,7 @@ class OperandRows(RlweRows):
 
     @classmethod
     def limbs_of(cls, params: Parameters, residues: int) -> int:
-        """What stands for their level."""
+        """Number that stands for their level."""
         return operand_level(params)
 
     def _check_same(self, other: CoefficientMatrix) -> None:

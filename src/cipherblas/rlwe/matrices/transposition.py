@@ -35,7 +35,7 @@ Oriented = TypeVar("Oriented", RlweRows, RlweColumns)
 
 
 class TransposePlan(NamedTuple):
-    """What a transposition of d rows takes: its keys, in order, and its key switches."""
+    """Keys, in order, and key switches of a transposition of d rows."""
 
     keys: Mapping[Galois, None]  # whose names are hashed once
     switches: int
@@ -48,7 +48,7 @@ class TransposePlan(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def transpose_plan(size: int, policy: TransposePolicy) -> TransposePlan:
-    """The plan for d = `size`, a power of two.
+    """Return the plan of the transposition for d = `size`, a power of two.
 
     Raises:
         ShapeError: d is larger than what can be transposed. ParameterError: an unknown policy.
@@ -75,7 +75,7 @@ def transpose_size(params: Parameters, shape: tuple[int, int]) -> int:
 def transpose_bound(
     params: Parameters, limbs: int, shape: tuple[int, int], policy: TransposePolicy = "fast"
 ) -> float:
-    """What the transposition of a matrix of this shape adds: a sum of the errors of all its key switches.
+    """Error of the transposition of a matrix of this shape: the sum of the errors of all its key switches.
 
     Where rows are cut into blocks of N, the last block has the most; see `gathered_switches`. The rows' a parts are
     taken as independent; those of (1, max(shape)) serve for any.

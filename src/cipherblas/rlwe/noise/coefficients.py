@@ -101,5 +101,5 @@ def fresh_bound(ring: Ring, public_key: bool = False) -> float:
 
 
 def switch_bound(ring: Ring, limbs: int) -> float:
-    """What a key switch adds."""
+    """Error of a key switch."""
     return tail(1.0, COEFFICIENT_BITS) * math.sqrt(_any_secret(ring).switch(limbs))

@@ -28,7 +28,7 @@ TRANSFORM_ROUNDING = 2.0**-53
 
 
 class SlotErrors(NamedTuple):
-    """Standard deviations of the error of one slot, by what they depend on.
+    """Standard deviations of the error of one slot, by the quantities that they depend on.
 
     Attributes:
         own: independent from slot to slot and from ciphertext to ciphertext: encryption, key switches, rounding.
@@ -54,11 +54,11 @@ class SlotErrors(NamedTuple):
 
     @property
     def dependent(self) -> float:
-        """What a sum over other slots or ciphertexts adds up by its absolute values."""
+        """The errors that a sum over other slots or ciphertexts adds by their absolute values."""
         return self.covered + math.hypot(self.mixed, self.common - self.covered)
 
     def with_own(self, *more: float) -> SlotErrors:
-        """With further independent errors."""
+        """Return these errors with further independent errors added."""
         return SlotErrors(math.hypot(self.own, *more), *self[1:])
 
     def with_common(self, more: float) -> SlotErrors:
@@ -135,7 +135,7 @@ class MatrixSums(NamedTuple):
 
 
 def worst(errors: Iterable[SlotErrors]) -> SlotErrors:
-    """The largest of each kind."""
+    """Return the largest deviation of each kind."""
     own, mixed, common, aligned, covered, spread = zip(*errors, strict=True)
     if not any(covered):
         return SlotErrors(max(own), max(mixed), max(common), all(aligned))

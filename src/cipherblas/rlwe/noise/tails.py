@@ -10,8 +10,8 @@ FAILURE_BITS = (
 
 
 def tail(samples: float, bits: float = FAILURE_BITS) -> float:
-    """Deviations that the largest of so many Gaussian (or sub-Gaussian) samples exceeds with a probability of 2^-bits
-    at most: each of them exceeds t deviations with 2·exp(-t²/2) at most."""
+    """Return t such that the largest of `samples` Gaussian (or sub-Gaussian) samples exceeds t deviations with a
+    probability of at most 2^-bits. Each sample exceeds them with a probability of at most 2·exp(-t²/2)."""
     return math.sqrt(2 * math.log(2) * (bits + 1 + math.log2(max(samples, 1.0))))
 
 
@@ -30,7 +30,7 @@ PRODUCT_TAIL = 3.7
 
 
 def hamming_weight(n: int) -> float:
-    """What the Hamming weight of a uniform ternary secret exceeds with a chance of 2^-FAILURE_BITS at most."""
+    """Bound on the Hamming weight of a uniform ternary secret; it fails with a chance of at most 2^-FAILURE_BITS."""
     return min(float(n), 2 * n / 3 + math.sqrt(math.log(2) * FAILURE_BITS * n / 2))
 
 

@@ -67,7 +67,7 @@ _RESULT = schema.record(
 
 @dataclass(frozen=True, repr=False)
 class EncryptedOperand(Sealed):
-    """One operand, encrypted by a client or an encryptor: for each way in which the program uses it, its ciphertexts.
+    """One operand, encrypted by a client or an encryptor, with its ciphertexts for each use in the program.
 
     Attributes:
         program_id: the program that it was encrypted for.
@@ -460,7 +460,7 @@ def check_made_for(operand: EncryptedOperand, name: str, program_id: str) -> Non
 
 
 def short_id(program_id: str) -> str:
-    """The first 16 digits of a program's identity, for people."""
+    """Return the first 16 digits of a program's identity, for people."""
     return program_id[:16]
 
 

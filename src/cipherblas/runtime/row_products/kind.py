@@ -27,7 +27,7 @@ Factor: TypeAlias = Callable[[Inputs], ClearFactor]
 
 @dataclass(frozen=True)
 class FactorRequest:
-    """What a product asks of its factors.
+    """The encodings that a product requests of its factors.
 
     Attributes:
         wishes: how a secret factor is to come, by its side: 0 for the left one, 1 for the right one. One of two secret

@@ -36,7 +36,7 @@ def known_most(product: Expression, pieces: Handles, unit: float, secret: Expres
 
 
 def know_sums(pieces: Handles, unit: float, node: Expression, known: float) -> None:
-    """What the program knows of the sums over the inner dimension of a factor, and of its norm."""
+    """Bounds on the sums over the inner dimension of a factor, and on its norm."""
     if keeps(pieces, unit, node):
         norm = known_norm(node)
         for piece in pieces:

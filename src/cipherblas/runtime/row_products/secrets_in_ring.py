@@ -213,7 +213,7 @@ def _inner_moved(run: RowPieces, node: Expression, x: Value, moved: Carried, sca
 
 
 def _known(node: Expression, factors: tuple[Value, Value], swapped: bool) -> SumTerms:
-    """What the program knows of a product; the first factor is the left one, or `swapped`."""
+    """Facts about a product. The first factor is the left one, or the right one if `swapped`."""
     left, right = node.children
     sides = (left, left.row_sum), (right, right.column_sum)
     kept, terms = [], []
