@@ -10,7 +10,7 @@ import pytest
 
 from cipherblas.common import errors
 from cipherblas.common.errors import CipherblasError
-from tests.support.rooms import PACKAGES, ROOT
+from tests.support.rooms import PACKAGES, ROOT, parsed
 
 NAMES = {name for name, kind in vars(errors).items() if isinstance(kind, type) and name.endswith("Error")}
 
@@ -42,7 +42,7 @@ def test_errors_begin_with_a_sentence(package: Path) -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{line}: {text}"
         for path in sorted(package.rglob("*.py"))
-        for line, text in _texts(ast.parse(path.read_text(encoding="utf-8")))
+        for line, text in _texts(parsed(path.read_text(encoding="utf-8")))
         if not _is_sentence(text)
     ]
     assert not wrong, "\n".join(wrong)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.rooms import PACKAGE, module_name, python_files, tree
+from tests.support.rooms import PACKAGE, module_name, parsed, python_files, tree
 
 MARKS = {"complex_packing", "imaginary_garbage", "empty_garbage", "clean"}
 # `forms` defines layouts, `methods` state what they leave; rows have no slots.
@@ -67,7 +67,7 @@ def changes(package: Path) -> Iterator[tuple[str, str]]:
     for file in python_files(package):
         module = module_name(file, package)
         if not module.startswith(STATING):
-            yield from walk(ast.parse(file.read_text(encoding="utf-8")), module)
+            yield from walk(parsed(file.read_text(encoding="utf-8")), module)
 
 
 def test_marks_change_where_an_operation_makes_them_true() -> None:

@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.rooms import DOCUMENT, PACKAGE, house, imports, module_name, python_files, tree, within
+from tests.support.rooms import (
+    DOCUMENT,
+    PACKAGE,
+    house,
+    imports,
+    module_name,
+    parsed,
+    python_files,
+    tree,
+    within,
+)
 
 # Of the client, and of what tests and commands are made of; everything else may run on a server.
 CLIENT_SIDE = (
@@ -44,7 +54,7 @@ def secret_violations(package: Path, client_side: Sequence[str] = CLIENT_SIDE) -
         if not server_side(module, client_side):
             continue
         mentioned = set()
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Name):
                 mentioned.add(node.id)
             elif isinstance(node, ast.Attribute):

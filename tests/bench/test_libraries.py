@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -68,15 +69,39 @@ def packages(monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
     monkeypatch.setattr(environments, "PACKAGES", {"it": package})
 
 
-def test_an_environment_is_made_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    packages(monkeypatch, requirements=("pip",))  # which is there already: nothing is fetched
-    made = environments.environment("it", tmp_path)
-    assert made.python is not None and made.reason == "" and Path(made.python).exists()
-    (tmp_path / "it" / "kept").touch()
-    assert environments.environment("it", tmp_path) == made
-    assert (tmp_path / "it" / "kept").exists()
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Environment]:
+    """A folder with an environment that holds pip, which takes seconds to make."""
+    folder = tmp_path_factory.mktemp("environments")
+    with pytest.MonkeyPatch.context() as patched:
+        packages(patched, requirements=("pip",))  # which is there already: nothing is fetched
+        return folder, environments.environment("it", folder)
 
 
+@pytest.fixture
+def copied(monkeypatch: pytest.MonkeyPatch, made: tuple[Path, Environment]) -> None:
+    """Where `venv` is called, that environment is copied."""
+    failure = environments._failure
+
+    def copy(command: list[str]) -> str | None:
+        if command[1:3] != ["-m", "venv"]:
+            return failure(command)
+        shutil.copytree(made[0] / "it", command[-1], symlinks=True)
+        return None
+
+    monkeypatch.setattr(environments, "_failure", copy)
+
+
+def test_an_environment_is_made_once(monkeypatch: pytest.MonkeyPatch, made: tuple[Path, Environment]) -> None:
+    folder, first = made
+    assert first.python is not None and first.reason == "" and Path(first.python).exists()
+    packages(monkeypatch, requirements=("pip",))
+    (folder / "it" / "kept").touch()
+    assert environments.environment("it", folder) == first
+    assert (folder / "it" / "kept").exists()
+
+
+@pytest.mark.usefixtures("copied")
 def test_the_reason_of_pip_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     packages(monkeypatch, requirements=("./nothing-of-the-kind.whl",))
     found = environments.environment("it", tmp_path)
@@ -84,6 +109,7 @@ def test_the_reason_of_pip_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("copied")
 def test_what_installs_and_cannot_be_imported_is_not_there(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -89,7 +89,7 @@ def test_any_matrix_is_transposed(ring: tuple, log_d: int, policy: str, present:
     ("d", "ring"),
     [
         *((d, ring) for d in (64, 256) for ring in RINGS),
-        *(pytest.param(1024, ring, marks=pytest.mark.slow) for ring in RINGS[-1:]),
+        *(pytest.param(512, ring, marks=pytest.mark.slow) for ring in RINGS[-1:]),
     ],
 )
 def test_noise_is_as_derived(d: int, ring: tuple, policy: str) -> None:
@@ -111,7 +111,7 @@ def test_real_parameters(d: int, policy: str) -> None:
 
 @pytest.mark.slow
 def test_a_large_matrix() -> None:
-    d = 2048
+    d = 1024
     rows, limbs = scheme(RINGS[0], n=1 << 12)
     errors = transposed(rows, limbs, messages(rows, d, d), d, "fast")
     assert np.abs(errors).max() <= TAIL * deviation(rows, limbs, "fast", d)

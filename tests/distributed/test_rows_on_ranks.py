@@ -17,25 +17,25 @@ from tests.support.runs import listed, toy_rows, values_of
 S, P = cb.secret, cb.public
 RANKS = (1, 2, 3, 4, 6, 8)
 PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-    "square": (lambda a, b: a @ b, {"a": S(64, 64), "b": S(64, 64)}),
-    "flat": (lambda a, b: a @ b, {"a": S(300, 8), "b": S(8, 300)}),
-    "large M": (lambda a, b: a @ b, {"a": S(700, 16), "b": S(16, 8)}),
-    "slim": (lambda a, b: a @ b, {"a": S(12, 600), "b": S(600, 12)}),
-    "indivisible": (lambda a, b: a @ b, {"a": S(37, 53), "b": S(53, 261)}),
-    "more columns than half the degree": (lambda a, b: a @ b, {"a": S(20, 30), "b": S(30, 131)}),
-    "almost as many rows and columns": (lambda a, b: a @ b, {"a": S(255, 9), "b": S(9, 255)}),
-    "clear": (lambda a, b: a @ b, {"a": P(37, 53), "b": S(53, 301)}),
-    "right clear": (lambda a, b: a @ b, {"a": S(37, 53), "b": P(53, 31)}),
-    "gram": (lambda a: a.T @ a, {"a": S(50, 60)}),
-    "chain": (lambda a, b, c: (a @ b) @ c, {"a": S(20, 30), "b": S(30, 40), "c": S(40, 10)}),
-    "clear chain": (lambda a, w, v: v @ (w @ a), {"a": S(20, 30), "w": P(40, 20), "v": P(300, 40)}),
+    "square": (lambda a, b: a @ b, {"a": S(16, 16), "b": S(16, 16)}),
+    "flat": (lambda a, b: a @ b, {"a": S(75, 3), "b": S(3, 75)}),
+    "large M": (lambda a, b: a @ b, {"a": S(175, 4), "b": S(4, 3)}),
+    "slim": (lambda a, b: a @ b, {"a": S(3, 150), "b": S(150, 3)}),
+    "indivisible": (lambda a, b: a @ b, {"a": S(11, 13), "b": S(13, 67)}),
+    "more columns than half the degree": (lambda a, b: a @ b, {"a": S(5, 8), "b": S(8, 35)}),
+    "almost as many rows and columns": (lambda a, b: a @ b, {"a": S(63, 3), "b": S(3, 63)}),
+    "clear": (lambda a, b: a @ b, {"a": P(11, 13), "b": S(13, 77)}),
+    "right clear": (lambda a, b: a @ b, {"a": S(11, 13), "b": P(13, 9)}),
+    "gram": (lambda a: a.T @ a, {"a": S(13, 15)}),
+    "chain": (lambda a, b, c: (a @ b) @ c, {"a": S(5, 8), "b": S(8, 10), "c": S(10, 3)}),
+    "clear chain": (lambda a, w, v: v @ (w @ a), {"a": S(5, 8), "w": P(10, 5), "v": P(75, 10)}),
     "sums": (
         lambda a, b, w, d: w @ (a @ b) + d,
-        {"a": S(20, 30), "b": S(30, 40), "w": P(25, 20), "d": P(25, 40)},
+        {"a": S(5, 8), "b": S(8, 10), "w": P(7, 5), "d": P(7, 10)},
     ),
-    "secret sum": (lambda a, b, c: a @ b - c, {"a": S(20, 30), "b": S(30, 40), "c": S(20, 40)}),
-    "both": (lambda a, b: (a @ b, b.T @ a.T), {"a": S(20, 30), "b": S(30, 40)}),
-    "turned": (lambda a, w, v: w @ (a @ v), {"a": S(300, 20), "w": P(30, 300), "v": P(20, 10)}),
+    "secret sum": (lambda a, b, c: a @ b - c, {"a": S(5, 8), "b": S(8, 10), "c": S(5, 10)}),
+    "both": (lambda a, b: (a @ b, b.T @ a.T), {"a": S(5, 8), "b": S(8, 10)}),
+    "turned": (lambda a, w, v: w @ (a @ v), {"a": S(75, 5), "w": P(8, 75), "v": P(5, 3)}),
 }
 
 
@@ -64,7 +64,7 @@ class OnRanks:
 @pytest.mark.parametrize("policy", ["direct", "composed", "binary"])
 def test_ranks_compute_what_one_process_does(name: str, policy: Any) -> None:
     function, operands = PROGRAMS[name]
-    whole = OnRanks(toy_rows(function, key_policy=policy, precision=1e-2, **operands))
+    whole = OnRanks(toy_rows(function, n=64, key_policy=policy, precision=1e-2, **operands))
     for ranks in RANKS if policy == "composed" else (2, 3):
         found = whole.on(ranks)
         result = found[0][0]

@@ -93,8 +93,8 @@ def test_common_fields_are_listed() -> None:
             id="peers",
         ),
         pytest.param(lambda: bench.run_gemm([(8, 9, 10)], budget=BRIEF), id="gemm"),
-        pytest.param(lambda: bench.run_distributed([(8, 9, 10)], [1, 2], rounds=1), id="distributed"),
-        pytest.param(lambda: bench.run_fhe4dmm(["Slim"], [1, 2], slots=256, rounds=1), id="fhe4dmm"),
+        pytest.param(lambda: bench.run_distributed([(8, 9, 10)], [1, 2], rounds=1, algorithm="e2dm"), id="distributed"),
+        pytest.param(lambda: bench.run_fhe4dmm(["Slim"], [1, 2], slots=256, rounds=1, sharings=["4d"]), id="fhe4dmm"),
     ],
 )  # fmt: skip
 def test_fields_of_rows_are_listed(rows: Any) -> None:

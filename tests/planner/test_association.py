@@ -139,10 +139,10 @@ def test_up_to_four_factors_as_good_as_all_associations(seed: int) -> None:
         assert (found.seconds if found else math.inf) == pytest.approx(least(chain, top), rel=1e-12)
 
 
-def test_200_random_chains_are_never_slower_than_from_left_to_right() -> None:
+def test_random_chains_are_never_slower_than_from_left_to_right() -> None:
     faster = 0
-    for seed in range(200):
-        chain = drawn(seed, 6)
+    for seed in range(60):
+        chain = drawn(seed, 5)
         found, written = (
             best_or_none(ways_of(chain, 12, **more)) for more in ({}, {"splits": left_to_right})
         )
@@ -150,7 +150,7 @@ def test_200_random_chains_are_never_slower_than_from_left_to_right() -> None:
         if written is not None:
             assert found.seconds <= written.seconds
             faster += found.seconds < 0.9 * written.seconds
-    assert faster > 20
+    assert faster > 6
 
 
 def test_ways_say_what_they_take() -> None:

@@ -58,7 +58,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] =
         {"algorithm": "outer-product", "upload_budget": 1 << 30},
     ),
     "outer product of thin matrices": (
-        *(lambda a, b: a @ b, factors(1500, 4, 1500)),
+        *(lambda a, b: a @ b, factors(500, 4, 500)),
         {"algorithm": "outer-product"},
     ),
     "halevi-shoup": (lambda a, b: a @ b, factors(24, 24, 24), {"algorithm": "halevi-shoup"}),
@@ -74,18 +74,18 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] =
     ),
     "elementwise": (lambda a, b: a * b + a, {"a": cb.secret(700, 700), "b": cb.secret(700, 700)}, {}),
     "thin matrices in rows": (
-        *(lambda a, b: a @ b, factors(1000, 4, 1000)),
+        *(lambda a, b: a @ b, factors(300, 4, 300)),
         {"form": "rows", "key_policy": "binary"},
     ),
-    "rows": (lambda a, b: a @ b, factors(400, 300, 350), {"form": "rows"}),
+    "rows": (lambda a, b: a @ b, factors(100, 200, 80), {"form": "rows"}),
     "chain in rows": (
         lambda w, x, y: (w @ x) @ y,
-        {"w": cb.public(300, 300), "x": cb.secret(300, 200), "y": cb.secret(200, 250)},
+        {"w": cb.public(40, 100), "x": cb.secret(100, 80), "y": cb.secret(80, 30)},
         {"form": "rows", "precision": 0.05, "key_policy": "composed"},
     ),
     "sum in rows": (
         lambda x, y, z: x @ y + z,
-        {"x": cb.secret(500, 30), "y": cb.secret(30, 500), "z": cb.secret(500, 500)},
+        {"x": cb.secret(150, 30), "y": cb.secret(30, 150), "z": cb.secret(150, 150)},
         {"form": "rows", "key_policy": "composed"},
     ),
     "clear times secret in rows": (

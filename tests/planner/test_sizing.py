@@ -86,7 +86,7 @@ def test_a_chain_that_spends_more_limbs_than_the_first_draft() -> None:
     [
         (eighth, 1e-6, {"a": (16, 16)}),
         (chain, 1e-6, dict.fromkeys("abcdefg", (8, 8))),
-        (iterated, 1e-6, {"a": (16, 16), "x": (16, 1)}),
+        (iterated, 1e-6, {"a": (8, 8), "x": (8, 1)}),
     ],
 )
 def test_chains_at_128_bits(
@@ -282,7 +282,7 @@ def sigmoid_network(*sizes: int) -> Callable[[Any], Any]:
 
 def test_a_batch_through_a_network_of_sigmoids() -> None:
     """Planned for a batch of 100, as one vector is; run for fewer vectors and a layer less."""
-    large = cb.compile(sigmoid_network(64, 64, 32, 10), {"x": S(64, 100)}, precision=1e-3).plan
+    large = cb.compile(sigmoid_network(32, 32, 16, 10), {"x": S(32, 100)}, precision=1e-3).plan
     assert large.error <= large.error_target
     check(sigmoid_network(16, 16, 10), 1e-3, x=S(16, 30))
 

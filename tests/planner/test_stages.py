@@ -16,6 +16,7 @@ from cipherblas.planner.predict.cost import SwitchRates, ThreadRates
 from cipherblas.planner.predict.dry_run import RESIDUE_WORDS
 from cipherblas.planner.predict.stages import DEFAULT_LINK, Stages, predicted
 from cipherblas.rlwe.counts import Counts
+from tests.support.runs import toy_rows
 
 S, P = cb.secret, cb.public
 
@@ -68,7 +69,7 @@ PROGRAMS = {
         lambda a, b: (a @ b) @ a + b, {"a": S(12, 12), "b": S(12, 12)}, form="blocks"
     ),
     "public key": lambda: cb.compile(product, {"a": S(8, 8, encryption="public-key"), "b": S(8, 8)}),
-    "rows": lambda: cb.compile(product, {"a": S(20, 30), "b": S(30, 12)}, form="rows"),
+    "rows": lambda: toy_rows(product, a=S(20, 30), b=S(30, 12)),
     "clear": lambda: cb.compile(product, {"a": P(20, 30), "b": S(30, 3000)}, form="rows"),
     "fixed": lambda: cb.compile(lambda b: np.eye(20, 30) @ b, {"b": S(30, 12)}, form="rows"),
     "network": lambda: cb.compile(lambda x: np.ones((4, 40)) @ cb.square(x), {"x": S(40)}),

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.file_mutations import TOKENS, Sample, mutated, name_of, outcome, samples
 
-MUTATIONS = 10_000  # of all files together
+MUTATIONS = 5_000  # of all files together
 SECONDS = 30  # for one; it takes some milliseconds
 NAMES = (
     *("program slots", "program rows", "program layers", "program function", "program results"),

@@ -90,7 +90,7 @@ def test_messages_of_operands_are_words() -> None:
 
 def test_real_parameters() -> None:
     """Planned by itself where the machine is fast at bytes, and secure."""
-    operands = {"a": P(500, 3000), "b": S(3000)}
+    operands = {"a": P(5, 1000), "b": S(1000)}
     options: dict[str, Any] = {"form": "rows", "machine": MACHINE, "minimise": "server"}
     program = cb.compile(lambda a, b: a @ b, operands, **options)
     plan = program.plan

@@ -11,7 +11,7 @@ import pytest
 import cipherblas as cb
 from cipherblas.planner.rings import chains
 from tests.support.foreign_files import forge
-from tests.support.runs import program_of, run, toy
+from tests.support.runs import Parties, program_of, run, toy
 
 pytestmark = pytest.mark.encrypted
 
@@ -40,10 +40,10 @@ def values_at_bound(program: cb.Program, sign: float) -> dict[str, Any]:
 def check(program: cb.Program) -> None:
     """No entry is further off than predicted: random, at the bounds, zeros."""
     rng = np.random.default_rng(3)
-    operands = program.operands.items()
-    run(program, {name: rng.uniform(-one.bound, one.bound, one.shape) for name, one in operands}).check()
+    operands, parties = program.operands.items(), Parties(program)
+    parties.run({name: rng.uniform(-one.bound, one.bound, one.shape) for name, one in operands}).check()
     for sign in (1.0, -1.0, 0.0):
-        run(program, values_at_bound(program, sign)).check()
+        parties.run(values_at_bound(program, sign)).check()
 
 
 @pytest.mark.parametrize(

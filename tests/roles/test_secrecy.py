@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
+from tests.support.runs import toy_rows
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/mem")
 
@@ -58,12 +61,12 @@ SERVER = (
 import numpy as np
 import cipherblas as cb
 folder = sys.argv[1]
-program = cb.Program.load(folder + "/program")
-server = program.server(cb.EvaluationKeys.load(folder + "/keys"))
+program = cb.Program.load(folder + "/program", insecure=True)
+server = program.server(cb.EvaluationKeys.load(folder + "/keys", insecure=True))
 def load(name):
     if not program.operands[name].secret:
         return np.load(folder + "/" + name + ".npy")
-    return cb.EncryptedOperand.load(folder + "/" + name)
+    return cb.EncryptedOperand.load(folder + "/" + name, insecure=True)
 server.run({"a": load("a"), "b": load("b")}).save(folder + "/c")
 scan()
 """
@@ -86,8 +89,8 @@ CLIENT = (
     SCANNER
     + """
 import cipherblas as cb
-program = cb.Program.load(sys.argv[1] + "/program")
-client = cb.Client.load(sys.argv[2], program)
+program = cb.Program.load(sys.argv[1] + "/program", insecure=True)
+client = cb.Client.load(sys.argv[2], program, insecure=True)
 scan()
 """
 )
@@ -126,21 +129,21 @@ def _scan(script: str, needles: dict[str, bytes], *arguments: str) -> list[int]:
 
 @linux
 @pytest.mark.parametrize(
-    ("left", "options"),
+    ("left", "compiled"),
     [
-        (cb.secret(6, 6), {"algorithm": "skewed"}),
-        (cb.secret(6, 6), {"form": "rows", "key_policy": "composed"}),  # few keys: little memory to search
-        (cb.public(6, 6), {"form": "rows"}),
+        (cb.secret(6, 6), lambda f, **operands: cb.compile(f, operands, algorithm="skewed")),
+        (cb.secret(6, 6), functools.partial(toy_rows, n=256, key_policy="composed")),
+        (cb.public(6, 6), lambda f, **operands: cb.compile(f, operands, form="rows")),
     ],
     ids=["slots", "rows", "rows with a clear operand"],
 )
 def test_neither_memory_nor_files_of_the_server_hold_the_secret(
-    tmp_path: Path, left: Any, options: dict[str, Any]
+    tmp_path: Path, left: Any, compiled: Callable[..., cb.Program]
 ) -> None:
     public, private = tmp_path / "public", tmp_path / "private"
     public.mkdir()
     private.mkdir()
-    program = cb.compile(lambda a, b: a @ b, {"a": left, "b": cb.secret(6, 6)}, **options)
+    program = compiled(lambda a, b: a @ b, a=left, b=cb.secret(6, 6))
     client = program.client()
     program.save(public / "program")
     client.evaluation_keys().save(public / "keys")
@@ -165,7 +168,7 @@ def test_neither_memory_nor_files_of_the_server_hold_the_secret(
     assert found["first limb"] > 0
     assert needles["seed"] in (private / "secret").read_bytes()
 
-    result = cb.EncryptedResult.load(public / "c")
+    result = cb.EncryptedResult.load(public / "c", insecure=True)
     assert (np.abs(client.decrypt(result) - a @ b) <= program.plan.error).all()
 
 

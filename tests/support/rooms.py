@@ -83,9 +83,15 @@ def module_name(file: Path, package: Path) -> str:
 
 
 @functools.cache
+def parsed(text: str) -> ast.Module:
+    """A text is parsed once for all tests, which only look at what they get."""
+    return ast.parse(text)
+
+
+@functools.cache
 def import_statements(text: str) -> list[ast.Import | ast.ImportFrom]:
     """Those of a module, anywhere in its text."""
-    return [node for node in ast.walk(ast.parse(text)) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    return [node for node in ast.walk(parsed(text)) if isinstance(node, (ast.Import, ast.ImportFrom))]
 
 
 def imports(file: Path, package: Path) -> Iterator[str]:
