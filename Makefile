@@ -34,22 +34,15 @@ WORKERS ?= $(shell echo $$(( $(JOBS) < 4 ? $(JOBS) : 4 )))
 RUN_PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # Folders too: a file that went away changes its folder.
 SOURCES := $(shell find src cpp -name __pycache__ -prune -o -print) CMakeLists.txt pyproject.toml
-# After `make editable`, Python files are used where they lie, and what is compiled lies beside them.
-EDITABLE := $(VENV)/editable
-ifneq ($(wildcard $(EDITABLE)),)
-SOURCES := $(shell find cpp -print) CMakeLists.txt pyproject.toml
-INSTALLED_AS := --config-settings=editable.mode=inplace --editable
-endif
 # What is installed beside the package, with commands of its own: nothing is compiled.
 APART := bench hardware
 APART_SOURCES := $(shell find $(APART:%=%/pyproject.toml) $(APART:%=%/src) -name __pycache__ -prune -o -print)
 
-.PHONY: help demo editable check-fast check test corpus lint lint-cpp lint-python types format native-test sanitize sanitize-python sanitize-threads valgrind wheel docs bench clean locked
+.PHONY: help demo check-fast check test corpus lint lint-cpp lint-python types format native-test sanitize sanitize-python sanitize-threads valgrind wheel docs bench clean locked
 
 help:
 	@echo 'make demo         multiply encrypted matrices and look at the result'
-	@echo 'make editable     from now on use the Python files of src where they lie'
-	@echo 'make check-fast   what takes seconds: ruff, the architecture, the language, forms'
+	@echo 'make check-fast   what takes seconds: ruff, and tests of the architecture and of the language'
 	@echo 'make check        linters, and the tests that compute nothing with ciphertexts'
 	@echo 'make test         all tests'
 	@echo 'make corpus       plan the corpus anew and store it: tests/corpus/plans.txt'
@@ -68,10 +61,6 @@ help:
 
 demo: $(VENV)/installed
 	$(BIN)/cipherblas demo
-
-editable: $(VENV)/bin/python
-	@touch $(EDITABLE) && rm -f $(VENV)/installed-package
-	$(MAKE) $(VENV)/installed
 
 check-fast: lint-python
 	$(RUN_PYTEST) -q -m 'not slow and not encrypted' $(CHECKED_FAST)
@@ -141,7 +130,7 @@ $(VENV)/bin/python:
 
 $(VENV)/installed-package: $(SOURCES) | $(VENV)/bin/python
 	@echo 'Building cipherblas and installing what it needs: a few minutes the first time.'
-	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) install --quiet $(INSTALLED_AS) '.[$(EXTRAS)]'
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) install --quiet '.[$(EXTRAS)]'
 	@touch $@
 
 # The package is not built again where they alone have changed.

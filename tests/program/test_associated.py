@@ -47,8 +47,8 @@ def as_written(function: Any, operands: dict[str, Any], **options: Any) -> Plan:
     ("function", "operands", "found"),
     [
         (lambda a, b, x: a @ b @ x, {"a": S(40, 40), "b": S(40, 40), "x": S(40)}, "a @ (b @ x)"),
-        (four, squares(16), "(a @ b) @ (c @ d)"),
-        (lambda a, b, c: a @ (b @ c), {"a": S(4, 60), "b": S(60, 60), "c": S(60, 60)}, "(a @ b) @ c"),
+        (four, squares(6), "(a @ b) @ (c @ d)"),
+        (lambda a, b, c: a @ (b @ c), {"a": S(4, 24), "b": S(24, 24), "c": S(24, 24)}, "(a @ b) @ c"),
     ],
 )
 def test_the_faster_association_is_planned(function: Any, operands: dict[str, Any], found: str) -> None:
