@@ -68,11 +68,13 @@ class RowForm(Form):
         placing: of the entries in the only piece, of N columns, where the others are zeros.
         in_pieces: it may have several.
         repeats: operands whose rows are equal are sent as one of these.
+        digits: columns that are encrypted of each column of an operand.
     """
 
     name: ClassVar[str] = "rows"
     in_pieces: ClassVar[bool] = True
     repeats: ClassVar[bool] = True
+    digits: ClassVar[int] = 1
     shape: tuple[int, int]
     by_columns: bool
     pieces: Pieces
@@ -82,11 +84,6 @@ class RowForm(Form):
     def of_operand(cls, shape: tuple[int, int], by_columns: bool, pieces: Pieces) -> RowForm:
         """Of an operand of this shape, in these pieces."""
         return cls(shape, by_columns, pieces)
-
-    @staticmethod
-    def columns_of(cols: int) -> int:
-        """How many are encrypted of so many columns of an operand."""
-        return cols
 
     @staticmethod
     def largest(bound: float) -> float:
@@ -273,16 +270,13 @@ class ByteRowForm(RowForm):
     """
 
     repeats: ClassVar[bool] = False
+    digits: ClassVar[int] = 2
     rows_by_bytes: bool = False
     columns_by_bytes: bool = True
 
     @classmethod
     def of_operand(cls, shape: tuple[int, int], by_columns: bool, pieces: Pieces) -> RowForm:
         return cls((shape[0], pieces[-1][1]), by_columns, pieces)
-
-    @staticmethod
-    def columns_of(cols: int) -> int:
-        return 2 * cols
 
     @staticmethod
     def largest(bound: float) -> float:

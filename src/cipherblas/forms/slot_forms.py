@@ -85,10 +85,6 @@ class SlotForm(Form):
         down, across, each = self._cut
         return (down - self.equal[0] + 1) * (across - self.equal[1] + 1) * each
 
-    @property
-    def parts(self) -> int:
-        return self.ciphertexts
-
     def degree(self, ring: Ring) -> int:
         return ring.n
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, Union, get_args
+from typing import Literal, TypeAlias, Union, get_args
 
 from cipherblas.common.errors import ParameterError, nearest_choice
 
@@ -31,13 +31,6 @@ def check_policy(policy: str) -> None:
             got=policy,
             advice=nearest_choice("key_policy", policy, get_args(KeyPolicy)),
         )
-
-
-def checked_policy(policy: Any) -> KeyPolicy:
-    """The policy; ParameterError for an unknown one."""
-    check_policy(policy)
-    known: KeyPolicy = policy
-    return known
 
 
 def rotation_steps(elements: Iterable[int], n: int) -> list[int]:

@@ -77,7 +77,7 @@ class RowPieces(FormRun, ABC):
             value = self.operand(first_of(node, 1 if wish.by_columns else 0), wish)
             whole = self.mapped("repeat", value, lambda ev, piece: ev.stack([piece] * copies))
             return self.result(node.shape, wish.by_columns, whole.cells, value.unit)
-        cols = kind.columns_of(node.shape[0 if wish.by_columns else 1])
+        cols = kind.digits * node.shape[0 if wish.by_columns else 1]
         length = self.ev.n if self._in_pieces and kind.in_pieces else cols
         self.ev.spend(-(-cols // length), "pieces of an operand")
         cols = self.width(cols) if kind.in_pieces else cols

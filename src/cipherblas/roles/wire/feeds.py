@@ -17,7 +17,7 @@ from cipherblas.crypto.params import Parameters, row_parameters
 from cipherblas.crypto.randomness import SEED_BYTES
 from cipherblas.rlwe.matrices import OperandRows, RlweRows, SharedBatch, SharedRows
 from cipherblas.roles.wire.columns import by_columns, by_rows, columns_each
-from cipherblas.roles.wire.stored import StoredParts, columns_name, data_name, seed_name, uniform_name
+from cipherblas.roles.wire.stored import StoredParts
 from cipherblas.roles.wire.stored_rows import StoredRows
 
 EncryptedRows: TypeAlias = "RlweRows | SharedRows | SharedBatch | StoredRows"
@@ -34,7 +34,7 @@ def feed_tensors(index: int, feed: Sequence[Sent]) -> dict[str, NDArray[Any]]:
             expected="all with seeds, or none",
             got=f"{len(seeds)} of {len(feed)}",
         )
-    tensors = {seed_name(index): np.stack(seeds)} if seeds else {}
+    tensors = {f"feed{index}.seed": np.stack(seeds)} if seeds else {}
     return tensors | FORMATS[feed[0].NAME].tensors(index, feed)
 
 
@@ -70,12 +70,12 @@ class _Slots:
         return digest.encode()
 
     def tensors(self, index: int, feed: Sequence[Any]) -> dict[str, NDArray[Any]]:
-        return {data_name(index): stacked([ct.data for ct in feed])}
+        return {f"feed{index}.data": stacked([ct.data for ct in feed])}
 
     def read(
         self, tensors: Tensors, index: int, parameters: Parameters, scale: float
     ) -> tuple[FreshCiphertext, ...]:
-        seeds, data = tensors.get(seed_name(index)), tensor_of(tensors, data_name(index))
+        seeds, data = tensors.get(f"feed{index}.seed"), tensor_of(tensors, f"feed{index}.data")
         if seeds is None:
             fits, wanted = data.ndim == 4, "uint64 (count, 2, limbs, N)"
         else:
@@ -117,15 +117,15 @@ class _Rows(NamedTuple):
     def tensors(self, index: int, feed: Sequence[Any]) -> dict[str, NDArray[Any]]:
         found = {}
         for piece, ct in enumerate(feed):
-            found[columns_name(index, piece)] = by_columns(ct.b)
+            found[f"feed{index}.columns{piece}"] = by_columns(ct.b)
             if ct.seed is None:
-                found[uniform_name(index, piece)] = by_columns(ct.a)
+                found[f"feed{index}.uniform{piece}"] = by_columns(ct.a)
         return found
 
     def read(
         self, tensors: Tensors, index: int, parameters: Parameters, scale: float
     ) -> tuple[EncryptedRows, ...]:
-        seeds: Any = tensors.get(seed_name(index))
+        seeds: Any = tensors.get(f"feed{index}.seed")
         if seeds is not None and (seeds.ndim != 2 or seeds.dtype != np.uint8):
             raise FormatError(
                 "The seeds of encrypted rows have the wrong shape.",
@@ -137,8 +137,8 @@ class _Rows(NamedTuple):
         pieces: list[EncryptedRows] = []
         for piece, seed in enumerate(_seeds(seeds, stored)):
             try:
-                b = _part(tensors, columns_name(index, piece), f"{old}{piece}")
-                uniform = seed or _part(tensors, uniform_name(index, piece), f"feed{index}.a{piece}")
+                b = _part(tensors, f"feed{index}.columns{piece}", f"{old}{piece}")
+                uniform = seed or _part(tensors, f"feed{index}.uniform{piece}", f"feed{index}.a{piece}")
                 pieces.append(self._piece(row_parameters(parameters), scale, b, uniform))
             except (CipherblasError, IndexError) as error:
                 raise FormatError(f"The encrypted rows of the file cannot be read: {error}") from error

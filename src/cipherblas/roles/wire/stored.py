@@ -80,26 +80,6 @@ class StoredParts:
         return found
 
 
-def data_name(feed: int) -> str:
-    """The tensor of the ciphertexts of a feed."""
-    return f"feed{feed}.data"
-
-
-def seed_name(feed: int) -> str:
-    """The tensor of their seeds."""
-    return f"feed{feed}.seed"
-
-
-def columns_name(feed: int, piece: int) -> str:
-    """The tensor of the b part of a piece of rows, column after column."""
-    return f"feed{feed}.columns{piece}"
-
-
-def uniform_name(feed: int, piece: int) -> str:
-    """The tensor of its a part, where that has no seed."""
-    return f"feed{feed}.uniform{piece}"
-
-
 def _entries(name: str, shape: tuple[int, ...]) -> int:
     """Entries of a part of a tensor: one ciphertext, or some columns."""
     return columns_each(shape) if len(shape) == 3 and not name.endswith(".data") else 1
