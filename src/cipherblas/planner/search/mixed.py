@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
@@ -34,14 +34,13 @@ from cipherblas.planner.search.method_prices import counted_plains
 from cipherblas.planner.search.rows import weight_bits_for
 from cipherblas.planner.search.strategy import Candidate, RefuseUpload, Strategy
 from cipherblas.rlwe.counts import Counts
-from cipherblas.rlwe.matrices.matrix import bit_ceil
 from cipherblas.rlwe.rings import RingShape, low_limbs, row_ring
 from cipherblas.runtime import schedule
 from cipherblas.runtime.blocks import BLOCKS, LAYOUT_PRESERVING, layout_preserving_product, multiply
 from cipherblas.runtime.executor import METHODS, missing
 from cipherblas.runtime.graphs import product_graph
-from cipherblas.runtime.placing import UNMOVED, comes_by_columns, comes_from, factor_of, placeable
-from cipherblas.runtime.row_products.clear_in_ring import MIN_ROWS
+from cipherblas.runtime.placing import UNMOVED
+from cipherblas.runtime.row_products.in_ring import has_clear_factor, products_in_ring
 from cipherblas.runtime.row_products.table import plain
 from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.values import Decisions, MethodChoice
@@ -53,7 +52,6 @@ STAGES = (2, 3)
 RESCALES = (0, 1)
 # Errors of rounded weights count somewhat more once they are errors of slots, and twice in a square.
 EXTRA_WEIGHT_BITS = 1
-MAX_GROUPS = 8  # of entries of a factor of a product of ring elements, each of which takes rows of its own
 # Of rounded weights where values are refreshed: a GEMM of a thousand terms takes as long as for 18 bits.
 REFRESHED_BITS = 26
 
@@ -278,7 +276,7 @@ class MixedStrategy(Strategy):
     def least_seconds(self, rates: Rates, threads: int) -> float:
         """The GEMMs of clear factors, of one limb in the smallest ring."""
         counts, n = Counts(), min(self.degrees)
-        for node in filter(_has_clear_factor, products(self.expression)):
+        for node in filter(has_clear_factor, products(self.expression)):
             counts = counts + plain(node, self.expression).counts(node, n, 1)
         return rates.seconds(counts, n, threads)
 
@@ -301,7 +299,9 @@ class MixedStrategy(Strategy):
         bits = REFRESHED_BITS if self.refreshed else min(bits + squares, MAX_WEIGHT_BITS)
         choices, conversions = {}, {}
         numbers = {id(node): number for number, node in enumerate(order)}
-        in_ring = self._in_ring(n, lambda child: forms.get(numbers[id(child)], ROWS))
+        in_ring = products_in_ring(
+            self.expression, self.row_degree(n), lambda child: forms.get(numbers[id(child)], ROWS)
+        )
         for number, node in enumerate(order):
             if not computed(node):
                 continue
@@ -324,53 +324,6 @@ class MixedStrategy(Strategy):
                         options["rescales"] = rescales if _rounded(child) else 0
                     conversions[numbers[id(child)]] = options
         return Decisions(ROWS, choices, self._blocks(n), "direct", forms, conversions)
-
-    def _in_ring(self, n: int, form_of: Callable[[Expression], str]) -> set[int]:
-        """The products of ring elements, by their nodes' identities: of secrets; of clear factors and what these place,
-        or what comes from blocks, where a ring element holds many rows."""
-        found: set[int] = set()
-        most = (self.row_degree(n) or 0) // MIN_ROWS  # entries of a row
-        for node in products(self.expression):
-            degree = self._degree_of_elements(node, n, form_of)
-            if degree is not None:
-                factors = [factor_of(child) for child in node.children if placeable(child)]
-                clear = {id(one) for one in factors if one is not None and _of_operand(one)}
-                found |= {id(node), *(clear if degree <= most else ())}
-            elif _has_clear_factor(node):
-                secret = next(child for child in node.children if child.secret)
-                length = matrix_shape(node)[0 if node.children[0].secret else 1]
-                if max(2, bit_ceil(length)) <= most and comes_from(secret, BLOCKS, form_of):
-                    found.add(id(node))
-        return found
-
-    def _degree_of_elements(
-        self, product: Expression, n: int, form_of: Callable[[Expression], str]
-    ) -> int | None:
-        """Entries of a row where a product of secrets is one of ring elements: of factors that the client places, or of
-        one and what comes from blocks, at not too many times the rows; else None."""
-        left, right = product.children
-        own = self.row_degree(n)
-        if own is None or not (left.secret and right.secret):
-            return None
-        rows, cols = matrix_shape(product)
-        inner = matrix_shape(left)[1]
-        both = placeable(left), placeable(right)
-        from_blocks = [comes_from(child, BLOCKS, form_of) for child in (left, right)]
-        orientations = [comes_by_columns(child) for child in (left, right)]
-        if all(both):
-            fits, lengths = (
-                orientations[0] is not False and orientations[1] is not True,
-                (max(rows, cols), max(rows, cols)),
-            )
-        elif from_blocks[0] and both[1]:
-            fits, lengths = orientations[1] is not False, (rows, inner)
-        elif from_blocks[1] and both[0]:
-            fits, lengths = orientations[0] is not True, (cols, inner)
-        else:
-            return None
-        degree = max(2, bit_ceil(lengths[0]))
-        few = degree <= own and lengths[1] * degree <= MAX_GROUPS * own
-        return degree if fits and few else None
 
     def row_degree(self, n: int) -> int | None:
         """Degree of the ring of rows beside slots of a ring of this degree; None where it is the same one."""
@@ -442,19 +395,6 @@ def _difference(seconds: float) -> str:
 def _rounded(node: Expression) -> bool:
     """Whether a value by rows has a scale that holds a clear factor."""
     return any(current.product for current in ordered(node))
-
-
-def _of_operand(product: Expression) -> bool:
-    """Whether a product is one of a clear factor and an operand: products of several clear factors leave no scale for
-    rows that are taken apart, which grow by as many as there were."""
-    return _has_clear_factor(product) and all(
-        child.packable or not child.secret for child in product.children
-    )
-
-
-def _has_clear_factor(product: Expression) -> bool:
-    """Whether one factor of a product is clear."""
-    return sum(child.secret for child in product.children) == 1
 
 
 def _computed_factor(node: Expression) -> bool:
