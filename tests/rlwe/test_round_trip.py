@@ -159,10 +159,10 @@ def test_degrees() -> None:
     assert rows.degree == 16
     shared = samples.ENCRYPT["shared-rows"](secret, np.ones((2, 129)), 1.0)
     assert isinstance(shared, SharedRows)
-    assert shared.secrets == 3
+    assert shared.own_secrets(shared.params, shared.shape) == 3
     batch = samples.ENCRYPT["shared-batch"](secret, np.ones((7, 129)), 1.0)
     assert isinstance(batch, SharedBatch)
-    assert (batch.secrets, batch.a.shape) == (7, (1, 3, 64))
+    assert (batch.own_secrets(batch.params, batch.shape), batch.a.shape) == (7, (1, 3, 64))
 
 
 @pytest.mark.slow

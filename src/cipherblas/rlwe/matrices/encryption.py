@@ -20,8 +20,7 @@ from cipherblas.rlwe.matrices.matrix import (
     checked_scale,
     checked_shape,
 )
-from cipherblas.rlwe.matrices.rlwe import OperandRows, RlweColumns, RlweRows
-from cipherblas.rlwe.matrices.shared import SharedBatch, SharedRows
+from cipherblas.rlwe.matrices.rlwe import RlweColumns, RlweRows
 from cipherblas.rlwe.matrices.uniform import expand
 from cipherblas.rlwe.rings import moduli_at, words_at
 
@@ -102,20 +101,21 @@ def decrypt(
         raise MismatchError(
             "The matrix belongs to another key pair.", expected=secret.key_id, got=encrypted.key_id
         )
-    if isinstance(encrypted, OperandRows):
+    if encrypted.OF_OPERANDS:
         raise DTypeError(
             "Rows modulo the moduli of operands are decrypted as products alone.",
             expected="a product, switched to Q",
             got=type(encrypted).__name__,
         )
     encrypted.check_residues()
-    shared = isinstance(encrypted, SharedBatch)
     with secret.held_open():
         if weights is None:
             secrets = secrets_of(secret, type(encrypted), encrypted.shape, encrypted.limbs)
         else:
             secrets = _weighted_secrets(secret, encrypted, weights)
-        rows = params.context().decrypt_rows(secrets, encrypted.a, encrypted.b, encrypted.scale, shared)
+        rows = params.context().decrypt_rows(
+            secrets, encrypted.a, encrypted.b, encrypted.scale, encrypted.ONE_A_PART
+        )
         _forget(secret, secrets)
     return rows.T if isinstance(encrypted, RlweColumns) else rows
 
@@ -140,11 +140,8 @@ def _shared_coefficients(secret: SecretKey, count: int) -> Array:
 
 def secrets_of(secret: SecretKey, kind: type[CoefficientMatrix], shape: tuple[int, int], limbs: int) -> Array:
     """The secrets that a matrix of this format and shape is under: uint64 (count, limbs or more, N), NTT form."""
-    if issubclass(kind, SharedRows):
-        return shared_secrets(secret, -(-shape[1] // secret.params.n), limbs)
-    if issubclass(kind, SharedBatch):
-        return shared_secrets(secret, shape[0], limbs)
-    return secret.ntt()[None]
+    own = kind.own_secrets(secret.params, shape)
+    return shared_secrets(secret, own, limbs) if own else secret.ntt()[None]
 
 
 def _forget(secret: SecretKey, secrets: Array) -> None:
@@ -155,7 +152,7 @@ def _forget(secret: SecretKey, secrets: Array) -> None:
 
 def _weighted_secrets(secret: SecretKey, encrypted: CoefficientMatrix, weights: ArrayLike) -> Array:
     """The secrets weights·s of a SharedBatch, modulo each prime."""
-    if not isinstance(encrypted, SharedBatch):
+    if not encrypted.ONE_A_PART:
         raise DTypeError(
             "Only a SharedBatch can be decrypted with weights.",
             expected="a SharedBatch",
@@ -214,10 +211,9 @@ def _encrypt_secret(
     params, context = secret.params, secret.params.context()
     shape = values.shape[0], values.shape[1]
     seed = randomness.fresh_seed()
-    moduli = list(params.operand_moduli or ()) if issubclass(kind, OperandRows) else None
-    shared = issubclass(kind, SharedBatch)
+    moduli = list(params.operand_moduli or ()) if kind.OF_OPERANDS else None
     words = words_at(params, limbs)
-    step = shape[0] if shared else max(1, STRIP_WORDS // (words * max(params.n, shape[1])))
+    step = shape[0] if kind.ONE_A_PART else max(1, STRIP_WORDS // (words * max(params.n, shape[1])))
 
     def encrypted(secrets: Array, rows: slice) -> Array:
         some = np.ascontiguousarray(values[rows], np.float64)
@@ -226,7 +222,7 @@ def _encrypt_secret(
         # Rounding has a word of its own: a message that depends on its error is no longer what the proof is about.
         messages = some, float(scale), randomness.fresh_dither()
         if moduli is None:
-            found = context.encrypt_rows(secrets, a, noise_words, *messages, shared)
+            found = context.encrypt_rows(secrets, a, noise_words, *messages, kind.ONE_A_PART)
         else:
             found = context.encrypt_operand_rows(secrets, a, noise_words, *messages, moduli)
         noise_words.fill(0)
@@ -287,7 +283,7 @@ def _checked(
         )
     params = key.params
     limbs = kind.limbs_of(params, params.limbs) if limbs is None else limbs
-    kind.check_moduli(params, words_at(params, limbs) if issubclass(kind, OperandRows) else limbs)
+    kind.check_moduli(params, words_at(params, limbs) if kind.OF_OPERANDS else limbs)
     given = np.asarray(matrix)
     if given.dtype.kind not in "fiub":
         raise DTypeError("A matrix must hold real numbers.", expected="real numbers", got=given.dtype)
@@ -301,7 +297,7 @@ def _checked(
         )
     modulus = math.prod(map(int, moduli_at(params, limbs)))
     room = modulus // 2 - math.ceil(noise.fresh_bound(params, isinstance(key, PublicKey)))
-    if issubclass(kind, OperandRows):
+    if kind.OF_OPERANDS:
         room = min(room, MAX_OPERAND_MESSAGE)
     message = checked_scale(scale) * max(largest, -smallest)
     if message > room:  # also where the product is infinite

@@ -72,6 +72,8 @@ class CoefficientMatrix(Rebuilt):
     key_id: str = ""
 
     NAME: ClassVar[str] = ""  # in files
+    ONE_A_PART: ClassVar[bool] = False  # for all rows
+    OF_OPERANDS: ClassVar[bool] = False  # modulo the moduli of operands
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", checked_shape(self.shape))
@@ -106,6 +108,11 @@ class CoefficientMatrix(Rebuilt):
     def a_rows(cls, params: Parameters, shape: tuple[int, int]) -> int:
         """Rows of the a part; one per row of b, unless rows share it."""
         return cls.b_shape(shape)[0]
+
+    @classmethod
+    def own_secrets(cls, params: Parameters, shape: tuple[int, int]) -> int:
+        """Secrets, derived from the key, that a matrix of this shape is under; none: it is under the key itself."""
+        return 0
 
     @classmethod
     def check_moduli(cls, params: Parameters, residues: int) -> None:

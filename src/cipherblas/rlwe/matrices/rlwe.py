@@ -58,6 +58,7 @@ class OperandRows(RlweRows):
     """
 
     NAME: ClassVar[str] = "operand-rows"
+    OF_OPERANDS: ClassVar[bool] = True
 
     @classmethod
     def check_moduli(cls, params: Parameters, residues: int) -> None:

@@ -30,10 +30,10 @@ class SharedRows(CoefficientMatrix):
 
     NAME: ClassVar[str] = "shared-rows"
 
-    @property
-    def secrets(self) -> int:
-        """Number of secrets."""
-        return segments(self.params, self.shape[1])
+    @classmethod
+    def own_secrets(cls, params: Parameters, shape: tuple[int, int]) -> int:
+        """One per segment."""
+        return segments(params, shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,16 +45,17 @@ class SharedBatch(CoefficientMatrix):
     """
 
     NAME: ClassVar[str] = "shared-batch"
+    ONE_A_PART: ClassVar[bool] = True
 
     @classmethod
     def a_rows(cls, params: Parameters, shape: tuple[int, int]) -> int:
         """One per segment."""
         return segments(params, shape[1])
 
-    @property
-    def secrets(self) -> int:
-        """Number of secrets."""
-        return self.shape[0]
+    @classmethod
+    def own_secrets(cls, params: Parameters, shape: tuple[int, int]) -> int:
+        """One per row."""
+        return shape[0]
 
 
 def rows_format(length: int, n: int) -> type[RlweRows] | type[SharedRows]:
