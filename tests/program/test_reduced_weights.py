@@ -97,7 +97,8 @@ def test_real_parameters() -> None:
     assert [choice.options.get("moduli") for choice in plan.choices] == [True]
     assert plan.parameters.operand_moduli == OPERAND_MODULI[:9] and plan.parameters.security == 128
     assert "of a byte (255 … 227)" in program.explain()
-    check(program, lambda a, b: a @ b, values_for(program, "random"))
+    for fill in ("least", "random"):
+        check(program, lambda a, b: a @ b, values_for(program, fill))
     without = replace(MACHINE, rates=replace(MACHINE.rates, operands=None))
     other = cb.compile(lambda a, b: a @ b, operands, **{**options, "machine": without}).plan
     assert other.parameters.operand_moduli is None
