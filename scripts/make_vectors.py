@@ -36,7 +36,7 @@ from cipherblas.crypto.keys.generation import make_switching_key
 from cipherblas.crypto.keys.key_id import RELINEARISATION, Galois
 from cipherblas.crypto.keys.switching import uniform_part
 from cipherblas.crypto.params import Parameters, make_parameters
-from cipherblas.rlwe.matrices import encryption
+from cipherblas.rlwe.matrices import SharedBatch, encryption
 from cipherblas.roles.key_record import KeyRecord
 
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "vectors"
@@ -116,7 +116,7 @@ def arrays(params: Parameters) -> Iterator[tuple[str, NDArray[Any]]]:
             yield f"{name} key", make_switching_key(secret, key, params.limbs).data
         rows = encryption.encrypt_rows(secret, matrix(3, 20), 2.0**30)
         yield "encrypted rows, b", rows.b
-        batch = encryption.encrypt_shared_batch(secret, matrix(3, 20), 2.0**30)
+        batch = encryption.encrypt_rows(secret, matrix(3, 20), 2.0**30, kind=SharedBatch)
         yield "encrypted batch with one a, b", batch.b
         yield "encrypted rows, public key, b", encryption.encrypt_rows(public, matrix(3, 20), 2.0**30).b
         rounded = encryption.encrypt_rows(secret, matrix(3, 20), 2.0**20 / 3)
