@@ -81,7 +81,7 @@ def test_the_two_orders_agree_and_are_right() -> None:
 def test_bootstrapping_keeps_what_it_says() -> None:
     """On a toy ring."""
     from cipherblas.methods.bootstrapping.refresh import MANY
-    from cipherblas.planner.rings.chains import chain
+    from cipherblas.planner.rings.modulus_chains import chain
     from cipherblas_bench import bootstrap
 
     params = chain(1 << 9, 3, 4).parameters(0, insecure=True)
@@ -152,7 +152,7 @@ def test_bootstrapping_keeps_what_it_says() -> None:
 @pytest.mark.filterwarnings("ignore::cipherblas.common.errors.InsecureParametersWarning")
 def test_products_inside_of_bootstrapping(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a toy ring: what is refreshed is the product; a product that does not fit is one of fewer columns."""
-    from cipherblas.planner.rings.chains import chain
+    from cipherblas.planner.rings.modulus_chains import chain
     from cipherblas_bench import mambo
 
     params = chain(1 << 9, 3, 4).parameters(0, insecure=True)

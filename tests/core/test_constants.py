@@ -36,7 +36,7 @@ PAIRS: dict[str, tuple[Any, str, str, Any]] = {
     "digits": (fields.MAX_LIMBS, "rlwe/context.h", "kMaxDigits", 0),
     "limbs of a digit": (fields.MAX_ALPHA, "ring/base_conversion.h", "kMaxSources", 0),
     "special limbs": (fields.MAX_SPECIAL_LIMBS, "ring/base_conversion.h", "kMaxSources", -1),
-    "sums at once": (products.SUMS_TOGETHER, "ckks/arithmetic.cpp", "kTogether", 0),
+    "sums at once": (products.SUM_BATCH, "ckks/arithmetic.cpp", "kTogether", 0),
     "padding of lines": (working_memory.LINE_WORDS, "gemm/blocked.cpp", "kLineWords", 0),
     "alignment": (memory.ALIGNMENT, "ring/aligned.h", "kAlignment", 0),
 }

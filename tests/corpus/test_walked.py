@@ -34,7 +34,7 @@ class Walked(Symbolic):
     """Runs every task, as a real run does."""
 
     schedule = "local"
-    alike = Evaluator.alike
+    repeat = Evaluator.repeat
 
 
 class WalkedInputs(SymbolicInputs):

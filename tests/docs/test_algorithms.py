@@ -19,7 +19,7 @@ from cipherblas.methods.layers import CONV_BASELINES, LAYER_METHODS
 from cipherblas.methods.polynomial.paterson_stockmeyer import scheme
 from cipherblas.methods.products import ALGORITHMS, GEMM
 from cipherblas.planner.plan.plan import PlanOptions
-from cipherblas.planner.rings.chains import chain, refresh_of
+from cipherblas.planner.rings.modulus_chains import chain, refresh_of
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import RingShape
 from cipherblas_bench import crossover, report

@@ -12,7 +12,7 @@ import pytest
 
 import cipherblas_bench as bench
 from cipherblas.crypto.params import Parameters
-from cipherblas.planner.rings.chains import chain
+from cipherblas.planner.rings.modulus_chains import chain
 from cipherblas_bench import bootstrap, harness, mambo
 from cipherblas_bench.primitives import CASES
 from tests.support import documents

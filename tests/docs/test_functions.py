@@ -15,7 +15,7 @@ from cipherblas.lang.operations import Leaf
 from cipherblas.lang.polynomials import Polynomial
 from cipherblas.methods.polynomial.paterson_stockmeyer import scheme
 from cipherblas.planner.plan.plan import PlanOptions
-from cipherblas.planner.rewrite.precisions import settled
+from cipherblas.planner.rewrite.precisions import with_defaults
 from tests.support import documents
 
 PAGE = documents.ROOT / "docs" / "functions.md"
@@ -26,7 +26,7 @@ def test_degrees_and_levels() -> None:
     assert len(rows) == 10
     for row in rows:
         x = Leaf("x", cb.secret(4, bound=float(row["bound of x"])))
-        node = settled(eval(row["written"].strip("`"), {"cb": cb, "x": x}), PlanOptions())
+        node = with_defaults(eval(row["written"].strip("`"), {"cb": cb, "x": x}), PlanOptions())
         found = [one for one in ordered(node) if isinstance(one, Polynomial)]
         assert row["degree"] == ", ".join(str(one.degree) for one in found)
         product = any(one.op in ("multiply", "gated") for one in ordered(node))

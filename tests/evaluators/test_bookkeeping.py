@@ -262,7 +262,7 @@ def test_adding_across_scales_and_levels():
     total = ev.add(ev.drop(x, 4), square)
     assert (total.components, total.limbs, total.scale) == (3, 4, square.scale)
     np.testing.assert_allclose(total.data, x.data + x.data**2)
-    uneven = ev.add(x, ev.absorb(x, 2.0))
+    uneven = ev.add(x, ev.fold_into_scale(x, 2.0))
     assert uneven.limbs == x.limbs - 1
     np.testing.assert_allclose(uneven.data, 3 * x.data)
     assert uneven.bound == pytest.approx(3.0)
@@ -277,7 +277,7 @@ def test_errors_of_products():
     with pytest.raises(ShapeError, match="one clear side at most"):
         ev.multiply_sum([w], [w])
     with pytest.raises(MismatchError, match="differ in scale"):
-        ev.multiply_sum([x, x], [x, ev.absorb(x, 2.0)])
+        ev.multiply_sum([x, x], [x, ev.fold_into_scale(x, 2.0)])
     with pytest.raises(MismatchError, match="not relinearised"):
         ev.multiply(ev.multiply(x, x), x)
     with pytest.raises(MismatchError, match="relinearised ciphertext"):

@@ -76,7 +76,7 @@ def crossed(
 ) -> tuple[list[Halves], Any]:
     """There, and back."""
     pairs = rows_to_slots(evs, x, packing, rescales)
-    return pairs, evs.rows.settled(slots_to_rows(evs, pairs, x.shape[0], packing, low=low))
+    return pairs, evs.rows.extracted(slots_to_rows(evs, pairs, x.shape[0], packing, low=low))
 
 
 def raw_scale(params: Parameters, packing: Packing, rescales: int) -> float:
@@ -194,7 +194,7 @@ def test_elements_of_different_levels(low: bool) -> None:
         x = coefficients.fresh(data, matrix.shape, bound=1.0, scale=scale, limbs=8)
         pairs = rows_to_slots(evs, x, packing, 0)
         pairs[2] = Halves(*(ct and slots.drop(ct, 5) for ct in pairs[2]))
-        return evs.rows.settled(slots_to_rows(evs, pairs, 23, packing, low=low))
+        return evs.rows.extracted(slots_to_rows(evs, pairs, 23, packing, low=low))
 
     counted = Symbolic(params)
     assert run(counted, RowsSymbolic(params), None).limbs == 3
@@ -218,7 +218,7 @@ def test_to_a_scale(n: int, degree: int, rows: int, stages: int, rescales: int, 
         evs = Evaluators(lambda: slots, lambda: coefficients)
         x = coefficients.fresh(data, matrix.shape, bound=1.0, scale=scale, limbs=8)
         pairs = rows_to_slots(evs, x, packing, rescales)
-        return evs, evs.rows.settled(slots_to_rows(evs, pairs, x.shape[0], packing, wanted))
+        return evs, evs.rows.extracted(slots_to_rows(evs, pairs, x.shape[0], packing, wanted))
 
     _, plain = run(Symbolic(params), RowsSymbolic(params), None, None)
     wanted = ratio * plain.scale

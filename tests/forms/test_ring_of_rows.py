@@ -37,7 +37,7 @@ from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.worst_case import WorstCase
-from cipherblas.forms.convert.coefficients import Halves, Packing, joined_rows, slots_to_rows
+from cipherblas.forms.convert.coefficients import Halves, Packing, bundled_rows, slots_to_rows
 from cipherblas.forms.row_forms import Placing
 from cipherblas.methods.matmul.ring_elements import Elements, placed_elements, rows_of, spread
 from cipherblas.methods.matmul.ring_products import ALL, SumTerms, inner_product, outer_product
@@ -117,7 +117,7 @@ def test_rows_become_elements_of_the_ring_of_slots(n: int, own: int, degree: int
 
     def run(evs: Evaluators, data: Any) -> list[Any]:
         x = evs.rows.fresh(data, matrix.shape, bound=1.0, scale=scale, limbs=3)
-        return joined_rows(evs, x, packing, 0)
+        return bundled_rows(evs, x, packing, 0)
 
     counted = counting(params)
     run(counted, None)
@@ -154,7 +154,7 @@ def test_slots_become_rows(n: int, own: int, degree: int, rows: int) -> None:
             return evs.slots.fresh(data(slots), bound=1.0, limbs=3 + STAGES)
 
         pairs = [Halves(*(fresh(half) for half in block)) for block in blocks]
-        return evs.rows.settled(slots_to_rows(evs, pairs, rows, packing, SCALE))
+        return evs.rows.extracted(slots_to_rows(evs, pairs, rows, packing, SCALE))
 
     counted = counting(params)
     expected = run(counted, lambda slots: None)
@@ -210,7 +210,7 @@ def test_products_of_ring_elements(own: int, m: int, k: int, n: int) -> None:
         firsts = range(0, n, each)
         vs = [placed(evs, key, values.T, Placing(each, first, negative=True)) for first in firsts]
         inner = inner_product(evs, outer, vs, n)
-        return evs.rows.settled(outer), evs.rows.settled(inner)
+        return evs.rows.extracted(outer), evs.rows.extracted(inner)
 
     counted = counting(params)
     planned = run(counted, None)
@@ -250,7 +250,7 @@ def test_products_of_ring_elements_use_sums(kind: str) -> None:
         x = placed(evs, key, left, Placing(each))
         found = outer_product(evs, x, [placed(evs, key, right, Placing(each, 0))], n, m, outer)
         vs = [placed(evs, key, values.T, Placing(each, 0, negative=True))]
-        return [evs.rows.settled(one) for one in (found, inner_product(evs, found, vs, n, inner))]
+        return [evs.rows.extracted(one) for one in (found, inner_product(evs, found, vs, n, inner))]
 
     known = SumTerms(left=1.0, most=1.0), SumTerms(right=1.0)
     counted = counting(secret.params)
@@ -303,7 +303,7 @@ def test_products_with_clear_polynomials(own: int, degree: int, k: int, m: int) 
             rows_of(evs, separated, (len(separated.cts), own)),
             *(rows_of(evs, one, (len(one.cts), degree), held=1) for one in (gathered, part)),
         ]
-        return [evs.rows.settled(one) for one in found]
+        return [evs.rows.extracted(one) for one in found]
 
     counted = counting(params)
     planned = run(counted, None)
@@ -338,14 +338,14 @@ def test_rows_that_are_elements_are_made_residues_once() -> None:
         x = placed_elements(evs, placed(evs, key, matrix, Placing(8)))
         gathered = gathered_product(evs, factor, packed_product(evs, factor_of(np.eye(3), 20), x, 8), 8)
         rows = rows_of(evs, gathered, (6, 4), held=1)
-        half = evs.rows.absorb(rows, 1.0)
+        half = evs.rows.fold_into_scale(rows, 1.0)
         first = evs.rows.rows_of(rows, 0, 2)  # before the residues are there
-        settled = evs.rows.settled(half)
+        extracted = evs.rows.extracted(half)
         later = evs.rows.rows_of(rows, 2, 6)  # and after
         whole = evs.rows.stack([first, later])
-        both = evs.rows.stack([evs.rows.settled(first), later])
+        both = evs.rows.stack([evs.rows.extracted(first), later])
         total = evs.rows.add(rows, both)
-        return [settled, evs.rows.settled(whole), both, evs.rows.absorb(total, 0.5)]
+        return [extracted, evs.rows.extracted(whole), both, evs.rows.fold_into_scale(total, 0.5)]
 
     planned, found = run(counted, None), run(real, secret)
     assert real.counts == counted.counts
@@ -368,7 +368,7 @@ def test_words_of_a_gathered_product() -> None:
     )
     rows = rows_of(evs, x, (len(x.cts) * each, 4))
     by_gemm = evs.rows.clear_product(factor, evs.rows.rows_of(rows, 0, m))
-    by_polynomials = evs.rows.settled(rows_of(evs, gathered_product(evs, factor, x, each), (9, 4), held=1))
+    by_polynomials = evs.rows.extracted(rows_of(evs, gathered_product(evs, factor, x, each), (9, 4), held=1))
     for got, wanted in zip(by_polynomials.data, by_gemm.data, strict=True):
         np.testing.assert_array_equal(got, wanted)
     assert by_polynomials.noise == by_gemm.noise and by_polynomials.bias == by_gemm.bias

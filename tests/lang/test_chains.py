@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import cipherblas as cb
 from cipherblas.lang.analysis import evaluate_clear, trace
-from cipherblas.lang.chains import Tree, chains_of, reassociated
 from cipherblas.lang.graph import deduplicated, formula
+from cipherblas.lang.matrix_chains import Tree, chains_of, reassociated
 from cipherblas.lang.nodes import Expression
 
 

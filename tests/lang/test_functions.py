@@ -23,7 +23,7 @@ from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.operations import Leaf
 from cipherblas.lang.polynomials import Polynomial, largest_value, of_powers
 from cipherblas.planner.plan.plan import PlanOptions
-from cipherblas.planner.rewrite.precisions import settled
+from cipherblas.planner.rewrite.precisions import with_defaults
 
 GRID = 8_001
 
@@ -131,17 +131,17 @@ FUNCTIONS: dict[str, tuple[Callable[..., Expression], Callable[[Any], Any]]] = {
 def test_errors_over_the_whole_interval(name: str, bound: float) -> None:
     make, f = FUNCTIONS[name]
     for options in ({}, {"precision": 1e-8}, {"degree": 5}):
-        node = settled(make(leaf(bound), **options), PlanOptions())
+        node = with_defaults(make(leaf(bound), **options), PlanOptions())
         error = stated(node, f, -bound, bound)
         if "degree" not in options:
             size = np.abs(f(np.linspace(-bound, bound, GRID))).max()
             assert error <= options.get("precision", 5e-5) * size
-    assert name in formula(make(leaf(8.0))) and name in formula(settled(make(leaf(8.0)), PlanOptions()))
+    assert name in formula(make(leaf(8.0))) and name in formula(with_defaults(make(leaf(8.0)), PlanOptions()))
 
 
 @pytest.mark.parametrize(("lower", "bound"), [(0.1, 1.0), (1.0, 30.0), (1e-6, 1e-5), (900.0, 1e6 / 500)])
 def test_inverse_and_root(lower: float, bound: float) -> None:
-    node = settled(cb.inverse(leaf(bound), lower=lower), PlanOptions())
+    node = with_defaults(cb.inverse(leaf(bound), lower=lower), PlanOptions())
     assert stated(node, lambda x: 1 / x, lower, bound) <= 5e-5 / lower
     node = cb.sqrt(leaf(bound), lower=lower, precision=1e-4)
     assert stated(node, np.sqrt, lower, bound) <= 1e-4 * math.sqrt(bound)
@@ -156,7 +156,7 @@ def test_any_function() -> None:
     assert formula(node).startswith("steps[60](assume(")
     wide = cb.chebyshev(np.cos, leaf(2.0), interval=(-3.0, 5.0), precision=1e-8)
     assert stated(wide, np.cos, -2.0, 2.0) <= 1e-8
-    line = settled(cb.chebyshev(lambda t: 3 * t + 1, leaf(2.0)), PlanOptions())
+    line = with_defaults(cb.chebyshev(lambda t: 3 * t + 1, leaf(2.0)), PlanOptions())
     assert {one.op for one in ordered(line)} <= {"operand", "scale", "constant", "add", "truncated"}
 
 

@@ -36,7 +36,7 @@ from cipherblas.evaluators.slots.worst_case import WorstCase
 from cipherblas.methods.bootstrapping.embedding import coefficients_to_slots, slots_to_coefficients
 from cipherblas.methods.bootstrapping.modular_reduction import ModularReduction
 from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
-from cipherblas.planner.rings.chains import chain
+from cipherblas.planner.rings.modulus_chains import chain
 from cipherblas.rlwe.rings import RingShape
 from tests.support.reference_engine import ReferenceEngine
 
@@ -591,8 +591,8 @@ def fine_party() -> Party:
         params = make_parameters(1 << 10, q_bits, alpha=4, scale_bits=46.0, insecure=True)
     secret, ev = generate_secret(params), Symbolic(params)
     x, y = (ev.fresh(None, bound=1.0, limbs=3) for _ in range(2))
-    method.refined(ev, [x, y])
-    method.refined(ev, [x], real=False)
+    method.refresh_twice(ev, [x, y])
+    method.refresh_twice(ev, [x], real=False)
     return Party(method, params, secret, ev.request, make_evaluation_keys(secret, ev.request), 2.0**46)
 
 
@@ -604,9 +604,9 @@ def test_two_rounds(bound: float) -> None:
     errors, predicted = [], 0.0
     for seed in range(10):
         exact = [bound * values_of("random", one.params.slots, seed + 100 * part) for part in range(2)]
-        cts = [ev.absorb(one.encrypted(ev, 0.9 * each, 0.9 * bound), 1 / 0.9) for each in exact]
+        cts = [ev.fold_into_scale(one.encrypted(ev, 0.9 * each, 0.9 * bound), 1 / 0.9) for each in exact]
         once = one.method.run(ev, cts[0])
-        for ct, values in zip(one.method.refined(ev, cts), exact, strict=True):
+        for ct, values in zip(one.method.refresh_twice(ev, cts), exact, strict=True):
             assert ct.limbs == once.limbs - 1 and ct.bound == pytest.approx(bound)
             errors.append(np.abs(one.decrypted(ct).real - values).max())
             predicted = ct.error(20 * one.params.slots)
@@ -619,23 +619,23 @@ def test_two_rounds_of_complex_slots() -> None:
     one = fine_party()
     ev = Native(one.params, one.keys)
     values = np.exp(1j * np.random.default_rng(4).uniform(0, 2 * np.pi, one.params.slots))
-    (result,) = one.method.refined(ev, [one.encrypted(ev, values, 1.0)], real=False)
+    (result,) = one.method.refresh_twice(ev, [one.encrypted(ev, values, 1.0)], real=False)
     assert np.abs(one.decrypted(result) - values).max() <= result.error(2 * one.params.slots) < 2.0**-26
 
 
 def test_all_evaluators_agree_on_two_rounds() -> None:
     one = fine_party()
     counted = Symbolic(one.params, available=one.request)
-    (expected,) = one.method.refined(counted, [counted.fresh(None, bound=1.0, limbs=3)])
+    (expected,) = one.method.refresh_twice(counted, [counted.fresh(None, bound=1.0, limbs=3)])
     clear, native = Clear(one.params, available=one.request), Native(one.params, one.keys)
     values = values_of("random", one.params.slots)
     fresh = clear.fresh(values + 0j, bound=1.0, limbs=3), one.encrypted(native, values, 1.0)
     for ev, x in zip((clear, native), fresh, strict=True):
-        (found,) = one.method.refined(ev, [x])
+        (found,) = one.method.refresh_twice(ev, [x])
         assert (found.limbs, found.scale, found.bound) == (expected.limbs, expected.scale, expected.bound)
         assert ev.counts == counted.counts
     worst = WorstCase(one.params)
-    (bounded,) = one.method.refined(worst, [worst.fresh(None, bound=1.0, limbs=3)])
+    (bounded,) = one.method.refresh_twice(worst, [worst.fresh(None, bound=1.0, limbs=3)])
     assert worst.worst_error(bounded) / bounded.scale > 2.0**-30
 
 

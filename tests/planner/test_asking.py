@@ -9,7 +9,7 @@ import pytest
 import cipherblas as cb
 from cipherblas.common.errors import MemoryBudgetError
 from cipherblas.planner import asking
-from cipherblas.planner.plan.passes import Request
+from cipherblas.planner.plan.passes import PlanRequest
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.planner.predict.feasible import Infeasible
 
@@ -17,7 +17,7 @@ from cipherblas.planner.predict.feasible import Infeasible
 def _advised(monkeypatch: pytest.MonkeyPatch, fits: Any, **options: Any) -> list[tuple[str, dict[str, Any]]]:
     """What is advised where programs are planned with the options that fit, and no others."""
 
-    def planned(request: Request) -> Infeasible | None:
+    def planned(request: PlanRequest) -> Infeasible | None:
         return None if fits(request.options) else Infeasible(MemoryBudgetError("It does not fit."))
 
     monkeypatch.setattr(asking, "planned", planned)

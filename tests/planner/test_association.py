@@ -14,8 +14,8 @@ import pytest
 import cipherblas as cb
 from cipherblas.common.errors import FitError, LevelError
 from cipherblas.lang.analysis import trace
-from cipherblas.lang.chains import Chain, chains_of
 from cipherblas.lang.graph import deduplicated, formula
+from cipherblas.lang.matrix_chains import Chain, chains_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.methods.products import build
 from cipherblas.planner.plan.assembly import Predictions

@@ -10,7 +10,7 @@ from cipherblas.crypto.digits import digit_ranges
 from cipherblas.crypto.security import max_log_qp
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
-from cipherblas.planner.rings import chains
+from cipherblas.planner.rings import modulus_chains
 from cipherblas.planner.rings.sizing import budget_bits
 
 
@@ -18,7 +18,7 @@ from cipherblas.planner.rings.sizing import budget_bits
 def test_as_few_digits_as_security_allows(log_n: int, working: int, digits: int) -> None:
     """Digits of about equal bits: at N = 2^16 one fewer than digits of equal numbers of limbs would be."""
     n = 1 << log_n
-    found = chains.chains(n, working, budget_bits(n, 128, False))
+    found = modulus_chains.chains(n, working, budget_bits(n, 128, False))
     assert len(found[-1].digit_limbs or ()) == digits
     assert [one.log_qp for one in found] == sorted(one.log_qp for one in found)
     for sizing in found:
@@ -32,28 +32,28 @@ def test_as_few_digits_as_security_allows(log_n: int, working: int, digits: int)
 
 def test_smaller_limbs_of_coefficients_to_slots_lose_no_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     def bits(largest: float) -> float:
-        monkeypatch.setattr(chains, "TRANSFORM_BITS", largest)
-        params = chains.chain(1 << 16, 15, 4).parameters(128, insecure=False)
+        monkeypatch.setattr(modulus_chains, "TRANSFORM_BITS", largest)
+        params = modulus_chains.chain(1 << 16, 15, 4).parameters(128, insecure=False)
         method, ev = bootstrapping_of(params), Symbolic(params)
         result = method.run(ev, ev.fresh(None, bound=1.0, limbs=method.levels_before + 1))
         return -math.log2(result.error(params.slots))
 
-    assert bits(chains.TRANSFORM_BITS) == pytest.approx(bits(chains.UP_BITS), abs=0.02)
+    assert bits(modulus_chains.TRANSFORM_BITS) == pytest.approx(bits(modulus_chains.UP_BITS), abs=0.02)
 
 
 @pytest.mark.parametrize(("log_n", "working", "digits"), [(15, 2, 8), (16, 7, 4), (16, 14, 3)])
 def test_the_order_of_a_refresh_is_the_one_that_takes_less(log_n: int, working: int, digits: int) -> None:
     """Slots to coefficients first: transforms where limbs are few, and coefficients' errors that are not added up."""
-    first = chains.chain(1 << log_n, working, digits)
-    other = chains.chain(1 << log_n, working, digits, raised_first=True)
+    first = modulus_chains.chain(1 << log_n, working, digits)
+    other = modulus_chains.chain(1 << log_n, working, digits, raised_first=True)
     assert other.log_qp <= budget_bits(1 << log_n, 128, False)
-    (transforms, error), (more, worse) = chains.refresh_of(first), chains.refresh_of(other)
+    (transforms, error), (more, worse) = modulus_chains.refresh_of(first), modulus_chains.refresh_of(other)
     assert 1.1 < more / transforms < 1.4 and worse > 100 * error
-    assert not chains.raises_first(first, other)
-    assert chains.raises_first(other, first)
+    assert not modulus_chains.raises_first(first, other)
+    assert modulus_chains.raises_first(other, first)
 
 
 @pytest.mark.parametrize(("log_n", "working", "digits"), [(15, 3, 8), (16, 15, 3), (16, 8, 4)])
 def test_t4_is_made_of_unrounded_squares_in_every_ring(log_n: int, working: int, digits: int) -> None:
     """Which is what holds the errors of EvalMod below those of a sine."""
-    assert chains.refresh_of(chains.chain(1 << log_n, working, digits))[1] < 2.0**-15.2
+    assert modulus_chains.refresh_of(modulus_chains.chain(1 << log_n, working, digits))[1] < 2.0**-15.2

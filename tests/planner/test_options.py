@@ -11,7 +11,7 @@ import pytest
 import cipherblas as cb
 from cipherblas.lang.refreshing import is_refreshed
 from cipherblas.planner.plan.plan import PlanOptions
-from cipherblas.planner.rings import chains, sizing
+from cipherblas.planner.rings import modulus_chains, sizing
 from cipherblas.planner.search.budgets import Budgets, budgets_of, secret_entries
 from tests.support.runs import TOY, toy
 
@@ -23,7 +23,7 @@ WEIGHTS = np.random.default_rng(1).normal(size=(16, 16)) / 64
 def shallow() -> Any:
     """Rings with so few levels that short programs are too deep for them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chains, "MOST_WORKING", 5)
+        patch.setattr(modulus_chains, "MAX_WORKING_LEVELS", 5)
         patch.setattr(sizing, "MAX_INSECURE_LIMBS", 12)
         yield
 

@@ -16,10 +16,10 @@ from cipherblas.lang.analysis import trace
 from cipherblas.lang.graph import deduplicated
 from cipherblas.methods.matmul.skewed import Skewed
 from cipherblas.planner import pipeline
-from cipherblas.planner.plan.passes import Following, Outcome, Request
+from cipherblas.planner.plan.passes import Following, Outcome, PlanRequest
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.planner.predict.feasible import INFEASIBLE, Infeasible, attempted, feasible
-from cipherblas.planner.rewrite.placement import refreshed
+from cipherblas.planner.rewrite.refresh_placement import refreshed
 from cipherblas.planner.search.rows import RowStrategy
 from cipherblas.runtime import blocks
 from cipherblas.runtime.executor import METHODS
@@ -134,8 +134,8 @@ def test_a_fault_of_a_form_ends_the_compile(monkeypatch: pytest.MonkeyPatch) -> 
 # --- passes ---
 
 
-def request(function: Callable[..., Any], operands: dict[str, Any], **options: Any) -> Request:
-    return Request(deduplicated(trace(function, operands)), PlanOptions(machine=MACHINE, **options))
+def request(function: Callable[..., Any], operands: dict[str, Any], **options: Any) -> PlanRequest:
+    return PlanRequest(deduplicated(trace(function, operands)), PlanOptions(machine=MACHINE, **options))
 
 
 def test_every_pass_hands_the_program_on_in_their_order() -> None:
@@ -145,7 +145,7 @@ def test_every_pass_hands_the_program_on_in_their_order() -> None:
     refusal, told = Infeasible(FitError("too large")), list[str]()
 
     def noting(name: str, real: pipeline.Pass) -> pipeline.Pass:
-        def one(asked: Request, following: Following) -> Outcome:
+        def one(asked: PlanRequest, following: Following) -> Outcome:
             told.append(name)
             return real(asked, following) if real is not pipeline.searched else refusal
 
@@ -165,7 +165,7 @@ def test_a_pass_gives_back_what_it_cannot_change() -> None:
 def test_uploads_are_larger_where_nothing_else_is_in_the_way() -> None:
     asked: list[int | None] = []
 
-    def following(one: Request) -> Outcome:
+    def following(one: PlanRequest) -> Outcome:
         asked.append(one.options.upload_budget)
         return lacking
 

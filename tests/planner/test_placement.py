@@ -12,8 +12,8 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.lang.nodes import ordered
-from cipherblas.planner.rewrite.placement import Step, placed
-from cipherblas.planner.rings import chains, sizing
+from cipherblas.planner.rewrite.refresh_placement import LevelNode, placed
+from cipherblas.planner.rings import modulus_chains, sizing
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime import arranged
 from tests.corpus.machine import MACHINE
@@ -22,19 +22,19 @@ from tests.support.runs import run, toy
 S = cb.secret
 
 
-def step(spent: int, *sources: int, ciphertexts: int = 1, before: tuple[Step, ...] = ()) -> Step:
+def step(spent: int, *sources: int, ciphertexts: int = 1, before: tuple[LevelNode, ...] = ()) -> LevelNode:
     depth = max((before[source].depth for source in sources), default=0) + spent
-    return Step(None, depth, spent, ciphertexts, sources)  # type: ignore[arg-type]
+    return LevelNode(None, depth, spent, ciphertexts, sources)  # type: ignore[arg-type]
 
 
-def steps_of(*rows: tuple[int, tuple[int, ...], int]) -> list[Step]:
-    found: tuple[Step, ...] = ()
+def steps_of(*rows: tuple[int, tuple[int, ...], int]) -> list[LevelNode]:
+    found: tuple[LevelNode, ...] = ()
     for spent, sources, ciphertexts in rows:
         found = (*found, step(spent, *sources, ciphertexts=ciphertexts, before=found))
     return list(found)
 
 
-def deepest(steps: list[Step], refreshed: frozenset[int]) -> int:
+def deepest(steps: list[LevelNode], refreshed: frozenset[int]) -> int:
     spent: list[int] = []
     for one in steps:
         inner = (0 if source in refreshed else spent[source] for source in one.sources)
@@ -98,7 +98,7 @@ def test_random_graphs_keep_to_the_levels(seed: int) -> None:
 @pytest.fixture
 def shallow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rings with so few levels that short programs are too deep for them."""
-    monkeypatch.setattr(chains, "MOST_WORKING", 5)
+    monkeypatch.setattr(modulus_chains, "MAX_WORKING_LEVELS", 5)
     monkeypatch.setattr(sizing, "MAX_INSECURE_LIMBS", 12)
 
 
@@ -199,7 +199,7 @@ def test_vectors_and_columns_are_refreshed_equally_often(shallow: None, name: st
 @functools.cache
 def alone(shape: tuple[int, ...], error: float) -> Counts:
     """What the fourteen squares take, with nothing beside them, on shallow rings."""
-    assert chains.MOST_WORKING == 5
+    assert modulus_chains.MAX_WORKING_LEVELS == 5
     return toy(squares, x=S(*shape), error=error).plan.counts
 
 
@@ -304,7 +304,7 @@ def bent(x: Any) -> Any:
 
 @functools.cache
 def bent_alone() -> Counts:
-    assert chains.MOST_WORKING == 5
+    assert modulus_chains.MAX_WORKING_LEVELS == 5
     return toy(bent, x=S(70, 50), error=0.05).plan.counts
 
 

@@ -19,9 +19,9 @@ from cipherblas.lang.graph import Axes
 from cipherblas.methods.products import ALGORITHMS, find
 from cipherblas.planner.plan.explain import explain, progressions
 from cipherblas.planner.plan.plan import PlanOptions, Rejected
-from cipherblas.planner.predict.bound import least_counts
 from cipherblas.planner.predict.dry_run import TooSlowError, dry_run
 from cipherblas.planner.predict.feasible import feasible
+from cipherblas.planner.predict.lower_bound import least_counts
 from cipherblas.planner.search.blocks import BlockStrategy
 from cipherblas.planner.search.budgets import budgets_of
 from cipherblas.planner.search.search import Search

@@ -8,7 +8,7 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.common.errors import Advice
-from cipherblas.planner.rings import chains, sizing
+from cipherblas.planner.rings import modulus_chains, sizing
 from cipherblas.planner.search.budgets import Need, over_budget
 from cipherblas.planner.search.refusals import nearest
 from tests.support.runs import toy
@@ -67,7 +67,7 @@ def test_the_budgets_that_are_advised_do(options: dict[str, Any], named: str) ->
 
 @pytest.mark.parametrize("asked", [{"error": 1e-6}, {"precision": 1e-6}])
 def test_what_refreshed_values_lack_is_told(monkeypatch: pytest.MonkeyPatch, asked: dict[str, float]) -> None:
-    monkeypatch.setattr(chains, "MOST_WORKING", 5)
+    monkeypatch.setattr(modulus_chains, "MAX_WORKING_LEVELS", 5)
     monkeypatch.setattr(sizing, "MAX_INSECURE_LIMBS", 12)
     with pytest.raises(cb.PrecisionError, match=r"refreshed values are .* times less precise") as caught:
         toy(squares, x=S(8, 8), **asked)

@@ -16,7 +16,7 @@ import cipherblas as cb
 from tests.support.extreme_programs import Case, case, fillings
 from tests.support.runs import Parties
 
-CASES, TOGETHER = 300, 25
+CASES, REFRESH_BATCH = 300, 25
 MIN_SHARE = 0.4  # of the cases; else nothing is tested
 
 # Kept out: it takes half a minute to make keys or to run. What runs by GEMM with transpositions has tests of its own.
@@ -47,12 +47,12 @@ def checked(seed: int) -> str | None:
         raise AssertionError(f"{type(error).__name__}: {error}\n{found}") from error
 
 
-@pytest.mark.parametrize("first", range(0, CASES, TOGETHER))
+@pytest.mark.parametrize("first", range(0, CASES, REFRESH_BATCH))
 def test_what_compiles_runs(first: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)  # of NumPy: an overflow, a division by zero
-        outcomes = [checked(seed) for seed in range(first, first + TOGETHER)]
-    assert outcomes.count(None) >= MIN_SHARE * TOGETHER, outcomes
+        outcomes = [checked(seed) for seed in range(first, first + REFRESH_BATCH)]
+    assert outcomes.count(None) >= MIN_SHARE * REFRESH_BATCH, outcomes
 
 
 @given(st.integers(1 << 32, 1 << 64))

@@ -14,7 +14,7 @@ from cipherblas.lang.analysis import trace
 from cipherblas.lang.graph import deduplicated, formula
 from cipherblas.lang.nodes import Expression
 from cipherblas.planner import pipeline
-from cipherblas.planner.plan.passes import Planned, Request
+from cipherblas.planner.plan.passes import Planned, PlanRequest
 from cipherblas.planner.plan.plan import Plan, PlanOptions
 from cipherblas.planner.predict.feasible import feasible
 from cipherblas.planner.rewrite import association
@@ -35,7 +35,7 @@ def squares(d: int, names: str = "abcd", **more: Any) -> dict[str, Any]:
 def since(first: pipeline.Pass, expression: Expression, options: PlanOptions) -> Planned:
     """The plan by this pass and those after it."""
     passes = pipeline.PASSES[pipeline.PASSES.index(first) :]
-    return feasible(pipeline.planned(Request(expression, options), passes))
+    return feasible(pipeline.planned(PlanRequest(expression, options), passes))
 
 
 def as_written(function: Any, operands: dict[str, Any], **options: Any) -> Plan:

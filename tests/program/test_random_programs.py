@@ -170,7 +170,7 @@ def evaluate(expression: Expression, values: dict[str, Any]) -> Any:
 
 # --- all operations and functions ---
 
-COUNT, TOGETHER, ENCRYPTED = int(os.environ.get("RANDOM_PROGRAMS", "48")), 12, 6
+COUNT, REFRESH_BATCH, ENCRYPTED = int(os.environ.get("RANDOM_PROGRAMS", "48")), 12, 6
 DOCUMENTED = {
     kind.__name__
     for kind in vars(cb).values()
@@ -179,12 +179,12 @@ DOCUMENTED = {
 
 
 @pytest.mark.encrypted
-@pytest.mark.parametrize("first", range(0, COUNT, TOGETHER))
+@pytest.mark.parametrize("first", range(0, COUNT, REFRESH_BATCH))
 def test_programs_of_everything(first: int) -> None:
     """Each is refused by a documented error, or compiles and comes back from a pickle; one of six is run encrypted, and
     is as near to NumPy as its plan promises."""
     outcomes = [
-        random_programs.checked(seed, seed % ENCRYPTED == 0) for seed in range(first, first + TOGETHER)
+        random_programs.checked(seed, seed % ENCRYPTED == 0) for seed in range(first, first + REFRESH_BATCH)
     ]
     assert set(outcomes) <= DOCUMENTED | {"runs", "compiles"}
-    assert sum(outcome in ("runs", "compiles") for outcome in outcomes) >= TOGETHER // 3
+    assert sum(outcome in ("runs", "compiles") for outcome in outcomes) >= REFRESH_BATCH // 3

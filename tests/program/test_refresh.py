@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.planner.rings import chains
+from cipherblas.planner.rings import modulus_chains
 from tests.support.foreign_files import forge
 from tests.support.runs import Parties, program_of, run, toy
 
@@ -127,7 +127,7 @@ def test_programs_with_modraise_first(
     options = {"x": S(*shape), "form": "blocks", "precision": 0.1, "minimise": "server"}
     usual = toy(powers, **options)
     assert "slots to coefficients first" in usual.explain()
-    monkeypatch.setattr(chains, "raises_first", lambda first, other: True)
+    monkeypatch.setattr(modulus_chains, "raises_first", lambda first, other: True)
     program = toy(powers, **options)
     assert "ModRaise first" in program.explain() and not program.plan.decided.sharing
     assert program.plan.parameters.limbs == usual.plan.parameters.limbs + 1
@@ -139,7 +139,7 @@ def test_programs_with_modraise_first(
 
 def test_modraise_is_first_only_where_that_carries_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """What fame leaves beside the entries of a product is a bit too large for the single limb below."""
-    monkeypatch.setattr(chains, "raises_first", lambda first, other: True)
+    monkeypatch.setattr(modulus_chains, "raises_first", lambda first, other: True)
     program = toy(
         lambda a, b: cb.refresh(a @ b), a=S(6, 6), b=S(6, 6), algorithm="fame", block=3, precision=0.1
     )

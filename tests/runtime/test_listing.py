@@ -13,7 +13,7 @@ import cipherblas as cb
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.planner.predict.dry_run import counted_evaluators
 from cipherblas.roles import one_run
-from cipherblas.runtime.listing import At, Listing, Replay, Stage
+from cipherblas.runtime.listing import At, Listing, Replay, RunContext
 from cipherblas.runtime.values import Cells
 from tests.support.replays import OnTwoThreads, Shuffled
 from tests.support.runs import Parties, toy, toy_rows, values_of
@@ -115,7 +115,7 @@ def test_an_instruction_that_reads_too_early_is_noticed(monkeypatch: pytest.Monk
     class Backwards(Replay):
         def _run(self) -> None:
             for one in reversed(self.listing.instructions):
-                self.finish(one, self.compute(one, self.stage))
+                self.finish(one, self.compute(one, self.context))
 
     parties = Parties(chain())
     monkeypatch.setattr(one_run, "Replay", Backwards)
@@ -126,7 +126,7 @@ def test_an_instruction_that_reads_too_early_is_noticed(monkeypatch: pytest.Monk
 def test_what_no_instruction_makes_is_refused() -> None:
     listing, stage = (
         Listing(),
-        Stage(counted_evaluators(toy(lambda a: a, a=S(4, 4)).plan.parameters), None, int),
+        RunContext(counted_evaluators(toy(lambda a: a, a=S(4, 4)).plan.parameters), None, int),
     )  # type: ignore[arg-type]
     with pytest.raises(cb.ParameterError, match=r"Write: .*run\.mapped"):
         listing.add(At(0, 0), "own", [Cells([[[1]]])], lambda stage, cells: cells, stage)

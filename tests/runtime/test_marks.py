@@ -19,7 +19,7 @@ from cipherblas.lang.graph import Axes, deduplicated
 from cipherblas.lang.nodes import ordered
 from cipherblas.methods.products import ALGORITHMS, build
 from cipherblas.planner.predict.dry_run import dry_run
-from cipherblas.planner.rings.chains import chain
+from cipherblas.planner.rings.modulus_chains import chain
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.blocks import LAYOUT_PRESERVING
 from cipherblas.runtime.executor import Executor

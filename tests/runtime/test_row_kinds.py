@@ -17,8 +17,8 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.methods.products import GEMM, RING
 from cipherblas.planner.predict.dry_run import dry_run
 from cipherblas.rlwe.rings import RingShape
-from cipherblas.runtime.listing import Stage
-from cipherblas.runtime.placing import Wish
+from cipherblas.runtime.listing import RunContext
+from cipherblas.runtime.placing import RequiredRows
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.kind import FactorRequest, RingSearch, RowProduct, Size, Variant
 from cipherblas.runtime.row_products.table import PLAIN, VARIANTS, plain
@@ -38,16 +38,18 @@ class InHalves(Variant):
         clear = sum(child.secret for child in product.children) == 1
         return clear and product.children[0].shape[-1] > 1
 
-    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: FactorRequest) -> Value:
-        ((side, wished),) = request.wishes.items()
+    def compute(
+        self, run: RowPieces, product: Expression, required: RequiredRows, request: FactorRequest
+    ) -> Value:
+        ((side, requested),) = request.requirements.items()
         x, inner, of_inputs = (
-            run.value(product.children[side], wished),
+            run.value(product.children[side], requested),
             product.children[0].shape[-1],
             request.factor,
         )
         halves = (0, inner // 2), (inner // 2, inner)
 
-        def multiplied(stage: Stage, pieces: Handles) -> Handles:
+        def multiplied(stage: RunContext, pieces: Handles) -> Handles:
             ev, factor = stage.rows, of_inputs(stage.inputs)
             return [
                 ev.add(
@@ -57,7 +59,7 @@ class InHalves(Variant):
             ]
 
         cells = run.made("multiply", [x.cells], multiplied)
-        return run.result(product.shape, wish.by_columns, cells, x.unit)
+        return run.result(product.shape, required.by_columns, cells, x.unit)
 
     def sizes(self, search: RingSearch[Size]) -> Sequence[Size]:
         return search.without_keys()[:1]

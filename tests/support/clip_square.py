@@ -55,13 +55,13 @@ def clip_square(x: Expression, limit: float) -> Expression:
 
 
 @computes("tensors", ClipSquare.op)
-def of_a_tensor(run: TensorRun, node: Expression, wish: Any) -> Value:
+def of_a_tensor(run: TensorRun, node: Expression, required: Any) -> Value:
     """Every ciphertext times itself."""
     return _squared(run, node, run.ready(run.value(node.children[0])))
 
 
 @computes("blocks", ClipSquare.op)
-def of_blocks(run: BlockRun, node: Expression, wish: Any) -> Value:
+def of_blocks(run: BlockRun, node: Expression, required: Any) -> Value:
     """The same, with imaginary parts that are zero: products leave garbage there."""
     return _squared(run, node, run.factor(node.children[0], run.dense(node), None))
 

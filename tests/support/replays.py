@@ -47,7 +47,7 @@ class Shuffled(Replay):
         chosen, frontier, order = random.Random(self.seed), Frontier(self), []
         while len(frontier):
             one = frontier.begin(chosen.choice(frontier.ready()))
-            self.finish(one, self.compute(one, self.stage))
+            self.finish(one, self.compute(one, self.context))
             order.append(one.number)
         self.orders.append(order)
 
@@ -66,13 +66,13 @@ class OnTwoThreads(Replay):
         self._running, self._failed = 0, False
         with ThreadPoolExecutor(2) as pool:
             for worker in [pool.submit(self._work) for _ in range(2)]:
-                self.stage.evaluators.join(worker.result())
+                self.context.evaluators.join(worker.result())
 
     def _work(self) -> Evaluators:
-        own = self.stage.evaluators.sibling()
+        own = self.context.evaluators.sibling()
         while (one := self._next()) is not None:
             try:
-                cells = self.compute(one, self.stage._replace(evaluators=own))
+                cells = self.compute(one, self.context._replace(evaluators=own))
             except BaseException:
                 with self._changed:
                     self._failed = True

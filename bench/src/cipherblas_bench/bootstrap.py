@@ -28,7 +28,7 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.shared import Shared
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
-from cipherblas.planner.rings.chains import chain
+from cipherblas.planner.rings.modulus_chains import chain
 from cipherblas_bench.harness import Row, Timing, params_fields, peak_memory, repeats_for, row
 from cipherblas_bench.peers import Peer, PeerError
 
@@ -137,7 +137,9 @@ class Refreshes:
         self.random = np.random.default_rng(1)
 
     def _run(self, method: Bootstrapping, ev: Evaluator, ct: Ct) -> Ct:
-        return method.refined(ev, [ct], self.real)[0] if self.rounds > 1 else method.run(ev, ct, self.real)
+        return (
+            method.refresh_twice(ev, [ct], self.real)[0] if self.rounds > 1 else method.run(ev, ct, self.real)
+        )
 
     def encrypted(self) -> tuple[NDArray[np.complex128], Ct]:
         """Random values of absolute value 1 at most, and a ciphertext of them that waits to be refreshed."""
@@ -172,7 +174,7 @@ class Refreshes:
         if sharing is not None:
             results = timed.run_shared(self.ev, sharing.ev, cts)
         elif self.rounds > 1:
-            results = timed.refined(self.ev, cts, self.real)
+            results = timed.refresh_twice(self.ev, cts, self.real)
         elif self.real:
             results = timed.run_all(self.ev, cts)
         else:

@@ -28,7 +28,7 @@ from cipherblas.evaluators.rows.values import ClearFactor, Rows
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.forms.convert.coefficients import Halves, Packing, slots_to_rows
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
-from cipherblas.planner.rings.chains import chain
+from cipherblas.planner.rings.modulus_chains import chain
 from cipherblas.rlwe.rings import LOW_LIMBS
 from cipherblas.runtime.conversions import REFRESHED_SHARE
 from cipherblas.runtime.row_products.clear_factors import rounded

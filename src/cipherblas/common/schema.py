@@ -24,7 +24,7 @@ def _refuse(place: str, expected: str, got: Any) -> NoReturn:
     )
 
 
-def whole(least: int = 0, most: int = MAX_INTEGER) -> Check:
+def integer(least: int = 0, most: int = MAX_INTEGER) -> Check:
     """An integer in a range; a boolean is none."""
 
     def check(value: Any, place: str) -> None:

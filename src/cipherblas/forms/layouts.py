@@ -70,7 +70,7 @@ class Layout:
         return _index(self, ciphertext)
 
     @property
-    def held(self) -> tuple[int, bool]:
+    def active_slots(self) -> tuple[int, bool]:
         """The smallest power of two of slots, from the first one on, that hold all entries of every ciphertext, and
         whether all others repeat them: else those hold no entries."""
         return _active(self)

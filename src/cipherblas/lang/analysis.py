@@ -64,7 +64,7 @@ def is_constant(node: Expression) -> bool:
 
 def integral_nodes(node: Expression) -> dict[int, bool]:
     """By the id of a node of a graph, whether its entries are known to be whole numbers."""
-    return facts_of(node).whole
+    return facts_of(node).integral
 
 
 def has_public_key(node: Expression) -> bool:

@@ -103,7 +103,7 @@ class Deferred(Expression):
 
         return self.written.evaluate(parts[0], value(self.draft))
 
-    def whole(self, parts: Sequence[bool]) -> bool:
+    def integral(self, parts: Sequence[bool]) -> bool:
         return False
 
     def log_unit(self, parts: Sequence[float]) -> float:

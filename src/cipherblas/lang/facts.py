@@ -67,11 +67,11 @@ class Facts:
         return any(node.operand is not None and node.operand.public_key for node in self.order)
 
     @functools.cached_property
-    def whole(self) -> dict[int, bool]:
+    def integral(self) -> dict[int, bool]:
         """By the id of a node, whether its entries are known to be whole numbers."""
         found: dict[int, bool] = {}
         for node in self.order:
-            found[id(node)] = node.whole([found[id(child)] for child in node.children])
+            found[id(node)] = node.integral([found[id(child)] for child in node.children])
         return found
 
     @functools.cached_property

@@ -300,7 +300,7 @@ def _kind(row: Mapping[str, Any]) -> type[Expression]:
     _NODE(row, "a node")
     schema.one_of(*OPERATIONS)(row["op"], "the operation of a node")
     kind = OPERATIONS[row["op"]]
-    children = schema.listed(schema.whole(), kind.inputs, kind.most_inputs or kind.inputs)
+    children = schema.listed(schema.integer(), kind.inputs, kind.most_inputs or kind.inputs)
     references = {"of": children} if kind.inputs else {}
     schema.record({"op": schema.text, **references, **kind.fields}, kind.optional)(row, "a node")
     return kind

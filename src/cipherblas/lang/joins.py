@@ -53,7 +53,7 @@ class Joined(_Moved):
 
     op = JOINED
     most_inputs = MAX_PARTS
-    fields: ClassVar = {"axis": schema.whole(0, 1)}
+    fields: ClassVar = {"axis": schema.integer(0, 1)}
 
     def __init__(self, *children: Expression, axis: int) -> None:
         self.axis = axis
@@ -105,9 +105,9 @@ class Part(_Moved):
 
     op = PART
     fields: ClassVar = {
-        "axis": schema.whole(0, 1),
-        "start": schema.whole(0, MAX_LENGTH),
-        "stop": schema.whole(1, MAX_LENGTH),
+        "axis": schema.integer(0, 1),
+        "start": schema.integer(0, MAX_LENGTH),
+        "stop": schema.integer(1, MAX_LENGTH),
     }
 
     def __init__(self, x: Expression, axis: int, start: int, stop: int) -> None:

@@ -22,7 +22,7 @@ from cipherblas.lang.operations import Constant, arranged
 from cipherblas.lang.steps import Step
 from cipherblas.lang.windows import Window
 
-PAIR = schema.listed(schema.whole(0, MAX_LENGTH), 2, 2)
+PAIR = schema.listed(schema.integer(0, MAX_LENGTH), 2, 2)
 
 
 @operation
@@ -33,7 +33,7 @@ class Conv2d(Expression):
     layer = True
     window: Window
     inputs = 2
-    fields: ClassVar = {"stride": PAIR, "padding": PAIR, "groups": schema.whole(1, MAX_LENGTH)}
+    fields: ClassVar = {"stride": PAIR, "padding": PAIR, "groups": schema.integer(1, MAX_LENGTH)}
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class AvgPool2d(Expression):
             "padding": list(window.padding),
         }
 
-    def whole(self, parts: Sequence[bool]) -> bool:
+    def integral(self, parts: Sequence[bool]) -> bool:
         return False
 
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:

@@ -321,7 +321,7 @@ class Expression(Shaped, metaclass=_Watched):
         """Bounds of the entries of each row of a matrix, or of each entry of a vector; see `column_bounds`."""
         return self._bounds[1]
 
-    def whole(self, parts: Sequence[bool]) -> bool:
+    def integral(self, parts: Sequence[bool]) -> bool:
         """Whether entries are known to be whole numbers, from what is known of its children."""
         return all(parts)
 

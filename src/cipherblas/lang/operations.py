@@ -68,7 +68,7 @@ class Leaf(Expression):
     ) -> Expression:
         return cls(row["name"], _named(operands, row, cls.op), row["transposed"])
 
-    def whole(self, parts: Sequence[bool]) -> bool:
+    def integral(self, parts: Sequence[bool]) -> bool:
         return self.operand.whole
 
     @functools.cached_property
@@ -182,7 +182,7 @@ class Constant(Expression):
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return self.values
 
-    def whole(self, parts: Sequence[bool]) -> bool:
+    def integral(self, parts: Sequence[bool]) -> bool:
         return self._whole
 
     @functools.cached_property
@@ -548,7 +548,7 @@ class Scale(Expression):
     def gain(self, position: int) -> float:
         return abs(self.factor)
 
-    def whole(self, parts: Sequence[bool]) -> bool:
+    def integral(self, parts: Sequence[bool]) -> bool:
         return parts[0] and self.factor.is_integer()
 
     def log_unit(self, parts: Sequence[float]) -> float:

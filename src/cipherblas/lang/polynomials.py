@@ -128,7 +128,7 @@ class Polynomial(Expression):
         with x' for x, |p(x') - f(x)| is at most |p(x') - f(x')| + |f(x') - f(x)|."""
         return self.gain(position) if self.slope is None else min(self.gain(position), self.slope)
 
-    def whole(self, parts: Sequence[bool]) -> bool:
+    def integral(self, parts: Sequence[bool]) -> bool:
         return False
 
     def log_unit(self, parts: Sequence[float]) -> float:

@@ -16,7 +16,7 @@ from cipherblas.lang.nodes import Expression, operation, ordered
 from cipherblas.lang.operations import arranged
 
 REFRESH = "refresh"
-MOST_ROUNDS = 2
+MAX_ROUNDS = 2
 
 
 @operation
@@ -29,7 +29,7 @@ class Refresh(Same):
     """
 
     op = REFRESH
-    fields: ClassVar = {"placed": schema.flag, "rounds": schema.whole(1, MOST_ROUNDS)}
+    fields: ClassVar = {"placed": schema.flag, "rounds": schema.integer(1, MAX_ROUNDS)}
 
     def __init__(self, x: Expression, placed: bool = False, rounds: int = 1) -> None:
         self.x, self.placed, self.rounds = x, placed, rounds
@@ -50,7 +50,7 @@ class Refresh(Same):
     def title(self) -> str:
         return f"{REFRESH} {shape_text(self.shape)}{self._rounds}" + ", placed by the planner" * self.placed
 
-    def whole(self, parts: Sequence[bool]) -> bool:
+    def integral(self, parts: Sequence[bool]) -> bool:
         return False  # it is off by more than rounding takes away
 
     def _transpose(self) -> Expression:
@@ -98,7 +98,7 @@ def refresh(x: Expression, *, rounds: int = 1) -> Expression:
             "An operand has all levels and cannot be refreshed.",
             advice="the operand itself, without cb.refresh",
         )
-    if type(rounds) is not int or not 1 <= rounds <= MOST_ROUNDS:
+    if type(rounds) is not int or not 1 <= rounds <= MAX_ROUNDS:
         raise ParameterError("A refresh has one or two rounds.", got=rounds, advice=("rounds=1", "rounds=2"))
     return Refresh(x, rounds=rounds)
 

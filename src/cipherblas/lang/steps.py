@@ -223,7 +223,7 @@ _FITTING = {
 
 # ---- in files ----
 
-_NUMBER = schema.whole(-MAX_LENGTH, MAX_LENGTH)
+_NUMBER = schema.integer(-MAX_LENGTH, MAX_LENGTH)
 _NUMBERS = schema.listed(_NUMBER, 0, MAX_INDICES)
 _STEP = schema.pair(
     schema.one_of(*_KINDS), schema.listed(schema.either(_NUMBERS, _NUMBER), 0, MAX_DIMENSIONS)

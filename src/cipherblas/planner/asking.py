@@ -23,7 +23,7 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import arranged, results_of
 from cipherblas.planner.pipeline import planned
 from cipherblas.planner.plan.leaving_out import left_out
-from cipherblas.planner.plan.passes import Planned, Request
+from cipherblas.planner.plan.passes import Planned, PlanRequest
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.planner.plan.targets import asked_errors
 from cipherblas.planner.predict.feasible import Infeasible, attempted
@@ -49,7 +49,9 @@ def planned_as_asked(
     Raises:
         CipherblasError: no parameters reach what is asked for; its advice is a precision that they reach.
     """
-    request = Request(expression, options) if progress is None else Request(expression, options, progress)
+    request = (
+        PlanRequest(expression, options) if progress is None else PlanRequest(expression, options, progress)
+    )
     found = planned(request)
     if not isinstance(found, Infeasible):
         return found
@@ -71,7 +73,7 @@ def planned_as_asked(
     raise error
 
 
-def _advise_options(error: CipherblasError, request: Request) -> None:
+def _advise_options(error: CipherblasError, request: PlanRequest) -> None:
     """Advise what to leave out of the options, or say that no option helps.
 
     Less security is advised where nothing else is enough: the next level, which the advice names.
@@ -94,7 +96,7 @@ def _advise_options(error: CipherblasError, request: Request) -> None:
         )
 
 
-def _attempt(advice: Advice, request: Request) -> Advice | Infeasible | None:
+def _attempt(advice: Advice, request: PlanRequest) -> Advice | Infeasible | None:
     """What else is to be written beside the advice."""
     request.tell(f"whether {advice.write} does")
     found = planned(request.asking(**advice.options))
@@ -105,7 +107,7 @@ def _attempt(advice: Advice, request: Request) -> Advice | Infeasible | None:
     return found
 
 
-def _does(advice: Sequence[Advice], request: Request) -> bool:
+def _does(advice: Sequence[Advice], request: PlanRequest) -> bool:
     """Whether the first advice is options that the program can be planned with."""
     if not advice or not advice[0].options:
         return False
@@ -113,7 +115,7 @@ def _does(advice: Sequence[Advice], request: Request) -> bool:
     return not isinstance(planned(request.asking(**advice[0].options)), Infeasible)
 
 
-def _less_precise(request: Request, functions: Sequence[Deferred]) -> Planned | None:
+def _less_precise(request: PlanRequest, functions: Sequence[Deferred]) -> Planned | None:
     """The plan at the finest of a few precisions that are coarser than the default; None where none does."""
     for precision in COARSER:
         found = planned(request.asking(precision=precision))
@@ -131,7 +133,7 @@ def _less_precise(request: Request, functions: Sequence[Deferred]) -> Planned | 
     return None
 
 
-def _reachable(request: Request) -> Advice | None:
+def _reachable(request: PlanRequest) -> Advice | None:
     """A precision, or an error, that the program can be planned with, and that is near what was asked for."""
     asked = _finest(request)
     if asked is None:
@@ -157,13 +159,13 @@ def _reachable(request: Request) -> Advice | None:
     return best
 
 
-def _finest(request: Request) -> float | None:
+def _finest(request: PlanRequest) -> float | None:
     """The precision that is asked for; None where the results have no bound for the errors."""
     found = attempted(lambda: request.options.relative_to(request.expression), only=PrecisionError)
     return None if isinstance(found, Infeasible) else float(found.precision)
 
 
-def _asking(request: Request, factor: float) -> Advice:
+def _asking(request: PlanRequest, factor: float) -> Advice:
     """What is asked for, so many times as coarse."""
     expression, options = request.expression, request.options
     wanted: Any

@@ -7,10 +7,10 @@ a pass knows nothing of those after it; the last one searches. What cannot be pl
 
 from __future__ import annotations
 
-from cipherblas.planner.plan.passes import Following, Outcome, Pass, Request
+from cipherblas.planner.plan.passes import Following, Outcome, Pass, PlanRequest
 from cipherblas.planner.rewrite.association import associated
-from cipherblas.planner.rewrite.placement import refreshed, with_larger_uploads
 from cipherblas.planner.rewrite.precisions import prepared
+from cipherblas.planner.rewrite.refresh_placement import refreshed, with_larger_uploads
 from cipherblas.planner.rewrite.spellings import spelled
 from cipherblas.planner.search.forms import in_blocks_otherwise, searched
 
@@ -25,7 +25,7 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def planned(request: Request, passes: tuple[Pass, ...] = PASSES) -> Outcome:
+def planned(request: PlanRequest, passes: tuple[Pass, ...] = PASSES) -> Outcome:
     """The fastest plan of a program, or why there is none.
 
     Args:

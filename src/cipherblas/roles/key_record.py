@@ -35,10 +35,10 @@ _HEADER = schema.record(
         "sharing": schema.either(
             schema.nothing,
             schema.record(
-                {"entries": schema.whole(1, MAX_ENTRIES), "bits": schema.whole(MIN_BITS, MAX_BITS)}
+                {"entries": schema.integer(1, MAX_ENTRIES), "bits": schema.integer(MIN_BITS, MAX_BITS)}
             ),
         ),
-        "spent": schema.whole(),
+        "spent": schema.integer(),
     },
     others=True,
 )

@@ -68,7 +68,7 @@ _OPERAND = schema.record(
         **dict.fromkeys(("row_sum", "column_sum", "norm"), schema.number(*BOUND_RANGE)),
         "columns": schema.listed(schema.number(*BOUND_RANGE), 1, MAX_LENGTH),
         ENCODING: schema.record(
-            {"limbs": schema.whole(1), "scale_bits": schema.number(), "error": schema.number()}
+            {"limbs": schema.integer(1), "scale_bits": schema.number(), "error": schema.number()}
         ),
     },
 )

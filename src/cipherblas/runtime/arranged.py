@@ -15,10 +15,10 @@ from cipherblas.forms.layouts import EMPTY, Layout, SlotIndex
 from cipherblas.lang.arrangements import Arrange
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.runtime import schedule
-from cipherblas.runtime.blocks import BLOCKS, BlockRun, Wish
+from cipherblas.runtime.blocks import BLOCKS, BlockRun, RequiredBlocks
 from cipherblas.runtime.executor import computes
 from cipherblas.runtime.graphs import blockwise_graph
-from cipherblas.runtime.listing import Stage
+from cipherblas.runtime.listing import RunContext
 from cipherblas.runtime.values import Cells, Handles, Value, handles_of
 
 # Ciphertexts that a value is arranged from, and into, however many masks that takes. Of more the masks are bounded,
@@ -28,12 +28,12 @@ MAX_MASKS = 1 << 11
 
 
 @computes(BLOCKS, "arrange")
-def arrange(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
+def arrange(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
     """One transform from the ciphertexts of the child to those of the node. Levels: 1."""
     assert isinstance(node, Arrange)
     (child,) = node.children
     x = run.ready(run.value(child))
-    form = run.form(node, (wish or Wish()).layout or run.dense(node))
+    form = run.form(node, (required or RequiredBlocks()).layout or run.dense(node))
     source, target = places_of(x.layout, x.slots.grid, form.layout, form.grid, node)
 
     def moved(ev: Evaluator, cts: Handles) -> Handles:
@@ -41,8 +41,8 @@ def arrange(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
 
     graph, (rows, cols), each = blockwise_graph("arrange", moved, (1, 1)), form.grid, form.layout.ciphertexts
 
-    def work(stage: Stage, cells: Cells) -> list[list[Handles]]:
-        (((found,),),) = schedule.run(graph, stage.slots, [[[handles_of(cells)]]])
+    def work(context: RunContext, cells: Cells) -> list[list[Handles]]:
+        (((found,),),) = schedule.run(graph, context.slots, [[[handles_of(cells)]]])
         blocks = [found[start : start + each] for start in range(0, len(found), each)]
         return [blocks[row * cols : (row + 1) * cols] for row in range(rows)]
 

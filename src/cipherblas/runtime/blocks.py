@@ -38,7 +38,7 @@ WORTH_FILLING = (
 LAYOUT_PRESERVING = LayoutPreserving.name  # of entrywise products in the layout of their first factor, too
 
 
-class Wish(NamedTuple):
+class RequiredBlocks(NamedTuple):
     """How operands are packed and encrypted, where that is given; a computed value keeps the layout, limbs, scale and
     unit that its computation leaves it in."""
 
@@ -82,8 +82,8 @@ class BlockRun(SlotRun):
         rows, inner = self.axes.of(product.children[0])
         return self.lengths[rows], self.lengths[inner], self.lengths[self.axes.of(product)[1]]
 
-    def key(self, node: Expression, wish: Wish | None) -> Hashable:
-        layout, encryption = wish or Wish()
+    def key(self, node: Expression, required: RequiredBlocks | None) -> Hashable:
+        layout, encryption = required or RequiredBlocks()
         return (layout and layout.key, encryption) if node.packable else None
 
     def lasts(self, node: Expression) -> bool:
@@ -117,11 +117,11 @@ class BlockRun(SlotRun):
         self.ev.spend(rows * cols * layout.ciphertexts, "blocks of a matrix")
         return SlotForm(layout, (rows, cols))
 
-    def clear(self, node: Expression, wish: Wish | None) -> Value:
-        layout = (wish or Wish()).layout or self.dense(node)
+    def clear(self, node: Expression, required: RequiredBlocks | None) -> Value:
+        layout = (required or RequiredBlocks()).layout or self.dense(node)
         form = self.form(node, layout)
         grid = form.grid
-        cells = self.run.perform("pack", (), lambda stage: stage.inputs.blocks(node, layout, grid))
+        cells = self.run.perform("pack", (), lambda context: context.inputs.blocks(node, layout, grid))
         return Value(node.shape, form, cells, node.bound, secret=False)
 
     def adds_repeated(self, node: Leaf) -> bool:
@@ -137,7 +137,7 @@ class BlockRun(SlotRun):
             encryption = self.usual(node)
             if other is not None and other.secret:
                 encryption = replace(encryption, limbs=other.first().limbs)
-        value = self.value(node, Wish(layout, encryption))
+        value = self.value(node, RequiredBlocks(layout, encryption))
         return self.ready(self.relaid(value, layout, node.bound))
 
     def relaid(self, value: Value, layout: Layout, bound: float) -> Value:
@@ -155,7 +155,7 @@ class BlockRun(SlotRun):
                 expected=f"{layout.rows}×{layout.cols}",
                 got=f"{source.rows}×{source.cols}",
             )
-        value = self.settled(value)
+        value = self.normalised(value)
         moved = self.blockwise("re-arrange", value, lambda ev, cts: relayout(ev, cts, source, layout))
         moved = self.laid(value.shape, SlotForm(layout, value.slots.grid), moved.cells, value.unit)
         return self.filled(self.bounded(moved, bound), bound, WORTH_FILLING)
@@ -199,44 +199,46 @@ def in_place(layout: Layout) -> Layout | None:
 
 
 @computes(BLOCKS, "operand", "view")
-def operand(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
+def operand(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
     """A secret matrix."""
-    layout, encryption = wish or Wish()
+    layout, encryption = required or RequiredBlocks()
     return run.operand(node, run.form(node, layout or run.dense(node)), matrix_shape(node), encryption)
 
 
 @computes(BLOCKS, "scale")
-def scale(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
+def scale(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
     """A number changes the unit alone."""
-    layout, encryption = wish or Wish()
+    layout, encryption = required or RequiredBlocks()
     factor = node.gain(0)
     if encryption is not None:
         encryption = replace(encryption, unit=abs(encryption.unit / factor))
-    value = run.value(node.children[0], Wish(layout, encryption))
+    value = run.value(node.children[0], RequiredBlocks(layout, encryption))
     return replace(value, unit=value.unit * math.copysign(factor, node.parameters["factor"]))
 
 
 @computes(BLOCKS, "truncated")
-def same(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
+def same(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
     """The same value."""
-    return run.value(node.children[0], wish)
+    return run.value(node.children[0], required)
 
 
 @computes(BLOCKS, "assume")
-def assume(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
+def assume(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
     """The same value. The bound is one of entries: it serves where no slot holds anything else, here or later."""
-    value = run.promised(node, run.value(node.children[0], wish))
+    value = run.promised(node, run.value(node.children[0], required))
     return run.filled(run.bounded(value, node.bound), node.bound)
 
 
 @computes(BLOCKS, "add")
-def add(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
+def add(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
     """Computed values decide layout, limbs, scale and unit, then the operand with the largest range."""
     first, second = sorted(node.children, key=lambda part: (part.packable, not part.secret, -part.bound))
-    x = run.value(first, wish)
+    x = run.value(first, required)
     if second.packable and not first.packable:
         x = run.with_headroom(x, second.bound)
-    y = run.value(second, Wish(x.layout, SlotEncryption(x.first().limbs, x.first().scale, abs(x.unit))))
+    y = run.value(
+        second, RequiredBlocks(x.layout, SlotEncryption(x.first().limbs, x.first().scale, abs(x.unit)))
+    )
     if y.secret:
         return run.sum_of_secrets(x, run.relaid(y, x.layout, second.bound))
     ratio = y.unit / x.unit
@@ -244,7 +246,7 @@ def add(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
 
 
 @computes(BLOCKS, "multiply")
-def multiply(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
+def multiply(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
     """The entrywise product, column after column; or, where that was chosen, as its first computed factor lies."""
     first, second = sorted(node.children, key=lambda part: (part.packable, not part.secret))
     choice = run.run.choice_or_none(node)
@@ -269,19 +271,19 @@ def multiply(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
 
 
 @computes(BLOCKS, GATED)
-def gated(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
+def gated(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
     """As `multiply`."""
-    return run.gated(node, lambda: multiply(run, node, wish))
+    return run.gated(node, lambda: multiply(run, node, required))
 
 
 @computes(BLOCKS, POLYNOMIAL)
-def polynomial(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
+def polynomial(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
     """The polynomial of every entry, where its argument lies if slots without entries hold nothing there."""
     function = polynomial_of(node)
     argument = function.x
     if argument.packable:
         usual = replace(run.usual(argument), unit=function.reach)
-        x = run.value(argument, Wish(run.dense(argument), usual))
+        x = run.value(argument, RequiredBlocks(run.dense(argument), usual))
     else:
         x = run.value(argument)
         layout = in_place(x.layout)
@@ -293,7 +295,7 @@ def polynomial(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
         return value
     number = function.at_zero / value.unit
     how = number, matrix_shape(node), value.layout, value.slots.grid
-    cells = run.run.perform("pack", (), lambda stage: stage.inputs.filled(*how))
+    cells = run.run.perform("pack", (), lambda context: context.inputs.filled(*how))
     entries = Value(node.shape, value.form, cells, value.unit, secret=False)
     return run.zipped(
         *("add", value, entries), lambda ev, ct, plain: ev.bounded(ev.add_plain(ct, plain), 1.0)
@@ -301,7 +303,7 @@ def polynomial(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
 
 
 @computes(BLOCKS, "matmul")
-def matmul(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
+def matmul(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
     """The algorithm that was chosen, on grids of blocks."""
     return run.contracted(node, lambda: _multiplied(run, node))
 
@@ -335,7 +337,7 @@ def _layout_preserving_product(run: BlockRun, node: Expression) -> Value:
     x = run.ready(run.value(secret))
     algorithm = layout_preserving_product(x.layout, node)
     layout = algorithm.left_layout if clear is left else algorithm.right_layout
-    y = run.value(clear, Wish(layout))
+    y = run.value(clear, RequiredBlocks(layout))
     product = _product(run, node, algorithm, *((y, x) if clear is left else (x, y)), ticked=False)
     return run.bounded(product, node.bound)
 

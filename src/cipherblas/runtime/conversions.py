@@ -16,8 +16,8 @@ from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.rlwe.rings import low_limbs
 from cipherblas.runtime.blocks import BLOCKS, BlockRun
 from cipherblas.runtime.executor import CONVERSIONS, Conversion, Executor
-from cipherblas.runtime.listing import Stage
-from cipherblas.runtime.placing import Wish as RowWish
+from cipherblas.runtime.listing import RunContext
+from cipherblas.runtime.placing import RequiredRows
 from cipherblas.runtime.rows import ROWS, RowRun
 from cipherblas.runtime.values import Cells, Handles, Value
 
@@ -61,7 +61,7 @@ def converts(source: str, target: str) -> Callable[[Conversion], Conversion]:
 
 
 @converts(ROWS, BLOCKS)
-def rows_to_blocks(run: Executor, node: Expression, wish: Any) -> Value:
+def rows_to_blocks(run: Executor, node: Expression, required: Any) -> Value:
     """Encrypted rows as blocks of r rows of d/2 entries, in units of the node's bound.
 
     In a program that refreshes they are refreshed on the way: they are at few limbs, and in coefficients already.
@@ -75,13 +75,13 @@ def rows_to_blocks(run: Executor, node: Expression, wish: Any) -> Value:
     # The scale of slots is that of the parameters at the end: over r·sqrt(S) before the tree and the stages, over two
     # before parts are separated.
     dropped = math.prod(float(ev.params.q[ev.top_limbs - 1 - number]) for number in range(how.rescales))
-    growth = 2 * packing.joined_rows * math.sqrt(packing.slots)
+    growth = 2 * packing.rows_per_element * math.sqrt(packing.slots)
     scale = 2.0**ev.params.scale_bits * dropped / growth / node.bound
-    value = run.unconverted(node, ROWS, RowWish(by_columns, scale))
+    value = run.unconverted(node, ROWS, RequiredRows(by_columns, scale))
     rescales = how.rescales
 
-    def converted(stage: Stage, pieces: Handles) -> list[list[Halves]]:
-        return [rows_to_slots(stage.evaluators, piece, packing, rescales) for piece in pieces]
+    def converted(context: RunContext, pieces: Handles) -> list[list[Halves]]:
+        return [rows_to_slots(context.evaluators, piece, packing, rescales) for piece in pieces]
 
     return _as_blocks(slots, node, by_columns, packing, value, converted)
 
@@ -93,13 +93,13 @@ def _refreshed_blocks(run: Executor, node: Expression) -> Value:
     packing = packing_of(rows, node, by_columns, STAGES)
     method, dropped = bootstrapping_of(ev.params), low_limbs(ev.params) - 1
     last = math.prod(map(float, ev.params.q[1 : 1 + dropped]))
-    scale = REFRESHED_SHARE * method.largest(ev) * last / packing.joined_rows / node.bound
-    value = run.unconverted(node, ROWS, RowWish(by_columns, scale))
+    scale = REFRESHED_SHARE * method.largest(ev) * last / packing.rows_per_element / node.bound
+    value = run.unconverted(node, ROWS, RequiredRows(by_columns, scale))
     widths = [min(stop, value.rows.shape[1]) - start for start, stop in value.rows.pieces]
 
-    def refreshed(stage: Stage, pieces: Handles) -> list[list[Halves]]:
+    def refreshed(context: RunContext, pieces: Handles) -> list[list[Halves]]:
         return [
-            method.of_rows(stage.evaluators, piece, packing, dropped, width)
+            method.of_rows(context.evaluators, piece, packing, dropped, width)
             for piece, width in zip(pieces, widths, strict=True)
         ]
 
@@ -118,20 +118,20 @@ def _as_blocks(
     by_columns: bool,
     packing: Packing,
     value: Value,
-    converted: Callable[[Stage, Handles], list[list[Halves]]],
+    converted: Callable[[RunContext, Handles], list[list[Halves]]],
 ) -> Value:
     """The blocks of a value that was by rows, in units of the node's bound."""
     layout = packing.layout(by_columns)
     grid, factor = grid_shape(*matrix_shape(node), layout.rows, layout.cols), abs(value.unit) / node.bound
 
-    def work(stage: Stage, cells: Cells) -> list[list[Handles]]:
-        ev, pieces = stage.slots, converted(stage, cells[0][0])
+    def work(context: RunContext, cells: Cells) -> list[list[Handles]]:
+        ev, pieces = context.slots, converted(context, cells[0][0])
 
         def block(i: int, j: int) -> Handles:
             element, half = (j, i) if by_columns else (i, j)
             ct = pieces[half // 2][element][half % 2]
             assert ct is not None
-            return [ev.bounded(ev.absorb(ct, factor), 1.0)]
+            return [ev.bounded(ev.fold_into_scale(ct, factor), 1.0)]
 
         return [[block(i, j) for j in range(grid[1])] for i in range(grid[0])]
 
@@ -146,27 +146,29 @@ def _forms(run: Executor) -> tuple[RowRun, BlockRun]:
 
 
 @converts(BLOCKS, ROWS)
-def blocks_to_rows(run: Executor, node: Expression, wish: RowWish) -> Value:
+def blocks_to_rows(run: Executor, node: Expression, required: RequiredRows) -> Value:
     """Blocks as encrypted rows, by rows or by columns, whichever needs less; their limbs are what is left, and so is
     their scale where it need not match another one."""
     rows, slots = _forms(run)
     how = ConversionOptions.of(run, node)
-    value = slots.settled(run.unconverted(node, BLOCKS, None))
-    packings = {by: packing_of(rows, node, by, how.stages) for by in (wish.by_columns, not wish.by_columns)}
+    value = slots.normalised(run.unconverted(node, BLOCKS, None))
+    packings = {
+        by: packing_of(rows, node, by, how.stages) for by in (required.by_columns, not required.by_columns)
+    }
     lies = (by for by, packing in packings.items() if packing.layout(by).key == value.layout.key)
-    by_columns = next(lies, wish.by_columns)
+    by_columns = next(lies, required.by_columns)
     packing = packings[by_columns]
     value = slots.relaid(value, packing.layout(by_columns), node.bound)
     length, height = matrix_shape(node)[:: -1 if not by_columns else 1]
     halves = -(-length // (packing.degree // 2))
 
     # In a program that refreshes, rows have few limbs, and values the scale that is best there.
-    scale = wish.scale * abs(value.unit) if wish.matched or run.refreshed else None
+    scale = required.scale * abs(value.unit) if required.matched or run.refreshed else None
     if run.refreshed:
         value = slots.lowered_to(slots.ready(value), rows.limbs + packing.stages)
     low, unit, bound = run.refreshed, abs(value.unit), node.bound
 
-    def work(stage: Stage, cells: Cells) -> list[list[Handles]]:
+    def work(context: RunContext, cells: Cells) -> list[list[Handles]]:
         def cell(element: int, half: int) -> Any:
             row, col = (half, element) if by_columns else (element, half)
             return cells[row][col][0]
@@ -180,13 +182,13 @@ def blocks_to_rows(run: Executor, node: Expression, wish: RowWish) -> Value:
                 )
                 for element in range(-(-height // packing.rows))
             ]
-            found = slots_to_rows(stage.evaluators, pairs, height, packing, scale, low=low)
-            pieces.append(stage.rows.bounded(stage.rows.absorb(found, unit), bound))
+            found = slots_to_rows(context.evaluators, pairs, height, packing, scale, low=low)
+            pieces.append(context.rows.bounded(context.rows.fold_into_scale(found, unit), bound))
         return [[pieces]]
 
     made = run.perform("blocks to rows", [value.cells], work)
     result = rows.result(node.shape, by_columns, made, math.copysign(1.0, value.unit))
-    return result if by_columns == wish.by_columns else rows.transposed(result)
+    return result if by_columns == required.by_columns else rows.transposed(result)
 
 
 def packing_of(rows: RowRun, node: Expression, by_columns: bool, stages: int) -> Packing:

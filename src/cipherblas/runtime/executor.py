@@ -24,7 +24,7 @@ from cipherblas.lang.refreshing import is_refreshed
 from cipherblas.lang.results import results_of
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.inputs import Inputs
-from cipherblas.runtime.listing import At, Listing, Stage, Work
+from cipherblas.runtime.listing import At, Listing, RunContext, Work
 from cipherblas.runtime.values import NOBODY, Cells, Decisions, Input, MethodChoice, StepError, Value
 
 NOTHING = Counts()
@@ -64,7 +64,7 @@ class NodeFigures:
 class FormRun:
     """The values of one form in one run: what methods are given.
 
-    `wish` is what a node may ask of the form of a value that is made for it; None leaves it to the node that makes it.
+    `required` is what a node may ask of the form of a value that is made for it; None leaves it to the node that makes it.
     """
 
     name: ClassVar[str]
@@ -72,11 +72,11 @@ class FormRun:
     def __init__(self, run: Executor) -> None:
         self.run, self.inputs, self.decisions = run, run.inputs, run.decisions
 
-    def value(self, node: Expression, wish: Any = None) -> Value:
+    def value(self, node: Expression, required: Any = None) -> Value:
         """Return the value of a node in this form."""
-        return self.run.value(node, self.name, wish)
+        return self.run.value(node, self.name, required)
 
-    def key(self, node: Expression, wish: Any) -> Hashable:
+    def key(self, node: Expression, required: Any) -> Hashable:
         """Equal for wishes that one value fulfils."""
         return None
 
@@ -84,7 +84,7 @@ class FormRun:
         """Whether values of a node stay for the whole run."""
         return False
 
-    def clear(self, node: Expression, wish: Any) -> Value:
+    def clear(self, node: Expression, required: Any) -> Value:
         """A part without secrets, where methods ask for it as for any other.
 
         Raises:
@@ -221,9 +221,9 @@ class Executor:
         self._total = sum(self.form_run(form).steps() for form in decisions.every_form)
 
     @property
-    def stage(self) -> Stage:
+    def context(self) -> RunContext:
         """Context of the instructions, made anew: a reference cycle would keep the data of the run alive."""
-        return Stage(self.evaluators, self.inputs, self._is_done)
+        return RunContext(self.evaluators, self.inputs, self._is_done)
 
     def perform(self, name: str, sources: Sequence[Cells], work: Work) -> Cells:
         """What an instruction makes, which is computed, and written down where somebody wants that.
@@ -232,19 +232,21 @@ class Executor:
             sources: what it reads.
         """
         if self.listing is None:
-            return Cells(work(self.stage, *sources))
-        return self.listing.add(self._at, name, sources, work, self.stage)
+            return Cells(work(self.context, *sources))
+        return self.listing.add(self._at, name, sources, work, self.context)
 
     def then(self, cells: Cells, work: Work) -> Cells:
         """What the instruction that was last, and made these cells, makes of them."""
-        found = Cells(work(self.stage, cells), cells.made_by)
+        found = Cells(work(self.context, cells), cells.made_by)
         if self.listing is not None:
             self.listing.add_to_last(cells, work)
         return found
 
     def received(self, wanted: Input, bound: float) -> Cells:
         """What a client sends for one use of an operand, no slot or entry of which exceeds `bound`."""
-        return self.perform("receive", (), lambda stage: stage.inputs.secret(wanted, bound, stage.evaluators))
+        return self.perform(
+            "receive", (), lambda context: context.inputs.secret(wanted, bound, context.evaluators)
+        )
 
     def as_sent(self, first: Any, key: Hashable) -> None:
         """The first handle of what a client sent for one use of an operand, which nothing was done to."""
@@ -340,9 +342,9 @@ class Executor:
             self._runs[form] = FORMS[form](self)
         return self._runs[form]
 
-    def wishes(self, node: Expression, form: str) -> list[Hashable]:
+    def requirements(self, node: Expression, form: str) -> list[Hashable]:
         """How a node was wanted so far in a form, of a value that is kept."""
-        return [wish for name, wish in self._kept.get(id(node), ()) if name == form]
+        return [required for name, required in self._kept.get(id(node), ()) if name == form]
 
     def shared(self, node: Expression) -> bool:
         """Whether a node has several uses."""
@@ -368,7 +370,7 @@ class Executor:
         self.read_choices.add(number)
         return self.choices.get(number)
 
-    def refreshed_together(self, ciphertexts: int) -> None:
+    def refreshes_in_one_batch(self, ciphertexts: int) -> None:
         """So many full ciphertexts of a value are refreshed."""
         self.together = max(self.together, ciphertexts)
 
@@ -383,15 +385,15 @@ class Executor:
         if self._progress is not None:
             self._progress(self._done, self._total)
 
-    def value(self, node: Expression, form: str, wish: Any) -> Value:
+    def value(self, node: Expression, form: str, required: Any) -> Value:
         """Return the value of a node in a form. A value with several uses in the same encoding is computed once, and
         kept."""
         run = self.form_run(form)
         if not node.secret:
-            return run.clear(node, wish)
+            return run.clear(node, required)
         value = self._messages.get((id(node), form))
         if value is None:
-            value = self._kept_value(run, node, wish)
+            value = self._kept_value(run, node, required)
         if self._uses[id(node)] > 1 and not run.lasts(node):
             self._left[id(node)] -= 1
             if self._left[id(node)] == 0:
@@ -424,10 +426,10 @@ class Executor:
         )
         return all(counted[id(one)] == self._uses[id(one)] for one in self.order if id(one) in inner)
 
-    def unconverted(self, node: Expression, form: str, wish: Any) -> Value:
+    def unconverted(self, node: Expression, form: str, required: Any) -> Value:
         """The value of a node in a form, which a parent may have asked for as well, or will: it does not count as a
         use."""
-        return self._kept_value(self.form_run(form), node, wish)
+        return self._kept_value(self.form_run(form), node, required)
 
     @contextlib.contextmanager
     def timed_separately(self, node: Expression, form: str) -> Iterator[None]:
@@ -442,16 +444,16 @@ class Executor:
         yield
         self._at = before
 
-    def _kept_value(self, run: FormRun, node: Expression, wish: Any) -> Value:
+    def _kept_value(self, run: FormRun, node: Expression, required: Any) -> Value:
         """A value in a form; where a node is used several times, it is kept."""
         if self._uses[id(node)] < 2:
-            return self._made(run, node, wish)
-        kept, key = self._kept.setdefault(id(node), {}), (run.name, run.key(node, wish))
+            return self._made(run, node, required)
+        kept, key = self._kept.setdefault(id(node), {}), (run.name, run.key(node, required))
         if key not in kept:
-            kept[key] = self._made(run, node, wish)
+            kept[key] = self._made(run, node, required)
         return kept[key]
 
-    def _made(self, run: FormRun, node: Expression, wish: Any) -> Value:
+    def _made(self, run: FormRun, node: Expression, required: Any) -> Value:
         """Computed in a form; in its own, and converted, where that is another one and the client cannot pack it."""
         own, number = run.name, self.number[id(node)]
         if not node.packable:
@@ -470,7 +472,7 @@ class Executor:
                 raise UnsuitedError(
                     f"No method computes {node.title} in the form {own!r}.", expected="one", got="none"
                 )
-            value, choice = method(run, node, wish), self.choices.get(number)
+            value, choice = method(run, node, required), self.choices.get(number)
             run.computed(node)
         else:
             conversion = CONVERSIONS.get((own, run.name))
@@ -480,11 +482,11 @@ class Executor:
                     expected="one that there is",
                     got=f"{own} to {run.name}",
                 )
-            value, choice = conversion(self, node, wish), None
+            value, choice = conversion(self, node, required), None
         if self.decisions.stepwise:
             self.step_errors[number] = value.step_error().beside(self.step_errors.get(number, StepError()))
         if self.listing is not None:
-            self.listing.lies(value, settled=self.decisions.stepwise)
+            self.listing.lies(value, detached=self.decisions.stepwise)
         self._at = at
         if self._observed:
             spent = self.evaluators.counts - counted

@@ -28,7 +28,7 @@ from cipherblas.runtime.inputs import Inputs
 from cipherblas.runtime.values import NOBODY, Cells, Value, handles_of
 
 
-class Stage(NamedTuple):
+class RunContext(NamedTuple):
     """The evaluators, inputs and progress with which instructions run.
 
     Attributes:
@@ -135,11 +135,11 @@ class Instruction:
     passes_on: tuple[int, ...] = ()
     ticks: int = 0
 
-    def run(self, stage: Stage, sources: Sequence[Cells]) -> Cells:
+    def run(self, context: RunContext, sources: Sequence[Cells]) -> Cells:
         """Its result."""
-        found = self.works[0](stage, *sources)
+        found = self.works[0](context, *sources)
         for work in self.works[1:]:
-            found = work(stage, found)
+            found = work(context, found)
         return Cells(found, self.number)
 
 
@@ -170,16 +170,16 @@ class Listing:
         self.told.append(NodeSeconds(node.title, form, secret, 0.0))
         return At(number, len(self.told) - 1)
 
-    def add(self, at: At, name: str, sources: Sequence[Cells], work: Work, stage: Stage) -> Cells:
+    def add(self, at: At, name: str, sources: Sequence[Cells], work: Work, context: RunContext) -> Cells:
         """Write down an instruction, and compute it.
 
         Raises:
             ParameterError: what it reads was made by none.
         """
-        read, evaluators = tuple(map(_made_by, sources)), stage.evaluators
+        read, evaluators = tuple(map(_made_by, sources)), context.evaluators
         before, ledger = evaluators.counts, evaluators.ledger
         live, peak, ledger.peak = ledger.live, ledger.peak, ledger.live
-        cells = Cells(work(stage, *sources), len(self.instructions))
+        cells = Cells(work(context, *sources), len(self.instructions))
         took, ledger.peak = ledger.peak - live, max(peak, ledger.peak)
         kept = ledger.live == live  # of what it read
         self.instructions.append(
@@ -201,11 +201,11 @@ class Listing:
         assert last.number == cells.made_by, last.name
         last.works.append(work)
 
-    def lies(self, value: Value, settled: bool) -> None:
-        """A value is done; `settled`: its errors are no longer counted from here on (`Value.step_error`)."""
+    def lies(self, value: Value, detached: bool) -> None:
+        """A value is done; `detached`: its errors are no longer counted from here on (`Value.step_error`)."""
         one = self.instructions[_made_by(value.cells)]
-        if settled and one.works[-1] is not _settled:
-            one.works.append(_settled)
+        if detached and one.works[-1] is not _detached:
+            one.works.append(_detached)
         one.encoding = replace(one.encoding, form=value.form, unit=value.unit)
 
     def end(self, values: Sequence[Value], total: int) -> None:
@@ -240,9 +240,9 @@ class Listing:
         return read
 
 
-def _settled(stage: Stage, cells: Cells) -> Cells:
+def _detached(context: RunContext, cells: Cells) -> Cells:
     for handle in handles_of(cells):
-        handle.settled()
+        handle.detached_errors()
     return cells
 
 
@@ -293,9 +293,9 @@ class Replay:
         self._done, self._total = 0, weights + listing.total
 
     @property
-    def stage(self) -> Stage:
+    def context(self) -> RunContext:
         """Context of the instructions, made anew: a reference cycle would keep the data of the run alive."""
-        return Stage(self.evaluators, self.inputs, self.tick)
+        return RunContext(self.evaluators, self.inputs, self.tick)
 
     @property
     def seconds(self) -> tuple[NodeSeconds, ...]:
@@ -316,7 +316,7 @@ class Replay:
         try:
             self._run()
         finally:
-            self.evaluators.on_weights(None)  # as `stage`
+            self.evaluators.on_weights(None)  # as `context`
         if self._done < self._total:  # masks were counted among the weights
             self.tick(self._total - self._done)
         values = [value.holding(self.held[number]) for value, number in self.listing.results]
@@ -325,12 +325,12 @@ class Replay:
 
     def _run(self) -> None:
         for one in self.listing:
-            self.finish(one, self.compute(one, self.stage))
+            self.finish(one, self.compute(one, self.context))
 
-    def compute(self, one: Instruction, stage: Stage) -> Cells:
+    def compute(self, one: Instruction, context: RunContext) -> Cells:
         """Compute one instruction, and return its result."""
         started = time.perf_counter()
-        cells = one.run(stage, [self.held[source] for source in one.sources])
+        cells = one.run(context, [self.held[source] for source in one.sources])
         self._seconds[one.told] += time.perf_counter() - started
         return cells
 

@@ -18,7 +18,7 @@ def lies_by_columns(node: Expression) -> bool:
     return bool(node.parameters["axis"] == 1)
 
 
-class Wish(NamedTuple):
+class RequiredRows(NamedTuple):
     """How a value is wanted: encrypted by columns, or by rows, at a scale, which is an operand's; a value that was in
     another form keeps the limbs that it has, and the scale unless that must be matched.
 

@@ -39,6 +39,6 @@ def evaluated(run: SlotRun, node: Polynomial, x: Value, zeros: bool) -> Value:
     most += run.run.beyond.get(id(node.x), 0.0) / node.reach
     value = run.mapped(
         *("polynomial", x),
-        lambda ev, ct: method.run(ev, ev.absorb(ct, abs(to_unit)), most=most),
+        lambda ev, ct: method.run(ev, ev.fold_into_scale(ct, abs(to_unit)), most=most),
     )
     return run.laid(node.shape, x.slots, value.cells, unit)

@@ -10,17 +10,17 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.refreshing import REFRESH
 from cipherblas.methods.bootstrapping.refresh import (
-    SHARED_TOGETHER,
-    TOGETHER,
+    REFRESH_BATCH,
+    SHARED_BATCH,
     Bootstrapping,
     bootstrapping_of,
     largest_message,
 )
 from cipherblas.runtime import schedule
-from cipherblas.runtime.blocks import BLOCKS, BlockRun, Wish, in_place
+from cipherblas.runtime.blocks import BLOCKS, BlockRun, RequiredBlocks, in_place
 from cipherblas.runtime.executor import computes
 from cipherblas.runtime.graphs import blockwise_graph
-from cipherblas.runtime.listing import Stage
+from cipherblas.runtime.listing import RunContext
 from cipherblas.runtime.slots import SlotRun
 from cipherblas.runtime.tensors import TENSORS, TensorRun
 from cipherblas.runtime.values import Cells, Handles, Value, handles_of
@@ -31,7 +31,7 @@ LARGE = 16.0
 
 
 @computes(BLOCKS, REFRESH)
-def of_blocks(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
+def of_blocks(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
     """Where the entries lie. What imaginary parts hold beside them is removed first, at the limbs that are read: of two
     ciphertexts one is the imaginary part of the other.
 
@@ -47,17 +47,17 @@ def of_blocks(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
         layout = run.dense(node)
         x = run.relaid(x, layout, node.bound)
     x = run.ready(x)
-    method = _method(run, node, x, *layout.held)
+    method = _method(run, node, x, *layout.active_slots)
     x = run.lowered_to(x, method.limbs_before)
     return _refreshed(run, run.bounded(run.relaid(x, layout, node.bound), node.bound), node, method)
 
 
 @computes(TENSORS, REFRESH)
-def of_a_tensor(run: TensorRun, node: Expression, wish: None) -> Value:
+def of_a_tensor(run: TensorRun, node: Expression, required: None) -> Value:
     """Every ciphertext, where the entries lie. Slots that hold more than the bound would hold anything afterwards."""
     (child,) = node.children
     x = run.ready(run.within(run.value(child), child))
-    return _refreshed(run, x, node, _method(run, node, x, *x.layout.held))
+    return _refreshed(run, x, node, _method(run, node, x, *x.layout.active_slots))
 
 
 def _method(run: SlotRun, node: Expression, x: Value, held: int, repeated: bool) -> Bootstrapping:
@@ -78,7 +78,7 @@ def _method(run: SlotRun, node: Expression, x: Value, held: int, repeated: bool)
 def _refreshed(run: SlotRun, x: Value, node: Expression, method: Bootstrapping) -> Value:
     """In units of the bound, so that slots are up to 1: units are powers of others after some steps, and a refresh
     takes any scale. As many pairs at a time as share their a part, where that was decided and ciphertexts are full;
-    `TOGETHER` of what is left.
+    `REFRESH_BATCH` of what is left.
 
     Args:
         x: of real slots.
@@ -87,37 +87,37 @@ def _refreshed(run: SlotRun, x: Value, node: Expression, method: Bootstrapping) 
     factor, sharing = abs(x.unit) / bound, run.run.decisions.sharing
     number, largest = len(x.handles), factor * largest_message(run.ev, x.handles)
     full = not (method.held or twice or method.raised_first)
-    run.run.refreshed_together(number if full else 0)
+    run.run.refreshes_in_one_batch(number if full else 0)
     pairs = sharing if full else 0
 
     def refreshed(ev: Evaluator, cts: Handles) -> Handles:
-        cts = [ev.absorb(ct, factor) for ct in cts]
+        cts = [ev.fold_into_scale(ct, factor) for ct in cts]
         if twice:
-            return method.refined(ev, cts, largest=largest)
+            return method.refresh_twice(ev, cts, largest=largest)
         return method.run_all(ev, cts, largest=largest)
 
     def shared(evaluators: Evaluators, cts: Handles) -> Handles:
         ev, together = evaluators.slots, evaluators.shared(pairs)
-        each = 2 * pairs * SHARED_TOGETHER
+        each = 2 * pairs * SHARED_BATCH
 
         def group(start: int, stop: int) -> Handles:
-            return method.run_shared(ev, together, [ev.absorb(ct, factor) for ct in cts[start:stop]])
+            return method.run_shared(ev, together, [ev.fold_into_scale(ct, factor) for ct in cts[start:stop]])
 
         groups, found = len(cts) // each, Handles()
-        for one in ev.alike(groups, lambda index: group(each * index, each * (index + 1)), beside=together):
+        for one in ev.repeat(groups, lambda index: group(each * index, each * (index + 1)), beside=together):
             found += one
         return found + (group(each * groups, len(cts)) if len(cts) > each * groups else [])
 
-    def work(stage: Stage, cells: Cells) -> list[list[Handles]]:
+    def work(context: RunContext, cells: Cells) -> list[list[Handles]]:
         cts, even = handles_of(cells), number // 2 * 2 if pairs else 0
-        found = shared(stage.evaluators, cts[:even]) if even else []
+        found = shared(context.evaluators, cts[:even]) if even else []
         cts = cts[even:]
-        end = len(cts) // TOGETHER * TOGETHER
-        blocks = [cts[start : start + TOGETHER] for start in range(0, end, TOGETHER)]
+        end = len(cts) // REFRESH_BATCH * REFRESH_BATCH
+        blocks = [cts[start : start + REFRESH_BATCH] for start in range(0, end, REFRESH_BATCH)]
         for name, some in (("refresh together", blocks), ("refresh", [cts[end:]] if cts[end:] else [])):
             if some:
                 graph = blockwise_graph(name, refreshed, (1, len(some)))
-                (((*made,),),) = schedule.run(graph, stage.slots, [[some]])
+                (((*made,),),) = schedule.run(graph, context.slots, [[some]])
                 found += [ct for block in made for ct in block]
         each = iter(found)
         return [[[next(each) for _ in cell] for cell in row] for row in cells]

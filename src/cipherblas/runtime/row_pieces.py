@@ -20,8 +20,8 @@ from cipherblas.lang.operations import Leaf
 from cipherblas.rlwe.matrices.matrix import bit_ceil
 from cipherblas.rlwe.rings import low_limbs
 from cipherblas.runtime.executor import Executor, FormRun
-from cipherblas.runtime.listing import Stage
-from cipherblas.runtime.placing import Wish
+from cipherblas.runtime.listing import RunContext
+from cipherblas.runtime.placing import RequiredRows
 from cipherblas.runtime.values import Cells, Handles, Input, Value
 
 
@@ -67,22 +67,22 @@ class RowPieces(FormRun, ABC):
 
     # ---- operands ----
 
-    def operand(self, node: Expression, wish: Wish) -> Value:
+    def operand(self, node: Expression, required: RequiredRows) -> Value:
         """A secret operand, as the client encrypts it: in pieces of N columns where that is needed."""
         assert node.operand is not None
-        if wish.placing is not None:
-            return self.placed_operand(node, wish)
-        kind, copies = wish.kind, self.copies(node, wish.by_columns)
+        if required.placing is not None:
+            return self.placed_operand(node, required)
+        kind, copies = required.kind, self.copies(node, required.by_columns)
         if copies > 1 and kind.repeats:
-            value = self.operand(first_of(node, 1 if wish.by_columns else 0), wish)
+            value = self.operand(first_of(node, 1 if required.by_columns else 0), required)
             whole = self.mapped("repeat", value, lambda ev, piece: ev.stack([piece] * copies))
-            return self.result(node.shape, wish.by_columns, whole.cells, value.unit)
-        cols = kind.digits * node.shape[0 if wish.by_columns else 1]
+            return self.result(node.shape, required.by_columns, whole.cells, value.unit)
+        cols = kind.digits * node.shape[0 if required.by_columns else 1]
         length = self.ev.n if self._in_pieces and kind.in_pieces else cols
         self.ev.spend(-(-cols // length), "pieces of an operand")
         cols = self.width(cols) if kind.in_pieces else cols
         widths = [min(length, cols - start) for start in range(0, cols, length)]
-        return self._sent(node, wish, self._form(node, wish, widths))
+        return self._sent(node, required, self._form(node, required, widths))
 
     def copies(self, node: Expression, by_columns: bool) -> int:
         """How many rows of an operand, or columns, are one and the same, which is sent once.
@@ -93,28 +93,30 @@ class RowPieces(FormRun, ABC):
         axis = 1 if by_columns else 0
         return node.shape[axis] if isinstance(node, Leaf) and node.repeated[axis] else 1
 
-    def placed_operand(self, node: Expression, wish: Wish, transposed: bool | None = None) -> Value:
+    def placed_operand(
+        self, node: Expression, required: RequiredRows, transposed: bool | None = None
+    ) -> Value:
         """An operand whose entries stand at the places of the wish.
 
         Args:
             transposed: how the form calls what is sent, where an operand and its transpose are one encryption.
         """
         self.ev.spend(1, "pieces of an operand")
-        whole = self._form(node, wish, [self.ev.n])
+        whole = self._form(node, required, [self.ev.n])
         by_columns = whole.by_columns if transposed is None else transposed
-        return self._sent(node, wish, replace(whole, by_columns=by_columns, placing=wish.placing))
+        return self._sent(node, required, replace(whole, by_columns=by_columns, placing=required.placing))
 
-    def _form(self, node: Expression, wish: Wish, widths: list[int]) -> RowForm:
+    def _form(self, node: Expression, required: RequiredRows, widths: list[int]) -> RowForm:
         """A node in pieces of so many columns, or a few more, which are zeros."""
         rows, cols = matrix_shape(node)
         stops = np.cumsum(widths).tolist()
         pieces = tuple((stop - width, stop) for stop, width in zip(stops, widths, strict=True))
-        shape = (cols, rows) if wish.by_columns else (rows, cols)
-        return wish.kind.of_operand(shape, wish.by_columns, pieces)
+        shape = (cols, rows) if required.by_columns else (rows, cols)
+        return required.kind.of_operand(shape, required.by_columns, pieces)
 
-    def _sent(self, node: Expression, wish: Wish, form: RowForm) -> Value:
+    def _sent(self, node: Expression, required: RequiredRows, form: RowForm) -> Value:
         assert node.operand is not None
-        given, limbs, scale = node.operand.encoding, wish.limbs or self.limbs, float(wish.scale)
+        given, limbs, scale = node.operand.encoding, required.limbs or self.limbs, float(required.scale)
         if node.operand.public_key and self.ev.is_operand(limbs):
             raise LevelError(
                 "A public key does not encrypt modulo the moduli of operands.",
@@ -122,11 +124,11 @@ class RowPieces(FormRun, ABC):
                 got=f"operand {node.name!r} of a product of secrets",
             )
         rows, cols = matrix_shape(node)
-        shape = (cols, rows) if wish.by_columns else (rows, cols)
+        shape = (cols, rows) if required.by_columns else (rows, cols)
         if given is not None:
             limbs, scale = given.limbs, 2.0**given.scale_bits
         wanted = Input(
-            *(node.name, node.transposed != wish.by_columns, shape, form),
+            *(node.name, node.transposed != required.by_columns, shape, form),
             *(limbs, scale, 1.0, node.operand.public_key),
             steps=node.steps,
         )
@@ -161,16 +163,16 @@ class RowPieces(FormRun, ABC):
     def made(self, name: str, sources: Sequence[Cells], work: Callable[..., Iterable[Any]]) -> Cells:
         """The pieces, or ring elements, of work(stage, *those of the sources)."""
 
-        def whole(stage: Stage, *cells: Cells) -> list[list[Handles]]:
-            return [[list(work(stage, *(one[0][0] for one in cells)))]]
+        def whole(context: RunContext, *cells: Cells) -> list[list[Handles]]:
+            return [[list(work(context, *(one[0][0] for one in cells)))]]
 
         return self.run.perform(name, sources, whole)
 
     def mapped(self, name: str, value: Value, work: Callable[[RowsEvaluator, Any], Any]) -> Value:
         """The value with work(ev, piece) in the place of every piece."""
 
-        def each(stage: Stage, pieces: Handles) -> Handles:
-            return [work(stage.rows, piece) for piece in pieces]
+        def each(context: RunContext, pieces: Handles) -> Handles:
+            return [work(context.rows, piece) for piece in pieces]
 
         return value.holding(self.made(name, [value.cells], each))
 
@@ -184,8 +186,8 @@ class RowPieces(FormRun, ABC):
         widths = [self.width(stop - start) for start, stop in parts]
         held = [min(stop, cols) - begin for begin, stop in form.pieces]  # rows of zeros are left out
 
-        def transposed(stage: Stage, pieces: Handles) -> Handles:
-            ev, columns = stage.rows, []  # by piece of the result
+        def transposed(context: RunContext, pieces: Handles) -> Handles:
+            ev, columns = context.rows, []  # by piece of the result
             for part, width in zip(parts, widths, strict=True):
                 blocks = [ev.rows_of(piece, *part) for piece in pieces]
                 columns.append(

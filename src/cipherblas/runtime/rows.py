@@ -29,8 +29,8 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.methods.products import GEMM
 from cipherblas.runtime.executor import FORMS, Executor, computes
 from cipherblas.runtime.inputs import Inputs
-from cipherblas.runtime.listing import Stage
-from cipherblas.runtime.placing import LAID, Wish, lies_by_columns
+from cipherblas.runtime.listing import RunContext
+from cipherblas.runtime.placing import LAID, RequiredRows, lies_by_columns
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.kind import RowProduct
 from cipherblas.runtime.row_products.table import chosen, decided, plain
@@ -66,32 +66,38 @@ class RowRun(RowPieces):
         """Products."""
         return sum(self.run.form_of(node) == self.name for node in products(self.run.node))
 
-    def key(self, node: Expression, wish: Wish) -> Hashable:
-        return wish
+    def key(self, node: Expression, required: RequiredRows) -> Hashable:
+        return required
 
     def lasts(self, node: Expression) -> bool:
         return True
 
     def finished(self, value: Value) -> Value:
-        def settled(ev: RowsEvaluator, piece: Rows) -> Rows:
+        def extracted(ev: RowsEvaluator, piece: Rows) -> Rows:
             ev.check_switched(piece, "a result")
-            ev.settled(piece)
+            ev.extracted(piece)
             return piece
 
-        return self.mapped("settle", value, settled)
+        return self.mapped("settle", value, extracted)
 
-    def result_wish(self, node: Expression) -> Wish:
+    def result_wish(self, node: Expression) -> RequiredRows:
         """As it was computed for other results; else at as large a scale as the modulus holds."""
-        wishes = self.run.wishes(node, self.name)
-        made = [wish for wish in wishes if isinstance(wish, Wish) and wish.placing is None]
-        made = [wish for wish in made if wish.limbs is None or not self.ev.is_operand(wish.limbs)]
+        requirements = self.run.requirements(node, self.name)
+        made = [
+            required
+            for required in requirements
+            if isinstance(required, RequiredRows) and required.placing is None
+        ]
+        made = [
+            required for required in made if required.limbs is None or not self.ev.is_operand(required.limbs)
+        ]
         if made:
-            return max(made, key=lambda wish: wish.scale)
+            return max(made, key=lambda required: required.scale)
         room = min(self.ev.log_modulus(self.limbs) - 1 - self._headroom(node), MAX_SCALE_BITS)
         assumed = node
         while assumed.op == "assume":  # what it is a promise about must fit as well
             (assumed,) = assumed.children
-        return Wish(bool(self.orientation(node)), 2.0**room / max(node.bound, assumed.bound))
+        return RequiredRows(bool(self.orientation(node)), 2.0**room / max(node.bound, assumed.bound))
 
     def _headroom(self, node: Expression) -> float:
         """Bits of the modulus for the error of a result; of exact integers it is below 1, however rare one is asked."""
@@ -149,24 +155,24 @@ FORMS[ROWS] = RowRun
 
 
 @computes(ROWS, "operand", "view")
-def operand(run: RowRun, node: Expression, wish: Wish) -> Value:
+def operand(run: RowRun, node: Expression, required: RequiredRows) -> Value:
     """A secret matrix, encrypted as it is wanted."""
-    return run.operand(node, wish)
+    return run.operand(node, required)
 
 
 @computes(ROWS, "scale")
-def scale(run: RowRun, node: Expression, wish: Wish) -> Value:
+def scale(run: RowRun, node: Expression, required: RequiredRows) -> Value:
     """A change of scale alone, and of sign."""
     factor = node.gain(0)
-    value = run.value(node.children[0], wish._replace(scale=wish.scale * factor))
-    scaled = run.mapped("scale", value, lambda ev, piece: ev.absorb(piece, factor))
+    value = run.value(node.children[0], required._replace(scale=required.scale * factor))
+    scaled = run.mapped("scale", value, lambda ev, piece: ev.fold_into_scale(piece, factor))
     return replace(scaled, unit=math.copysign(value.unit, value.unit * node.parameters["factor"]))
 
 
 @computes(ROWS, "assume")
-def assume(run: RowRun, node: Expression, wish: Wish) -> Value:
+def assume(run: RowRun, node: Expression, required: RequiredRows) -> Value:
     """The same matrix with another bound."""
-    value, exact = run.value(node.children[0], wish), "error" in node.parameters
+    value, exact = run.value(node.children[0], required), "error" in node.parameters
     bound = node.bound
 
     def assumed(ev: RowsEvaluator, piece: Rows) -> Rows:
@@ -176,22 +182,22 @@ def assume(run: RowRun, node: Expression, wish: Wish) -> Value:
 
 
 @computes(ROWS, "truncated")
-def truncated(run: RowRun, node: Expression, wish: Wish) -> Value:
+def truncated(run: RowRun, node: Expression, required: RequiredRows) -> Value:
     """The same matrix."""
-    return run.value(node.children[0], wish)
+    return run.value(node.children[0], required)
 
 
 @computes(ROWS, "add")
-def add(run: RowRun, node: Expression, wish: Wish) -> Value:
+def add(run: RowRun, node: Expression, required: RequiredRows) -> Value:
     """The entrywise sum of pieces."""
     # What was in slots has a scale and limbs of its own, which the other term then follows.
     first, second = sorted(node.children, key=lambda part: (not part.secret, run.mixed and run.order(part)))
-    x = run.value(first, wish)
+    x = run.value(first, required)
     if not second.secret:
         return _with_clear(run, x, second)
     if run.mixed:
-        wish = Wish(wish.by_columns, x.first().scale, x.first().limbs, matched=True)
-    y = run.value(second, wish)
+        required = RequiredRows(required.by_columns, x.first().scale, x.first().limbs, matched=True)
+    y = run.value(second, required)
     x, y = run.at_equal_limbs(x, y)
     if abs(x.unit) != abs(y.unit):
         raise UnmatchedError(
@@ -199,8 +205,8 @@ def add(run: RowRun, node: Expression, wish: Wish) -> Value:
         )
     name = "add" if x.unit == y.unit else "sub"
 
-    def combined(stage: Stage, xs: Handles, ys: Handles) -> Handles:
-        combine = getattr(stage.rows, name)
+    def combined(context: RunContext, xs: Handles, ys: Handles) -> Handles:
+        combine = getattr(context.rows, name)
         return [combine(p, q) for p, q in zip(xs, ys, strict=True)]
 
     return x.holding(run.made(name, [x.cells, y.cells], combined))
@@ -217,9 +223,9 @@ def _with_clear(run: RowRun, x: Value, clear: Expression) -> Value:
             part = np.pad(part, ((0, 0), (0, missing)))
         return np.asarray(np.multiply(part, unit, dtype=np.float64))
 
-    def added(stage: Stage, pieces: Handles) -> Handles:
+    def added(context: RunContext, pieces: Handles) -> Handles:
         return [
-            stage.rows.add_clear(piece, functools.partial(entries, stage.inputs, *place), clear.bound)
+            context.rows.add_clear(piece, functools.partial(entries, context.inputs, *place), clear.bound)
             for piece, place in zip(pieces, form.pieces, strict=True)
         ]
 
@@ -227,11 +233,11 @@ def _with_clear(run: RowRun, x: Value, clear: Expression) -> Value:
 
 
 @computes(ROWS, "matmul")
-def matmul(run: RowRun, node: Expression, wish: Wish) -> Value:
+def matmul(run: RowRun, node: Expression, required: RequiredRows) -> Value:
     """As its kind computes it, the way it comes by itself; turned where it is wanted the other way."""
     natural = run.orientation(node)
-    transposed = natural is not None and natural != wish.by_columns
-    own = wish._replace(by_columns=wish.by_columns != transposed)
+    transposed = natural is not None and natural != required.by_columns
+    own = required._replace(by_columns=required.by_columns != transposed)
     kind, (left, right) = run.kind(node), node.children
     value = kind.compute(run, node, own, kind.request(run, node, own, (left.bound, right.bound)))
     run.run.tick()

@@ -205,7 +205,7 @@ class _Counted(_OneForAll):
             self.blocks = self.blocks if before is None else before
             return found
 
-        self.ev.alike(loop.axis.length, turn, lambda: sum(self._bytes(part) for part in loop.ends))
+        self.ev.repeat(loop.axis.length, turn, lambda: sum(self._bytes(part) for part in loop.ends))
 
     def _summed(self, loop: Loop, sums: Sequence[Tasks]) -> None:
         """The first turn makes the sums; the others, of which one is counted, add terms like the first."""

@@ -25,7 +25,7 @@ from cipherblas.rlwe.noise import TAIL, MatrixSums, SlotErrors, worst
 from cipherblas.runtime import schedule
 from cipherblas.runtime.executor import Executor, FormRun
 from cipherblas.runtime.graphs import blockwise_graph
-from cipherblas.runtime.listing import Stage
+from cipherblas.runtime.listing import RunContext
 from cipherblas.runtime.tasks import TaskGraph, Template
 from cipherblas.runtime.values import Cells, Handles, Input, Value, handles_of
 
@@ -67,8 +67,8 @@ class SlotRun(FormRun):
                     for number, ct in enumerate(cts)
                 ]
 
-            def work(stage: Stage, cells: Cells) -> list[list[Handles]]:
-                return [[opened(stage.slots, cell) for cell in row] for row in cells]
+            def work(context: RunContext, cells: Cells) -> list[list[Handles]]:
+                return [[opened(context.slots, cell) for cell in row] for row in cells]
 
             cells = self.run.then(cells, work)
         return Value(shape, form, cells, unit)
@@ -82,15 +82,15 @@ class SlotRun(FormRun):
             streamed: of which sources each ciphertext is taken once, and need not stay.
         """
 
-        def work(stage: Stage, *grids: Cells) -> list[list[Handles]]:
+        def work(context: RunContext, *grids: Cells) -> list[list[Handles]]:
             def done(template: Template) -> None:
                 if template.steps:
-                    stage.told(template.steps)
+                    context.told(template.steps)
 
             for cells, once in zip(grids, streamed, strict=False):
                 for handle in handles_of(cells) if once else ():
                     handle.stream()
-            (grid,) = schedule.run(graph, stage.slots, grids, done if ticked else None)
+            (grid,) = schedule.run(graph, context.slots, grids, done if ticked else None)
             return grid
 
         return self.run.perform(name, sources, work)
@@ -174,19 +174,19 @@ class SlotRun(FormRun):
             self.run.as_sent(value.first(), wanted.key)
         elif self.adds_repeated(node):
             value = self.mapped("repeat", value, lambda ev, ct: ev.depending(ct))
-        return self._enlarged(value, excess) if excess else value
+        return self._scaled_up(value, excess) if excess else value
 
     def adds_repeated(self, node: Leaf) -> bool:
         """Whether entries of an operand that are equal, and so in one ciphertext, may be added up by what follows."""
         return any(one.op not in ENTRYWISE for one in self.run.order if one.secret and one.children)
 
-    def _enlarged(self, value: Value, bits: int) -> Value:
+    def _scaled_up(self, value: Value, bits: int) -> Value:
         """The same slots at a scale 2^bits larger."""
-        return self.mapped("enlarge", value, lambda ev, ct: ev.enlarged(ct, bits))
+        return self.mapped("enlarge", value, lambda ev, ct: ev.scaled_up(ct, bits))
 
     def _folded_into_scale(self, value: Value, factor: float) -> Value:
         """The value times a factor, at another scale."""
-        return self.mapped("absorb", value, lambda ev, ct: ev.absorb(ct, factor))
+        return self.mapped("absorb", value, lambda ev, ct: ev.fold_into_scale(ct, factor))
 
     def _multiplied(self, value: Value, factor: int) -> Value:
         """The value times a small integer."""
@@ -224,7 +224,7 @@ class SlotRun(FormRun):
             value = self.mapped("rescale", value, lambda ev, ct: ev.rescale(ct))
         return value
 
-    def settled(self, value: Value) -> Value:
+    def normalised(self, value: Value) -> Value:
         """The value with a scale near a power of that of the parameters, so that rescaling leaves just one.
 
         Sums of terms with very different ranges have other scales.
@@ -236,11 +236,11 @@ class SlotRun(FormRun):
         if abs(powers - max(1, round(powers))) <= SCALE_SLACK:
             return value
         missing = math.ceil((max(1, math.ceil(powers)) - powers) * bits)
-        return self._enlarged(value, missing)
+        return self._scaled_up(value, missing)
 
     def ready(self, value: Value) -> Value:
         """Return the value as a product expects it: near the usual scale, rescaled."""
-        value = self.settled(value)
+        value = self.normalised(value)
         if not value.secret or self.ev.is_ready(value.first()):  # as all are
             return value
         return self.mapped("ready", value, lambda ev, ct: ev.ready(ct))

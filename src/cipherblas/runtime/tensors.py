@@ -29,7 +29,7 @@ from cipherblas.methods.matvec_conv.base import LayerMethod, Weights, entries_pl
 from cipherblas.methods.matvec_conv.taps import conv_output
 from cipherblas.runtime.executor import FORMS, computes
 from cipherblas.runtime.inputs import Inputs
-from cipherblas.runtime.listing import Stage
+from cipherblas.runtime.listing import RunContext
 from cipherblas.runtime.polynomials import evaluated, polynomial_of
 from cipherblas.runtime.slots import SlotRun, multiplied
 from cipherblas.runtime.values import Cells, Handles, MethodChoice, Value
@@ -61,15 +61,15 @@ class TensorRun(SlotRun):
     def made(self, name: str, sources: Sequence[Cells], work: Callable[..., Iterable[Any]]) -> Cells:
         """The ciphertexts of work(stage, *those of the sources), which are tensors."""
 
-        def whole(stage: Stage, *cells: Cells) -> list[list[Handles]]:
-            return [[list(work(stage, *(one[0][0] for one in cells)))]]
+        def whole(context: RunContext, *cells: Cells) -> list[list[Handles]]:
+            return [[list(work(context, *(one[0][0] for one in cells)))]]
 
         return self.run.perform(name, sources, whole)
 
     def masked(self, value: Value, once: bool = False) -> Value:
         """The value with zeros in slots without an entry, or but one copy of each. Levels: 1."""
         tensor = value.tensor.once() if once else value.tensor.with_clean(True)
-        cells = self.made("mask", [value.cells], lambda stage, cts: masked(stage.slots, cts, tensor))
+        cells = self.made("mask", [value.cells], lambda context, cts: masked(context.slots, cts, tensor))
         return self.of(value.shape, tensor, cells, value.unit)
 
     def cleared(self, value: Value) -> Value:
@@ -122,7 +122,7 @@ class TensorRun(SlotRun):
     def _moved(self, value: Value, tensor: TensorLayout) -> Value:
         source, target = value.layout, tensor.layout
         cells = self.made(
-            "re-arrange", [value.cells], lambda stage, cts: relayout(stage.slots, cts, source, target)
+            "re-arrange", [value.cells], lambda context, cts: relayout(context.slots, cts, source, target)
         )
         return self.of(value.shape, tensor, cells, value.unit)
 
@@ -150,7 +150,7 @@ class TensorRun(SlotRun):
         cells = self.made(
             choice.method,
             [value.cells],
-            lambda stage, cts: method.run(stage.slots, cts, weights(stage.inputs)),
+            lambda context, cts: method.run(context.slots, cts, weights(context.inputs)),
         )
         return self.of(node.shape, method.out, cells, value.unit * weights(self.inputs).bound)
 
@@ -159,7 +159,7 @@ FORMS[TENSORS] = TensorRun
 
 
 @computes(TENSORS, "operand", "view")
-def operand(run: TensorRun, node: Expression, wish: None) -> Value:
+def operand(run: TensorRun, node: Expression, required: None) -> Value:
     """A secret vector or image, packed as was chosen."""
     choice = run.run.choice(node)
     if choice.method != PACKING:
@@ -170,7 +170,7 @@ def operand(run: TensorRun, node: Expression, wish: None) -> Value:
 
 
 @computes(TENSORS, "matmul")
-def matmul(run: TensorRun, node: Expression, wish: None) -> Value:
+def matmul(run: TensorRun, node: Expression, required: None) -> Value:
     """W @ x, or W @ X: a convolution of the rows of X, taken for channels, with filters of one entry."""
     weights, x = node.children
     if weights.secret or not x.secret or not node.shape:
@@ -192,14 +192,14 @@ def matmul(run: TensorRun, node: Expression, wish: None) -> Value:
 
 
 @computes(TENSORS, "conv2d")
-def conv2d(run: TensorRun, node: Expression, wish: None) -> Value:
+def conv2d(run: TensorRun, node: Expression, required: None) -> Value:
     """A convolution."""
     image, weights = node.children
     return run.layer(node, run.value(image), run.weights_of(weights))
 
 
 @computes(TENSORS, "avg_pool2d")
-def avg_pool2d(run: TensorRun, node: Expression, wish: None) -> Value:
+def avg_pool2d(run: TensorRun, node: Expression, required: None) -> Value:
     """Sums of neighbours where these are in one ciphertext, else a convolution with equal weights."""
     window, value = node.window, run.value(node.children[0])
     assert window is not None
@@ -210,8 +210,8 @@ def avg_pool2d(run: TensorRun, node: Expression, wish: None) -> Value:
         return run.layer(node, value, lambda inputs: weights)
     out = conv_output(x, window, x.channels, clean=False)
 
-    def sums(stage: Stage, cts: Handles) -> Handles:
-        ev, found = stage.slots, []
+    def sums(context: RunContext, cts: Handles) -> Handles:
+        ev, found = context.slots, []
         for number in range(out.ciphertexts):
             group, part = divmod(number, out.segments)  # the last segments may hold no window
             ct = cts[group * x.segments + part]
@@ -231,13 +231,13 @@ def _mean(window: Window) -> Weights:
 
 
 @computes(TENSORS, "flatten", "truncated")
-def same(run: TensorRun, node: Expression, wish: None) -> Value:
+def same(run: TensorRun, node: Expression, required: None) -> Value:
     """The same entries."""
     return replace(run.value(node.children[0]), shape=node.shape)
 
 
 @computes(TENSORS, "assume")
-def assume(run: TensorRun, node: Expression, wish: None) -> Value:
+def assume(run: TensorRun, node: Expression, required: None) -> Value:
     """Other slots hold sums of parts of entries: in the mean, which the modulus must hold, they are no larger."""
     value = run.promised(node, run.value(node.children[0]))
     bound = node.bound / abs(value.unit)
@@ -245,14 +245,14 @@ def assume(run: TensorRun, node: Expression, wish: None) -> Value:
 
 
 @computes(TENSORS, "scale")
-def scale(run: TensorRun, node: Expression, wish: None) -> Value:
+def scale(run: TensorRun, node: Expression, required: None) -> Value:
     """A number changes the unit alone."""
     value = run.value(node.children[0])
     return replace(value, unit=value.unit * node.parameters["factor"])
 
 
 @computes(TENSORS, "add")
-def add(run: TensorRun, node: Expression, wish: None) -> Value:
+def add(run: TensorRun, node: Expression, required: None) -> Value:
     """The entrywise sum, in the layout of the first secret term."""
     first, second = sorted(node.children, key=lambda part: not part.secret)
     x = run.value(first)
@@ -267,7 +267,7 @@ def add(run: TensorRun, node: Expression, wish: None) -> Value:
 
 
 @computes(TENSORS, "multiply")
-def multiply(run: TensorRun, node: Expression, wish: None) -> Value:
+def multiply(run: TensorRun, node: Expression, required: None) -> Value:
     """The entrywise product, in the layout of the first secret factor."""
     first, second = sorted(node.children, key=lambda part: not part.secret)
     x = run.ready(run.value(first))
@@ -275,10 +275,10 @@ def multiply(run: TensorRun, node: Expression, wish: None) -> Value:
     if not second.secret:
         plains = run.plains(tensor, second, second.bound)
 
-        def by_clear(stage: Stage, cts: Handles) -> Handles:
+        def by_clear(context: RunContext, cts: Handles) -> Handles:
             return [
-                stage.slots.multiply_sum([ct], [plain])
-                for ct, plain in zip(cts, plains(stage.inputs), strict=True)
+                context.slots.multiply_sum([ct], [plain])
+                for ct, plain in zip(cts, plains(context.inputs), strict=True)
             ]
 
         cells = run.made("multiply", [x.cells], by_clear)
@@ -292,8 +292,8 @@ def multiply(run: TensorRun, node: Expression, wish: None) -> Value:
         elif not x.tensor.clean and y.magnified > MAX_MAGNIFIED:  # not where it is only near zero
             x = run.ready(run.masked(run.lowered_to(x, y.first().limbs + 1)))
 
-    def entrywise(stage: Stage, xs: Handles, ys: Handles) -> Handles:
-        return [multiplied(stage.slots, a, b) for a, b in zip(xs, ys, strict=True)]
+    def entrywise(context: RunContext, xs: Handles, ys: Handles) -> Handles:
+        return [multiplied(context.slots, a, b) for a, b in zip(xs, ys, strict=True)]
 
     cells = run.made("multiply", [x.cells, y.cells], entrywise)
     zeros = [factor.magnified for factor in (x, y) if factor.tensor.clean]
@@ -302,13 +302,13 @@ def multiply(run: TensorRun, node: Expression, wish: None) -> Value:
 
 
 @computes(TENSORS, GATED)
-def gated(run: TensorRun, node: Expression, wish: None) -> Value:
+def gated(run: TensorRun, node: Expression, required: None) -> Value:
     """As `multiply`."""
-    return run.gated(node, lambda: multiply(run, node, wish))
+    return run.gated(node, lambda: multiply(run, node, required))
 
 
 @computes(TENSORS, POLYNOMIAL)
-def polynomial(run: TensorRun, node: Expression, wish: None) -> Value:
+def polynomial(run: TensorRun, node: Expression, required: None) -> Value:
     """The polynomial of every entry. Slots between them are masked where they may exceed the bound of the entries."""
     function = polynomial_of(node)
     x = run.value(function.x)
@@ -336,14 +336,14 @@ def polynomial(run: TensorRun, node: Expression, wish: None) -> Value:
 
 def _added(
     plains: Callable[[Inputs], list[Plain]], most: float = math.inf
-) -> Callable[[Stage, Handles], Handles]:
+) -> Callable[[RunContext, Handles], Handles]:
     """Ciphertexts and what is clear, of which no slot exceeds `most`."""
 
-    def work(stage: Stage, cts: Handles) -> Handles:
-        ev = stage.slots
+    def work(context: RunContext, cts: Handles) -> Handles:
+        ev = context.slots
         return [
             ev.bounded(ev.add_plain(ct, plain), most)
-            for ct, plain in zip(cts, plains(stage.inputs), strict=True)
+            for ct, plain in zip(cts, plains(context.inputs), strict=True)
         ]
 
     return work

@@ -161,7 +161,7 @@ class Value:
         """The errors of the entries, which are no longer counted from here on."""
         found = StepError()
         for handle in {id(handle): handle for handle in self.handles}.values():
-            own, common = handle.settled()
+            own, common = handle.detached_errors()
             found = found.beside(StepError(own * abs(self.unit), common * abs(self.unit)))
         return found
 

@@ -67,7 +67,7 @@ class RowsEvaluator(RowsBookkeeper):
             ShapeError: inner dimensions differ. LevelError: the product does not fit the modulus, or weights that are
             no whole numbers of 16 bits meet an operand with moduli of its own.
         """
-        x = self.settled(x)
+        x = self.extracted(x)
         m, k = factor.shape
         if k != x.shape[0]:
             raise ShapeError(
@@ -177,7 +177,7 @@ class RowsEvaluator(RowsBookkeeper):
 
     def parts(self, x: Rows) -> tuple[TransposedHalf, TransposedHalf]:
         """The transposed a part (N × rows) and b part (columns × rows) of an encryption."""
-        x = self.settled(x)
+        x = self.extracted(x)
         self._check_length(x)
         a, b = self._parts_data(x)
         return TransposedHalf((self.n, x.shape[0]), x.limbs, a), TransposedHalf(
@@ -187,7 +187,7 @@ class RowsEvaluator(RowsBookkeeper):
     def part_product(self, part: TransposedHalf, x: Rows) -> Rows:
         """part @ x modulo Q: two exact GEMMs per limb. The message fills the modulus, and no noise is added to it. Of
         operands with moduli of their own it is switched to Q: divided by what these are larger, and rounded."""
-        x = self.settled(x)
+        x = self.extracted(x)
         self._check_length(x)
         m, k = part.shape
         if k != x.shape[0] or part.limbs != x.limbs:
@@ -219,7 +219,7 @@ class RowsEvaluator(RowsBookkeeper):
     def gram_products(self, x: Rows) -> tuple[Rows, Rows]:
         """`part_product` of both parts of x with x itself: two symmetric matrices, of which a half is computed, and two
         that are each other's transpose."""
-        x = self.settled(x)
+        x = self.extracted(x)
         self._check_length(x)
         k, cols = x.shape
         self.costs.gram(self.counts, k, self.n, x.limbs)
@@ -249,7 +249,7 @@ class RowsEvaluator(RowsBookkeeper):
         Levels: none. Keys: those of `transpose_plan` for N rows. The result has N rows of length N; those beyond
         the columns of x, and entries beyond its rows, mean nothing (`take` cuts them off).
         """
-        x = self.settled(x)
+        x = self.extracted(x)
         self._check_length(x)
         policy = TRANSPOSE_POLICIES[self.key_policy]
         keys, switches = transpose_plan(self.n, policy)
@@ -266,7 +266,7 @@ class RowsEvaluator(RowsBookkeeper):
 
     def relinearise(self, x: Rows) -> Rows:
         """Every row times the secret: a·s² is switched, b·s has the a part b. Levels: none. Key: that of s²."""
-        x = self.settled(x)
+        x = self.extracted(x)
         if x.shape[1] != self.n:
             raise ShapeError(
                 "Rows that are multiplied by the secret must be as long as the ring degree.",
@@ -289,7 +289,7 @@ class RowsEvaluator(RowsBookkeeper):
         Raises:
             LevelError: there is one limb alone.
         """
-        x = self.settled(x)
+        x = self.extracted(x)
         if x.limbs < 2:
             raise LevelError("Rows of one limb cannot be rescaled.", expected="at least 2", got=x.limbs)
         self.check_switched(x, "rescaled")
@@ -374,7 +374,7 @@ class RowsEvaluator(RowsBookkeeper):
             found.keep_packed(datas, len(datas) * 2 * limbs * self.n * WORD_BYTES)
         return found
 
-    def settled(self, x: Rows) -> Rows:
+    def extracted(self, x: Rows) -> Rows:
         """The same rows, whose coefficients are residues: of those that are ring elements these are made, once."""
         pending = x.pending
         if pending is None:
@@ -414,12 +414,12 @@ class RowsEvaluator(RowsBookkeeper):
         self.check_switched(x, "taken to fewer limbs")
         if not 1 <= limbs < x.limbs:
             raise LevelError("The rows cannot keep so many limbs.", expected=f"1 to {x.limbs}", got=limbs)
-        data = self._drop_data(self.settled(x), limbs)
+        data = self._drop_data(self.extracted(x), limbs)
         return self._another(x, data, limbs=limbs)
 
     def take(self, x: Rows, rows: int, cols: int) -> Rows:
         """The first rows and columns: a copy."""
-        x = self.settled(x)
+        x = self.extracted(x)
         self._for_parts(self.costs.copied, (rows, cols), x.limbs)
         data = self._take_data(x, rows, cols)
         return self.make((rows, cols), x.limbs, x.scale, x.bound, x.noise, x.bias, data)
@@ -429,7 +429,7 @@ class RowsEvaluator(RowsBookkeeper):
         if (start, stop) == (0, x.shape[0]):
             return x
         extracted = x.pending is not None and x.pending.extracted
-        x = self.settled(x) if extracted else x
+        x = self.extracted(x) if extracted else x
         data = None if x.data is None else self._rows_data(x, start, stop)
         shape = (stop - start, x.shape[1])
         found = self.make(
@@ -456,7 +456,7 @@ class RowsEvaluator(RowsBookkeeper):
         shape = (rows, first.shape[1])
         if all(x.pending is not None for x in xs):
             return self._stacked_elements(xs, shape, bound, noise, bias)
-        data = self._stack_data([self.settled(x) for x in xs])
+        data = self._stack_data([self.extracted(x) for x in xs])
         spread = Spread(math.hypot(*(x.spread.noise for x in xs)), math.hypot(*(x.spread.bias for x in xs)))
         return self.make(shape, first.limbs, first.scale, bound, noise, bias, data, spread=spread)
 
@@ -465,7 +465,7 @@ class RowsEvaluator(RowsBookkeeper):
     ) -> Rows:
         """Of rows that are ring elements: theirs, one after the other."""
         extracted = all(x.pending is not None and x.pending.extracted for x in xs)
-        xs = [self.settled(x) for x in xs] if extracted else xs
+        xs = [self.extracted(x) for x in xs] if extracted else xs
         data = None if any(x.data is None for x in xs) else self._stack_data(xs)
         found = self.make(shape, xs[0].limbs, xs[0].scale, bound, noise, bias, data)
         elements = [one for x in xs if x.pending is not None for one in x.pending.elements]
@@ -481,7 +481,7 @@ class RowsEvaluator(RowsBookkeeper):
         return self._sum(x, y, self._sub_data)
 
     def _sum(self, x: Rows, y: Rows, combine: Callable[[Rows, Rows], Any]) -> Rows:
-        x, y = self.settled(x), self.settled(y)
+        x, y = self.extracted(x), self.extracted(y)
         self.check_switched(x, "added")
         self._check_same_shape(x, y, x.shape)
         self.counts.adds += 1
@@ -512,7 +512,7 @@ class RowsEvaluator(RowsBookkeeper):
 
     def add_clear(self, x: Rows, values: Callable[[], NDArray[np.float64]], bound: float) -> Rows:
         """x plus a clear matrix of the same shape with entries up to `bound`."""
-        x = self.settled(x)
+        x = self.extracted(x)
         self.check_switched(x, "added")
         self.counts.adds += 1
         bias = x.bias + 0.5  # equal values have equal errors
@@ -531,11 +531,11 @@ class RowsEvaluator(RowsBookkeeper):
 
     def as_message(self, x: Rows) -> Rows:
         """The same matrix, whose errors count as a part of its message: the caller keeps them. Free."""
-        x = self.settled(x)
+        x = self.extracted(x)
         bound = x.bound + (TAIL * x.noise + x.bias) / x.scale
         return self.make(x.shape, x.limbs, x.scale, bound, 0.0, 0.0, x.data, x.independent, source=x)
 
-    def absorb(self, x: Rows, factor: float) -> Rows:
+    def fold_into_scale(self, x: Rows, factor: float) -> Rows:
         """Return the matrix times a positive number by reinterpretation of the scale. It is exact and free."""
         return self._another(x, x.data, bound=x.bound * factor, scale=x.scale / factor)
 
@@ -567,7 +567,7 @@ class RowsEvaluator(RowsBookkeeper):
         spread: Spread = UNKNOWN,
     ) -> Rows:
         """Return a sum of parts as a message scale · entry, with this error on top of its own."""
-        x = self.settled(x)
+        x = self.extracted(x)
         spread = spread.plus(spread_over(x.shape, x.noise, 0.0))
         noise = math.hypot(x.noise, noise)
         return self.make(x.shape, x.limbs, scale, bound, noise, bias, x.data, source=x, spread=spread)

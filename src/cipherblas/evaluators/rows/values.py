@@ -172,7 +172,7 @@ class EncryptedMatrix:
     def __del__(self) -> None:
         self._ledger.release(self._booked)
 
-    def settled(self) -> tuple[float, float]:
+    def detached_errors(self) -> tuple[float, float]:
         """Standard deviation and bias of the entries' errors, which are not counted from here on."""
         rounding = FLOAT_ERROR * self.bound if math.isfinite(self.bound) else 0.0
         found = self.noise / self.scale, self.bias / self.scale + rounding

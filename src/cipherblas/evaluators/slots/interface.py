@@ -333,7 +333,7 @@ class Evaluator(Products):
             )
         return rotations.rotate_sum(self, cts, steps, rescale, bound, errors)
 
-    def alike(
+    def repeat(
         self,
         number: int,
         work: Callable[[int], Any],

@@ -22,7 +22,7 @@ from cipherblas.evaluators.slots.values import (
 )
 from cipherblas.rlwe.noise import TAIL, SlotErrors, worst
 
-SUMS_TOGETHER = 8  # of products that are relinearised, if there are no more threads: `kTogether` of the core
+SUM_BATCH = 8  # of products that are relinearised, if there are no more threads: `kTogether` of the core
 MAX_SUMS = 512  # of products, whose bounds and errors are remembered
 Found: TypeAlias = "tuple[float, float, SlotErrors]"  # scale, bound, errors
 
@@ -206,7 +206,7 @@ class Products(Levels):
         """
         limbs = lefts[0].limbs
         results = [self._relinearised(self._products(lefts, each, None, most=bound)) for each in rights]
-        self.ledger.touch(min(SUMS_TOGETHER, len(results)) * self._handle_bytes(3, limbs))
+        self.ledger.touch(min(SUM_BATCH, len(results)) * self._handle_bytes(3, limbs))
         factors = [ct.data for ct in lefts], [[ct.data for ct in each] for each in rights]
         for result, data in zip(results, self._relinearised_sums_data(*factors, limbs), strict=True):
             result.data = data

@@ -229,7 +229,7 @@ class Levels(Bookkeeper, ABC):
 
     def for_masks(self, ct: Ct) -> Ct:
         """The same slots at a scale 2^mask_bits larger: see `mask_scale`."""
-        return self.enlarged(ct, self.mask_bits)
+        return self.scaled_up(ct, self.mask_bits)
 
     def check_one_limb(self, what: str) -> None:
         """Raise ParameterError unless a level is one limb.
@@ -362,7 +362,7 @@ class Levels(Bookkeeper, ABC):
             return x.times(value)
         if is_small_integer(value):
             return self._times_integer(x, int(value), value, x.scale)
-        read = self.absorb(x, abs(value))
+        read = self.fold_into_scale(x, abs(value))
         return self.negate(read) if value < 0 else read
 
     def number_sum(self, terms: Sequence[tuple[Ct, float]], scale: float, constant: float = 0.0) -> Ct:
@@ -439,7 +439,7 @@ class Levels(Bookkeeper, ABC):
         data = self._times_monomial_data(x.data, power, x.limbs)
         return self.make(x.limbs, x.scale, x.bound, x.errors, x.components, data)
 
-    def absorb(self, x: Ct, value: float) -> Ct:
+    def fold_into_scale(self, x: Ct, value: float) -> Ct:
         """Return x times a positive number by reinterpretation of the scale, which becomes scale / value. It is exact
         and free."""
         if not 0 < value < math.inf:
@@ -453,20 +453,20 @@ class Levels(Bookkeeper, ABC):
             x.limbs, x.scale / value, bound, errors, x.components, self._scale_data(x.data, 1, value)
         )
 
-    def enlarged(self, x: Ct, bits: int) -> Ct:
+    def scaled_up(self, x: Ct, bits: int) -> Ct:
         """The same slots at a scale 2^bits larger: exact."""
         while bits > 0:
             factor = min(1 << bits, MAX_SMALL_INTEGER)
-            x = self.absorb(self.multiply_scalar(x, factor), 1 / factor)
+            x = self.fold_into_scale(self.multiply_scalar(x, factor), 1 / factor)
             bits -= factor.bit_length() - 1
         return x
 
-    def enlarged_to(self, x: Ct, scale: float) -> Ct:
+    def scaled_up_to(self, x: Ct, scale: float) -> Ct:
         """The same slots at the largest multiple of x's scale that is at most `scale`, but for 20 bits of the factor:
         exact. A scale that is larger, or more than half as large, stays."""
         while (factor := enlargement(x.scale, scale)) > 1:
             factor = min(factor, MAX_SMALL_INTEGER)
-            x = self.absorb(self.multiply_scalar(x, factor), 1 / factor)
+            x = self.fold_into_scale(self.multiply_scalar(x, factor), 1 / factor)
         return x
 
 

@@ -62,7 +62,7 @@ class Symbolic(Evaluator):
         self.counts.mask_encodings -= (self._whole[0] - whole[0]) * (number - 1)
         self.counts.operand_encodings -= (self._whole[1] - whole[1]) * (number - 1)
 
-    def alike(
+    def repeat(
         self,
         number: int,
         work: Callable[[int], Any],

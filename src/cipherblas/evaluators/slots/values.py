@@ -148,7 +148,7 @@ class Ct:
         """Bound on the errors of so many slots together, but for a chance of 2^-FAILURE_BITS."""
         return tail(entries) * self.noise + TRANSFORM_ERROR * self.bound
 
-    def settled(self) -> tuple[float, float]:
+    def detached_errors(self) -> tuple[float, float]:
         """Standard deviations of the errors, independent and other ones, which are not counted from here on."""
         errors, self.errors = self.errors, SlotErrors()
         return math.hypot(errors.own, errors.mixed), errors.common + TRANSFORM_ERROR * self.bound

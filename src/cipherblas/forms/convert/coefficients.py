@@ -37,7 +37,7 @@ from cipherblas.rlwe.rings import Ring
 
 T = TypeVar("T")
 MAX_STAGES = 4
-TOGETHER = 4  # elements whose stages read keys and masks at one time
+STAGE_BATCH = 4  # elements whose stages read keys and masks at one time
 # Errors that entries have in common become a bias where they are at most so many times their own ones: as large as it
 # is for so many entries.
 COMMON_SHARE, COMMON_ENTRIES = 8.0, 2.0**20
@@ -100,14 +100,14 @@ class Packing:
         return self.n // self.degree
 
     @property
-    def joined_rows(self) -> int:
+    def rows_per_element(self) -> int:
         """Of an element of the ring of rows: what the tree packs into one."""
         return (self.row_degree or self.n) // self.degree
 
     @property
     def powers(self) -> list[int]:
         """Of X, at which elements of the ring of rows are in an element, in the order of their rows."""
-        return [int(power) for power in bit_reversed(self.rows // self.joined_rows)]
+        return [int(power) for power in bit_reversed(self.rows // self.rows_per_element)]
 
     def layout(self, by_columns: bool) -> Layout:
         """Half an element as block: r rows of d/2 entries in bit-reversed order one after the other, or columns."""
@@ -123,7 +123,7 @@ class Packing:
 
 
 @dataclass(frozen=True)
-class Joined:
+class RowBundle:
     """r rows whose entries are the coefficients of one ciphertext.
 
     Attributes:
@@ -155,7 +155,7 @@ def rows_to_slots(evs: Evaluators, x: Rows, packing: Packing, rescales: int = 0)
     return _per_element(x, packing, evs, lambda start, held: _halves(evs, x, packing, rescales, start, held))
 
 
-def joined_rows(evs: Evaluators, x: Rows, packing: Packing, rescales: int) -> list[Joined]:
+def bundled_rows(evs: Evaluators, x: Rows, packing: Packing, rescales: int) -> list[RowBundle]:
     """Every r rows: the tree of `rows_to_slots` without its stages, for what reads coefficients.
 
     Levels: `rescales`. Keys: log2(r) rotations.
@@ -164,10 +164,10 @@ def joined_rows(evs: Evaluators, x: Rows, packing: Packing, rescales: int) -> li
         ShapeError: the rows are not of d entries. LevelError: not so many levels are left.
     """
 
-    def element(start: int, held: int) -> Joined:
+    def element(start: int, held: int) -> RowBundle:
         ct, rounding, worst = _joined(evs, x, packing, rescales, start, held)
         errors, worst = _entry_errors(evs, x, packing, rounding, worst)
-        return Joined(evs.slots.assume_errors(ct, SlotErrors()), errors, worst)
+        return RowBundle(evs.slots.assume_errors(ct, SlotErrors()), errors, worst)
 
     return _per_element(x, packing, evs, element)
 
@@ -180,7 +180,7 @@ def _per_element(x: Rows, packing: Packing, evs: Evaluators, work: Callable[[int
             "Rows that become slots have the wrong length.", expected=packing.degree, got=x.shape[1]
         )
     whole, rest = divmod(x.shape[0], r)
-    found = evs.slots.alike(whole, lambda number: work(number * r, r), beside=evs.elements)
+    found = evs.slots.repeat(whole, lambda number: work(number * r, r), beside=evs.elements)
     return [*found, work(whole * r, rest)] if rest else found
 
 
@@ -199,21 +199,21 @@ def slots_to_rows(
     Args:
         scale: of the rows; None: the one that they come with. Another one takes no level: slots are multiplied by a
             power of two, and the last stage by what remains.
-        low: few limbs are left, so that keys are small: from `TOGETHER` pairs on more of them are used, which takes
+        low: few limbs are left, so that keys are small: from `STAGE_BATCH` pairs on more of them are used, which takes
             less time.
 
     Raises:
         LevelError: not so many levels are left.
     """
     ev = evs.slots
-    many = low and len(pairs) >= TOGETHER
+    many = low and len(pairs) >= STAGE_BATCH
 
     def group(number: int) -> list[_Element]:
-        some = pairs[number * TOGETHER : (number + 1) * TOGETHER]
+        some = pairs[number * STAGE_BATCH : (number + 1) * STAGE_BATCH]
         return _elements(ev, some, packing, scale, evs.elements is not ev, many)
 
-    whole, rest = divmod(len(pairs), TOGETHER)
-    done = [*itertools.chain.from_iterable(ev.alike(whole, group)), *(group(whole) if rest else [])]
+    whole, rest = divmod(len(pairs), STAGE_BATCH)
+    done = [*itertools.chain.from_iterable(ev.repeat(whole, group)), *(group(whole) if rest else [])]
     reached, limbs = done[0][0].scale, min(ct.limbs for ct, *_ in done)
     bound = max(one[1] for one in done)
     errors, worst = worst_of(one[2] for one in done), max(one[3] for one in done)
@@ -228,7 +228,7 @@ def slots_to_rows(
     else:
         parted = [ev.parted(ct, evs.elements) for ct in dropped]
         datas = [parts[power] for parts in parted for power in packing.powers]
-        datas = datas[: -(-count // packing.joined_rows)]
+        datas = datas[: -(-count // packing.rows_per_element)]
         noise = math.hypot(noise, math.sqrt(ev.parted_variance(limbs)))
         worst += ev.worst_parted(limbs)
     return evs.rows.of_elements(
@@ -247,7 +247,7 @@ def _joined(
     evs: Evaluators, x: Rows, packing: Packing, rescales: int, start: int, held: int
 ) -> tuple[Ct, float, float]:
     """The rows from `start` on in one element, and what the rescales add to its slots: deviation, and at worst."""
-    ev, inner, r, limbs = evs.slots, evs.elements, packing.joined_rows, x.limbs
+    ev, inner, r, limbs = evs.slots, evs.elements, packing.rows_per_element, x.limbs
 
     def leaf(row: int) -> Ct:
         [data] = evs.rows.elements(x, start + row, start + row + 1)
@@ -265,7 +265,7 @@ def _joined(
     if inner is ev:
         ct = own(0, held)
     else:
-        packed = inner.alike(whole, lambda number: own(number, r))
+        packed = inner.repeat(whole, lambda number: own(number, r))
         packed += [own(whole, rest)] if rest else []
         parts: list[Ct | None] = [None] * (packing.rows // r)
         for power, part in zip(packing.powers, packed, strict=False):
@@ -292,7 +292,7 @@ def _entry_errors(
         rounding, worst_rounding: of the slots, which the transforms make that of single coefficients.
         added, worst_added: by the stages to an entry.
     """
-    r, root, own_ring = packing.joined_rows, math.sqrt(packing.slots), evs.elements is not evs.slots
+    r, root, own_ring = packing.rows_per_element, math.sqrt(packing.slots), evs.elements is not evs.slots
     # Each level of the tree doubles the message and the errors before it: a third of the last one's variance remains.
     switched = max(r * r - 1, 0) / 3 * evs.rows.switch_variance(x.limbs)
     switched += evs.slots.joined_variance(x.limbs) if own_ring else 0.0
@@ -313,13 +313,13 @@ def _halves(evs: Evaluators, x: Rows, packing: Packing, rescales: int, start: in
     ev = evs.slots
     ct, rounding, worst_rounding = _joined(evs, x, packing, rescales, start, held)
     (ct,), added, worst_added = _transformed(ev, [ct], packing, inverse=True)
-    ct = ev.absorb(ct, 1 / math.sqrt(packing.slots))
+    ct = ev.fold_into_scale(ct, 1 / math.sqrt(packing.slots))
     total, worst = _entry_errors(evs, x, packing, rounding, worst_rounding, added, worst_added)
     ct = ev.assume_errors(ct, total, worst * ct.scale)
     mirrored = ev.conjugate(ct)
-    left = ev.bounded(ev.absorb(ev.add(ct, mirrored), 0.5), x.bound)
+    left = ev.bounded(ev.fold_into_scale(ev.add(ct, mirrored), 0.5), x.bound)
     difference = ev.times_monomial(ev.sub(mirrored, ct), ev.n // 2)  # -2i·Im z times i
-    return Halves(left, ev.bounded(ev.absorb(difference, 0.5), x.bound))
+    return Halves(left, ev.bounded(ev.fold_into_scale(difference, 0.5), x.bound))
 
 
 def _packed(ev: Evaluator, leaf: Callable[[int], Ct], start: int, size: int, held: int, r: int) -> Ct | None:
@@ -337,7 +337,7 @@ def _packed(ev: Evaluator, leaf: Callable[[int], Ct], start: int, size: int, hel
         moved = ev.times_monomial(y, r // size)
         plus, minus = ev.add(x, moved), ev.sub(x, moved)
     total = ev.add(plus, ev.rotate(minus, ev.slots * size // (2 * r)))
-    return ev.bounded(ev.absorb(total, 0.5), x.bound)
+    return ev.bounded(ev.fold_into_scale(total, 0.5), x.bound)
 
 
 class _Element(NamedTuple):
@@ -364,13 +364,13 @@ def _elements(
         root, zs = math.sqrt(packing.slots), [one.ct for one in some]
         ratio = 1.0 if scale is None else scale * root / zs[0].scale
         doublings = max(0, math.floor(math.log2(ratio)))
-        zs = [ev.enlarged(z, doublings) for z in zs]
+        zs = [ev.scaled_up(z, doublings) for z in zs]
         zs, added, worst = _transformed(
             ev, zs, packing, inverse=False, factor=ratio / 2**doublings, many=many
         )
         for z, one in zip(zs, some, strict=True):
             # The coefficients are the entries over sqrt(S).
-            z = ev.absorb(z, root)
+            z = ev.fold_into_scale(z, root)
             found.append(_Element(z, one.bound, one.errors.with_own(added), one.worst + worst))
     return found
 
@@ -385,7 +385,7 @@ def _begun(ev: Evaluator, pair: Halves, own_ring: bool) -> _Element:
     if own_ring:  # a coefficient is one of one half
         errors = worst_of(half.errors for half in pair if half is not None)
     worst = ev.worst_error(z) / z.scale
-    z = ev.absorb(z, 1.0)
+    z = ev.fold_into_scale(z, 1.0)
     z = ev.assume_errors(ev.bounded(z, math.sqrt(2) * bound), SlotErrors())
     return _Element(z, bound, errors, worst)
 
@@ -419,16 +419,16 @@ def _transformed(
         names = ("slots", "coefficients")[:: -1 if inverse else 1]
         ev.require_levels(x, packing.stages, "the transform from {} to {}".format(*names))
     for number, (first, last) in enumerate(ranges, 1):
-        enlarged = factor if number == len(ranges) else 1.0
-        transform = stage(packing.slots, first, last, inverse, enlarged)
+        scaled_up = factor if number == len(ranges) else 1.0
+        transform = stage(packing.slots, first, last, inverse, scaled_up)
         terms, limbs, scale = len(transform), xs[0].limbs, xs[0].scale
         baby_steps = _baby_steps(packing.slots, first, last) << many
         lost = ev.params.q[limbs - 1]
         # What shares a giant step is summed before it: of that we know its norm, which no coefficient exceeds.
-        ev.check_room(limbs, scale * lost, max(enlarged, 1.0) * 2 * math.sqrt(2) * entries * unit, 0.0)
+        ev.check_room(limbs, scale * lost, max(scaled_up, 1.0) * 2 * math.sqrt(2) * entries * unit, 0.0)
         xs = ev.linear_transform_of_each(xs, transform, baby_steps=baby_steps)
-        xs = [ev.absorb(x, 1 / enlarged) for x in xs] if enlarged != 1 else xs
-        masks = terms * ev.n / 12 * (entries / lost / enlarged) ** 2
+        xs = [ev.fold_into_scale(x, 1 / scaled_up) for x in xs] if scaled_up != 1 else xs
+        masks = terms * ev.n / 12 * (entries / lost / scaled_up) ** 2
         added = max(math.hypot(x.errors.own, x.errors.mixed) for x in xs) / unit
         variance += masks + added**2
         # Slots of the later stages may add up what an earlier one adds; and e has slots up to TAIL·sqrt(N/12).
@@ -437,7 +437,7 @@ def _transformed(
         gain = math.sqrt(2.0 ** (last - first))
         worst = worst + later * (gain + 2) * switch / min(scale, xs[0].scale) / unit
         rounded = slot_tail(1.0, WORST_BITS) * math.sqrt(ev.n / 12 * 2 * packing.slots) * terms
-        worst += rounded * entries / lost / enlarged
+        worst += rounded * entries / lost / scaled_up
         xs = [ev.assume_errors(x, SlotErrors()) for x in xs]
     return xs, math.sqrt(variance), worst
 

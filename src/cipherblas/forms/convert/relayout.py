@@ -94,7 +94,7 @@ def relayout(ev: Evaluator, cts: Sequence[Any], source: Layout, target: Layout) 
     if same_entries(source, target) and (target.empty_garbage or not source.empty_garbage):
         if not source.imaginary_garbage or target.imaginary_garbage:
             return list(cts)
-        return [ev.absorb(ev.add(ct, ev.conjugate(ct)), 0.5) for ct in cts]
+        return [ev.fold_into_scale(ev.add(ct, ev.conjugate(ct)), 0.5) for ct in cts]
     parts: dict[_Source, Ct] = {}
     results = []
     for number in range(target.ciphertexts):

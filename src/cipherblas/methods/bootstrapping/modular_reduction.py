@@ -41,7 +41,7 @@ POINTS = 65  # of every interval around a whole number, at which the error is lo
 SLACK = 1.02  # between them it is larger by less
 FITTED = 9  # points of every interval, to which the polynomial is fitted
 FITS = 60  # times that weights are changed
-LEAST_WEIGHT = 1e-3  # of the largest error, by which weights are multiplied
+MIN_WEIGHT = 1e-3  # of the largest error, by which weights are multiplied
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def _coefficients(reduction: ModularReduction) -> tuple[float, ...]:
         most = float(left.max())
         if most < best:
             best, added = most, tried
-        weights *= np.sqrt(left / most + LEAST_WEIGHT)
+        weights *= np.sqrt(left / most + MIN_WEIGHT)
         weights /= weights.max()
     found[own] += added
     return tuple(map(float, found))

@@ -27,7 +27,7 @@ from cipherblas.evaluators.rows.values import Rows
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.shared import Shared
 from cipherblas.evaluators.slots.values import Ct, Plain, Transform
-from cipherblas.forms.convert.coefficients import Halves, Joined, Packing, joined_rows
+from cipherblas.forms.convert.coefficients import Halves, Packing, RowBundle, bundled_rows
 from cipherblas.methods.bootstrapping.embedding import coefficients_to_slots, slots_to_coefficients
 from cipherblas.methods.bootstrapping.modular_reduction import ModularReduction
 from cipherblas.rlwe.key_policies import Step, expand
@@ -37,14 +37,14 @@ from cipherblas.rlwe.rings import Ring
 RANGE, DEGREE, DOUBLINGS = 13, 62, 1  # of EvalMod; see `Bootstrapping.failure_bits`
 # log2 of the slots from which on transforms have so many factors.
 DOWN_IN_THREE, UP_IN_THREE, UP_IN_FOUR = 15, 9, 15
-LEAST_RATIO_BITS = (
+MIN_RATIO_BITS = (
     9.9  # log2 of q_0 over messages, with which the sine is precise; messages of larger scales are shrunk
 )
-MOST_DOWN, MOST_UP = 5, 4  # butterflies in a factor, where few slots are held
+MAX_DOWN, MAX_UP = 5, 4  # butterflies in a factor, where few slots are held
 # Factors of coefficients to slots share what they divide by: those of one alone would be too small to be encoded well.
-LEAST_HELD, LEAST_UP = 16, 2
-TOGETHER = 8  # ciphertexts that `run_all` refreshes at one time
-SHARED_TOGETHER = 4  # groups that share their a part each
+MIN_HELD, MIN_UP = 16, 2
+REFRESH_BATCH = 8  # ciphertexts that `run_all` refreshes at one time
+SHARED_BATCH = 4  # groups that share their a part each
 MANY, MANY_BABY_STEPS = 4, (16, 16)  # from so many ciphertexts together on more baby steps are faster
 
 
@@ -80,9 +80,9 @@ class Bootstrapping:
     def packed(self, held: int, repeated: bool = False) -> Bootstrapping:
         """The same for the first `held` slots alone, a power of two, whatever others hold: smaller transforms, which
         may take fewer limbs. For as many as the ring has slots it is this one itself, as where ModRaise is first."""
-        log_held = max(LEAST_HELD, held).bit_length() - 1
-        down = min(len(self.down), -(-log_held // MOST_DOWN))
-        up = min(len(self.up), max(LEAST_UP, -(-log_held // MOST_UP)))
+        log_held = max(MIN_HELD, held).bit_length() - 1
+        down = min(len(self.down), -(-log_held // MAX_DOWN))
+        up = min(len(self.up), max(MIN_UP, -(-log_held // MAX_UP)))
         if log_held >= sum(self.up) or self.raised_first:
             return self
         return replace(
@@ -172,13 +172,13 @@ class Bootstrapping:
         result = self._joined(ev, found)
         if self.raised_first:
             result = self.last(ev, result, real, y.bound)
-        return self._settled(ev, result, y.scale, *before)
+        return self._normalised(ev, result, y.scale, *before)
 
     def run_all(
         self, ev: Evaluator, cts: Sequence[Ct], scale: float | None = None, largest: float | None = None
     ) -> list[Ct]:
         """As `run`, of ciphertexts of real slots. Two by two, one is the imaginary part of the other while slots become
-        coefficients and coefficients slots, so that both transforms and ModRaise are done once; and `TOGETHER` at a
+        coefficients and coefficients slots, so that both transforms and ModRaise are done once; and `REFRESH_BATCH` at a
         time, whose transforms read keys and diagonals once. The last one is alone where it is left.
 
         Args:
@@ -192,15 +192,15 @@ class Bootstrapping:
         largest = largest_message(ev, cts) if largest is None else largest
         found: list[Ct] = []
         paired = len(cts) // 2 * 2
-        for start in range(0, paired, TOGETHER):
-            some = cts[start : min(start + TOGETHER, paired)]
+        for start in range(0, paired, REFRESH_BATCH):
+            some = cts[start : min(start + REFRESH_BATCH, paired)]
             zs = down(ev, self._paired(ev, some, largest), largest)
             parts = self._sines(ev, zs, False, scale)
             if self.raised_first:
                 pairs = zip(zs, parts, strict=True)
                 parts = [self._apart(ev, self._joined(ev, both), z.bound) for z, both in pairs]
             found += [
-                self._settled(ev, part, z.scale, *_before(ev, ct))
+                self._normalised(ev, part, z.scale, *_before(ev, ct))
                 for z, both, own in zip(zs, parts, zip(some[::2], some[1::2], strict=True), strict=True)
                 for part, ct in zip(both, own, strict=True)
             ]
@@ -246,8 +246,8 @@ class Bootstrapping:
         each, found, largest = 2 * shared.secrets, list[Ct](), largest_message(ev, cts)
         groups = [cts[start : start + each] for start in range(0, len(cts), each)]
         left = groups.pop() if len(groups[-1]) <= shared.secrets else []
-        for start in range(0, len(groups), SHARED_TOGETHER):
-            found += self._of_shared(ev, shared, groups[start : start + SHARED_TOGETHER], scale, largest)
+        for start in range(0, len(groups), SHARED_BATCH):
+            found += self._of_shared(ev, shared, groups[start : start + SHARED_BATCH], scale, largest)
         return [*found, *self.run_all(ev, left, scale, largest)]
 
     def _of_shared(
@@ -266,9 +266,11 @@ class Bootstrapping:
         for cts, one, halves in zip(groups, joined, slots, strict=True):
             parts = zip(*(self.from_shared(shared, half, len(cts) // 2, ev) for half in halves), strict=True)
             for part, ct in zip(itertools.chain.from_iterable(parts), cts, strict=True):
-                yield self._settled(ev, self._sine(ev, part, one.scale, scale), one.scale, *_before(ev, ct))
+                yield self._normalised(
+                    ev, self._sine(ev, part, one.scale, scale), one.scale, *_before(ev, ct)
+                )
 
-    def refined(
+    def refresh_twice(
         self, ev: Evaluator, cts: Sequence[Ct], real: bool = True, largest: float | None = None
     ) -> list[Ct]:
         """As `run_all`, in two rounds: what a refreshed ciphertext is off by is the difference to what it was. That is
@@ -295,7 +297,7 @@ class Bootstrapping:
             if real:  # two by two, imaginary parts would be those of others
                 ct = self._real(ev, ct)
             ct = ev.bounded(ev.assume_errors(ct, SlotErrors()), size)
-            off.append(ev.enlarged_to(ev.absorb(ct, 1 / size), before.scale))
+            off.append(ev.scaled_up_to(ev.fold_into_scale(ct, 1 / size), before.scale))
         found = []
         for ct, after, less in zip(cts, first, self._round(ev, off, real, None), strict=True):
             after = self._real(ev, after) if real else after
@@ -307,7 +309,7 @@ class Bootstrapping:
     def _real(self, ev: Evaluator, ct: Ct) -> Ct:
         """Real parts alone; errors are the caller's to keep."""
         bound = ct.bound
-        return ev.bounded(ev.absorb(ev.add(ct, ev.conjugate(ct)), 0.5), bound)
+        return ev.bounded(ev.fold_into_scale(ev.add(ct, ev.conjugate(ct)), 0.5), bound)
 
     def _round(
         self,
@@ -327,7 +329,7 @@ class Bootstrapping:
         """Encrypted rows as blocks of real slots, with all levels: what they have in coefficients is where ModRaise
         reads it, so that nothing goes to coefficients first.
 
-        Levels: `rescales`, after which one limb is used. Keys: those of the tree (`joined_rows`), of coefficients to
+        Levels: `rescales`, after which one limb is used. Keys: those of the tree (`bundled_rows`), of coefficients to
         slots, conjugation, relinearisation, encapsulation.
 
         Args:
@@ -341,7 +343,7 @@ class Bootstrapping:
         self._require_coefficients_first("of encrypted rows")
         ev = evs.slots
         short = entries is not None and entries <= packing.degree // 2
-        joined = joined_rows(evs, x, packing, rescales)
+        joined = bundled_rows(evs, x, packing, rescales)
         for one in joined:
             largest = one.ct.bound + TAIL * one.errors.deviation + one.worst
             if largest * one.ct.scale > self.largest(ev):
@@ -351,18 +353,18 @@ class Bootstrapping:
                     got=f"{math.log2(largest * one.ct.scale):.1f} bits",
                 )
 
-        def halves(some: Sequence[Joined]) -> list[Halves]:
+        def halves(some: Sequence[RowBundle]) -> list[Halves]:
             parts = self._sines(ev, [one.ct for one in some], real=short)
             found = []
             for one, both in zip(some, parts, strict=True):
                 own = one.ct.scale, one.errors, one.worst, one.ct.bound
-                left, *right = (self._settled(ev, part, *own) for part in both)
+                left, *right = (self._normalised(ev, part, *own) for part in both)
                 found.append(Halves(left, right[0] if right else None))
             return found
 
-        each = TOGETHER // 2
+        each = REFRESH_BATCH // 2
         whole = len(joined) // each
-        groups = ev.alike(whole, lambda group: halves(joined[group * each : (group + 1) * each]))
+        groups = ev.repeat(whole, lambda group: halves(joined[group * each : (group + 1) * each]))
         rest = joined[whole * each :]
         return [*itertools.chain.from_iterable(groups), *(halves(rest) if rest else [])]
 
@@ -382,9 +384,9 @@ class Bootstrapping:
         gain = float(ev.params.q[0]) / (2 * math.pi * shrunk)  # of the sine: a message of 1 is 2π·scale / q_0
         wanted = (2.0**ev.params.scale_bits if scale is None else scale) * gain
         most = min(1.0, 2 * math.pi * 2.0**-self.ratio_bits * 1.01)
-        return ev.absorb(ev.bounded(self.reduced(ev, part, wanted), most), gain)
+        return ev.fold_into_scale(ev.bounded(self.reduced(ev, part, wanted), most), gain)
 
-    def _settled(
+    def _normalised(
         self, ev: Evaluator, result: Ct, shrunk: float, errors: SlotErrors, worst: float, bound: float
     ) -> Ct:
         """What `_sines` found, with the errors that the values had before."""
@@ -460,7 +462,7 @@ class Bootstrapping:
             found = _applied(ev, found, transform, self.baby_steps[0], sizes, most)
         for steps in self._steps(ev):  # coefficients of X^(S/held), and no others
             found = [ev.bounded(ev.linear_transform(x, steps), bound * factor) for x in found]
-        return [ev.absorb(x, 1 / factor) for x in found]
+        return [ev.fold_into_scale(x, 1 / factor) for x in found]
 
     def _shrunk(self, ev: Evaluator, x: Ct, bound: float) -> Ct:
         """At the limbs that are read: messages that are too large are divided by the limbs that are left. Diagonals of
@@ -468,7 +470,7 @@ class Bootstrapping:
         x = ev.drop(x, min(x.limbs, self.limbs_before))
         while x.limbs > self.levels_before + 1 and bound * x.scale > self.largest(ev):
             most = self.largest(ev) / (bound * x.scale) * ev.params.q[x.limbs - 1]
-            x = ev.bounded(ev.rescale(ev.enlarged(x, max(0, math.floor(math.log2(most))))), x.bound)
+            x = ev.bounded(ev.rescale(ev.scaled_up(x, max(0, math.floor(math.log2(most))))), x.bound)
         return ev.drop(x, self.levels_before + 1)
 
     def _steps(self, ev: Evaluator) -> list[Mapping[Step, Plain | None]]:
@@ -493,7 +495,7 @@ class Bootstrapping:
             float(ev.params.q[0]) * self.reduction.width / scale
         )  # of a coefficient, in units of the message
         slots = slot_tail(ev.slots) * math.sqrt(ev.n) * self._deviation
-        return ev.absorb(ev.raise_modulus(x, ev.top_limbs - self.spared, slots * whole), 1 / whole)
+        return ev.fold_into_scale(ev.raise_modulus(x, ev.top_limbs - self.spared, slots * whole), 1 / whole)
 
     def to_shared(self, shared: Shared, cts: Sequence[Ct]) -> Ct:
         """Ciphertexts of one limb that come to share their a part. Levels: none. Keys: one for each."""
@@ -531,7 +533,7 @@ class Bootstrapping:
             rms = math.sqrt(2 * held) * self._deviation * factor ** (index / len(self.up))
             rms *= 2.0 ** -(sum(self.up[:index]) / 2)
             us = _applied(ev, us, transform, self.baby_steps[1], [rms] * len(us), math.inf)
-        return [self._parts(ev, ev.absorb(u, 1 / factor), real) for u in us]
+        return [self._parts(ev, ev.fold_into_scale(u, 1 / factor), real) for u in us]
 
     def _trace(self, ev: Evaluator, u: Ct) -> Ct:
         """Coefficients of X^(S/held) alone."""
@@ -539,7 +541,7 @@ class Bootstrapping:
             model, most = ev.noise_model, u.bound
             switched = model.key_switch(u.limbs, u.scale), model.rounding(u.scale)
             errors = SlotErrors(math.hypot(u.errors.deviation, *switched), aligned=False)
-            u = ev.absorb(ev.linear_transform(u, steps), 1 / len(steps))
+            u = ev.fold_into_scale(ev.linear_transform(u, steps), 1 / len(steps))
             u = ev.bounded(ev.assume_errors(u, errors, ev.worst_error(u)), most)
         return u
 
@@ -579,7 +581,7 @@ class Bootstrapping:
     def _parts(self, ev: Evaluator, u: Ct, real: bool) -> list[Ct]:
         """Real parts, and imaginary ones, of raised coefficients."""
         most = (self.reduction.range + self.reduction.largest) / self.reduction.width
-        return [ev.bounded(ev.absorb(part, 0.5), most) for part in self._halves(ev, u, real)]
+        return [ev.bounded(ev.fold_into_scale(part, 0.5), most) for part in self._halves(ev, u, real)]
 
     def _halves(self, ev: Evaluator, u: Ct, real: bool) -> list[Ct]:
         """Twice the real parts, and twice the imaginary ones."""
@@ -594,7 +596,7 @@ def bootstrapping_of(ring: Ring) -> Bootstrapping:
     """How ciphertexts of a ring are refreshed: the same for all rings of its degree, but for the size of messages and
     the order. Its chain says which: below the working levels, whose primes are as large as the scale, there are those
     that StC spends, or a single one."""
-    ratio_bits = max(LEAST_RATIO_BITS, math.log2(ring.q[0]) - ring.scale_bits)
+    ratio_bits = max(MIN_RATIO_BITS, math.log2(ring.q[0]) - ring.scale_bits)
     low = [math.log2(prime) for prime in ring.q[1:3]]
     raised_first = len(low) == 2 and low[0] < ring.scale_bits - 1 and abs(low[1] - ring.scale_bits) < 1
     return _bootstrapping(ring.n.bit_length() - 2, ratio_bits, raised_first)
@@ -605,7 +607,7 @@ def _bootstrapping(log_slots: int, ratio_bits: float, raised_first: bool) -> Boo
     """Factors of five butterflies at most; one with fewer where a level more takes less time."""
     down = 3 if log_slots >= DOWN_IN_THREE else 2
     up = 4 if log_slots >= UP_IN_FOUR else 3 if log_slots >= UP_IN_THREE else 2
-    reduction = ModularReduction(RANGE, DEGREE, DOUBLINGS, 2.0**-LEAST_RATIO_BITS)
+    reduction = ModularReduction(RANGE, DEGREE, DOUBLINGS, 2.0**-MIN_RATIO_BITS)
     sizes = _shares(log_slots, down), _shares(log_slots, up)
     return Bootstrapping(*sizes, reduction, ratio_bits, raised_first=raised_first)
 

@@ -134,7 +134,7 @@ def spread(evs: Evaluators, x: Elements, each: int, first: int, count: int) -> E
     Source: Chen, Dai, Kim, Song, "Efficient homomorphic conversion" (2021).
     """
     inner = evs.elements
-    parts = inner.alike(len(x.cts), lambda number: _separated(inner, x.cts[number], each, each))
+    parts = inner.repeat(len(x.cts), lambda number: _separated(inner, x.cts[number], each, each))
     cts = [ct for part in parts for ct in part][first : first + count]
     # Switches of each level are doubled by those after it, and divided by r with the message.
     limbs, errors = cts[0].limbs, x.errors
@@ -151,5 +151,5 @@ def _separated(ev: Evaluator, ct: Ct, size: int, each: int) -> list[Ct]:
     rotated = ev.rotate(ct, ev.slots * size // (2 * each))
     even = ev.add(ct, rotated)
     odd = ev.times_monomial(ev.sub(rotated, ct), ev.n - each // size)  # X^(N - s) = -X^(-s)
-    halves = (ev.bounded(ev.absorb(half, 0.5), ct.bound) for half in (even, odd))
+    halves = (ev.bounded(ev.fold_into_scale(half, 0.5), ct.bound) for half in (even, odd))
     return [row for half in halves for row in _separated(ev, half, size // 2, each)]

@@ -242,13 +242,13 @@ class PatersonStockmeyer:
         plan = self.scheme(ev)
         usual = self._usual(ev)
         scale = usual if scale is None else scale
-        given = _near_usual_scale(ev, ev.bounded(ev.absorb(t, 1.0), most), plan, usual)
+        given = _near_usual_scale(ev, ev.bounded(ev.fold_into_scale(t, 1.0), most), plan, usual)
         t = ev.as_message(given)  # what is off in it changes the value by p' times as much
         limits = _Limits(_rounded_up(t.bound - 1))
         if limits.of(plan.degree * (1 + plan.even)) > MAX_GROWTH:
             if limits.over <= MAX_WIDENING:
                 wider = 1 + limits.over
-                return self._on(wider).run(ev, ev.absorb(given, 1 / wider), scale, rescaled)
+                return self._on(wider).run(ev, ev.fold_into_scale(given, 1 / wider), scale, rescaled)
             return self._lost(ev, given, plan, limits, scale, rescaled)
         slope = largest_value(self._slopes, _part(t.bound, limits.over))
         errors, worst = given.errors.times(slope), slope * ev.worst_error(given) / given.scale
@@ -300,7 +300,7 @@ class PatersonStockmeyer:
         if plan.lead is not None:
             half, number = plan.lead
             factor = ev.drop(powers[half], limbs)
-            total = ev.absorb(ev.multiply(factor, factor), 2 * abs(number))
+            total = ev.fold_into_scale(ev.multiply(factor, factor), 2 * abs(number))
             total, scale = ev.negate(total) if number < 0 else total, total.scale
         rest = plan.constant
         if plan.total.terms or plan.total.products:
@@ -361,8 +361,8 @@ def _near_usual_scale(ev: Evaluator, t: Ct, plan: Scheme, usual: float) -> Ct:
     slack = SQUARE_DRIFT_BITS if degree <= 2 else max(DRIFT_BITS / degree, MIN_DRIFT_BITS)
     while t.scale > usual * 2**slack:
         ev.require_levels(t, 1, "the argument of a polynomial")
-        t = ev.rescale(ev.enlarged_to(t, usual * ev.level_size(t.limbs)))
-    return ev.enlarged_to(t, usual)
+        t = ev.rescale(ev.scaled_up_to(t, usual * ev.level_size(t.limbs)))
+    return ev.scaled_up_to(t, usual)
 
 
 def _double(ev: Evaluator, x: Ct, y: Ct, difference: Ct | None, bound: float, usual: float) -> Ct:

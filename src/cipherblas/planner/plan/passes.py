@@ -18,7 +18,7 @@ def _silent(what: str) -> None:
 
 
 @dataclass(frozen=True)
-class Request:
+class PlanRequest:
     """A program to plan, with its options.
 
     Attributes:
@@ -29,11 +29,11 @@ class Request:
     options: PlanOptions
     tell: Tell = _silent
 
-    def of(self, expression: Expression, options: PlanOptions | None = None) -> Request:
+    def of(self, expression: Expression, options: PlanOptions | None = None) -> PlanRequest:
         """The same of another program."""
         return replace(self, expression=expression, options=options or self.options)
 
-    def asking(self, **changes: Any) -> Request:
+    def asking(self, **changes: Any) -> PlanRequest:
         """The same with other options."""
         return replace(self, options=replace(self.options, **changes))
 
@@ -47,6 +47,6 @@ class Planned(NamedTuple):
 
 
 Outcome = Planned | Infeasible
-Following = Callable[[Request], Outcome]
+Following = Callable[[PlanRequest], Outcome]
 # Takes a request and what follows the pass: hands that one or several requests, and gives the best of what comes back.
-Pass = Callable[[Request, Following], Outcome]
+Pass = Callable[[PlanRequest, Following], Outcome]

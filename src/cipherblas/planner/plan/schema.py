@@ -13,6 +13,7 @@ from cipherblas.common.schema import (
     anything,
     either,
     flag,
+    integer,
     listed,
     mapping,
     nothing,
@@ -21,7 +22,6 @@ from cipherblas.common.schema import (
     one_of,
     plain_text,
     record,
-    whole,
 )
 from cipherblas.crypto.keys.key_id import MAX_SECRETS
 from cipherblas.evaluators.slots.values import Order
@@ -46,13 +46,13 @@ from cipherblas.runtime.tensors import PACKING
 SLOWEST_LINK = 1e-300  # above zero, as the option is
 MAX_WEIGHT_BITS = 64  # of rounded weights: a precision of float64 takes 54
 
-_LENGTH = whole(1, MAX_LENGTH)
+_LENGTH = integer(1, MAX_LENGTH)
 _GRID = record(
     {"channels": _LENGTH, "pitch": _LENGTH, "row": _LENGTH}, {"segment": _LENGTH, "copies": _LENGTH}
 )
 _TYPES: Mapping[str, Check] = {"bool": flag, "int": _LENGTH, "int | None": either(nothing, _LENGTH)}
 _LAYER = record({}, {"mask": flag, "layout": _GRID})
-_WEIGHT_BITS = {"weight_bits": whole(1, MAX_WEIGHT_BITS)}
+_WEIGHT_BITS = {"weight_bits": integer(1, MAX_WEIGHT_BITS)}
 _OPTIONS: Mapping[str, Check] = {
     RING: record({}, _WEIGHT_BITS),
     LAYOUT_PRESERVING: record({}),
@@ -97,7 +97,7 @@ def _choice(value: Any, place: str) -> None:
 
 
 def _sharing(value: Any, place: str) -> None:
-    whole(1, MAX_SECRETS)(value, place)
+    integer(1, MAX_SECRETS)(value, place)
     if value % 2 == 0:
         raise FormatError(f"The value of {place} must be odd.", expected="an odd number", got=value)
 
@@ -118,7 +118,7 @@ _DECISIONS = record(
         "forms": mapping(one_of(BLOCKS, ROWS), number_text),
         "sharing": _sharing,
         "crossings": mapping(
-            record({}, {"stages": whole(1, MAX_STAGES), "rescales": whole(0, MAX_RESCALES)}), number_text
+            record({}, {"stages": integer(1, MAX_STAGES), "rescales": integer(0, MAX_RESCALES)}), number_text
         ),
     },
 )
@@ -126,10 +126,10 @@ _DECISIONS = record(
 _PLANNED_FOR = record(
     {
         "machine": check_machine,
-        "threads": whole(1),
+        "threads": integer(1),
         "minimise": one_of(*get_args(Minimise)),
         "link": number(SLOWEST_LINK),
-        "mask_budget": whole(0, MAX_MASK_BYTES),
+        "mask_budget": integer(0, MAX_MASK_BYTES),
     }
 )
 

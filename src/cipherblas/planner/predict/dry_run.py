@@ -33,7 +33,7 @@ from cipherblas.runtime.values import Decisions, Input, MethodChoice, Output, St
 
 # Of residues of operands with moduli of their own, in encryption: how many a transform does together, and how many
 # residues of primes are made in the time of one of theirs.
-BYTES_TOGETHER, RESIDUE_WORDS = 2, 6
+BYTE_BATCH, RESIDUE_WORDS = 2, 6
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def sent(one: Input, ring: Ring) -> Traffic:
     moduli = len(ring.operand_moduli)
     return replace(
         found,
-        transforms=found.transforms // words * -(-moduli // BYTES_TOGETHER),
+        transforms=found.transforms // words * -(-moduli // BYTE_BATCH),
         encrypted_words=found.encrypted_words // words * moduli * RESIDUE_WORDS,
         seeded_words=2 * found.seeded_words,
     )

@@ -46,7 +46,7 @@ def _text(value: Any, place: str) -> None:
 
 
 def _degree(value: Any, place: str) -> None:
-    schema.whole(1, 1 << 17)(value, place)
+    schema.integer(1, 1 << 17)(value, place)
     if value & (value - 1):
         raise FormatError(
             f"The value of {place} must be a power of two.", expected="a power of two", got=value
@@ -66,7 +66,7 @@ def _rising(value: Any, place: str) -> None:
 
 _SECONDS, _DIFFERENCE = schema.number(FASTEST, SLOWEST), schema.number(0, SLOWEST)
 _KEYED = schema.number(-1e-3, SLOWEST)  # negative where keys are nearer than memory
-_THREADS = schema.whole(1, MAX_THREADS)
+_THREADS = schema.integer(1, MAX_THREADS)
 _GEMM = schema.record({"mac": _DIFFERENCE, "input": _SECONDS, "output": _SECONDS})
 _SWITCHING = schema.record({"n": _degree, "ntt": _DIFFERENCE})
 _FASTER = schema.number(1, MAX_THREADS)
@@ -76,7 +76,7 @@ _PLAIN = (
     *("digest", "mac", "stream", "fresh", "call", "book"),
 )
 _CACHE = schema.record(
-    {"level": schema.whole(1, 9), "nbytes": schema.whole(1), "processors": schema.whole(1, MAX_THREADS)}
+    {"level": schema.integer(1, 9), "nbytes": schema.integer(1), "processors": schema.integer(1, MAX_THREADS)}
 )
 _MACHINE = schema.record(
     {
@@ -84,7 +84,7 @@ _MACHINE = schema.record(
         "processor": _text,
         "isa": _text,
         "threads": _THREADS,
-        "memory": schema.either(schema.nothing, schema.whole()),
+        "memory": schema.either(schema.nothing, schema.integer()),
         "rates": schema.record(
             {
                 **dict.fromkeys(_PLAIN, _SECONDS),

@@ -174,7 +174,7 @@ check_promise = schema.either(
     schema.record(
         {
             "kind": schema.one_of("samples"),
-            "count": schema.whole(1, MAX_SAMPLES),
+            "count": schema.integer(1, MAX_SAMPLES),
             "slack": schema.number(1.0),
             "results": schema.listed(schema.record(_FIGURES), 1, MAX_RESULTS),
         }

@@ -14,14 +14,14 @@ from dataclasses import replace
 
 from cipherblas.common.errors import FitError
 from cipherblas.common.progress import Tell
-from cipherblas.lang.chains import Chain, chains_of, reassociated
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.graph import check_constants, deduplicated
+from cipherblas.lang.matrix_chains import Chain, chains_of, reassociated
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import results_of
 from cipherblas.methods.products import ALGORITHMS, build, find
 from cipherblas.planner.plan.assembly import Predictions
-from cipherblas.planner.plan.passes import Following, Outcome, Request
+from cipherblas.planner.plan.passes import Following, Outcome, PlanRequest
 from cipherblas.planner.plan.plan import RING_DEGREES, PlanOptions
 from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.rewrite.chain_search import ChainAlternative, ChainSearch, Splits
@@ -51,7 +51,7 @@ SLACK = 1.5  # times the seconds of what is written: nominal rings are not those
 NOISE_BITS = 16.0  # of the scale, beside those of the precision
 
 
-def associated(request: Request, following: Following) -> Outcome:
+def associated(request: PlanRequest, following: Following) -> Outcome:
     """The program as it is written, or with its chains of products associated in another way.
 
     What is written is taken where nothing else is clearly faster. Programs of exact integers are planned as they are
@@ -74,7 +74,7 @@ def associated(request: Request, following: Following) -> Outcome:
     return written
 
 
-def _otherwise(request: Request, limit: float) -> Request | None:
+def _otherwise(request: PlanRequest, limit: float) -> PlanRequest | None:
     """The program with its chains associated in another way; None where none is proposed.
 
     Its results must have the same bounds, since errors are relative to them.

@@ -17,7 +17,7 @@ from cipherblas.common.errors import FitError
 from cipherblas.forms.blocks import grid_shape
 from cipherblas.forms.layouts import Layout
 from cipherblas.lang.analysis import has_public_key
-from cipherblas.lang.chains import Chain, Tree
+from cipherblas.lang.matrix_chains import Chain, Tree
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.search.method_prices import MethodPrices

@@ -11,7 +11,7 @@ from cipherblas.lang.graph import deduplicated
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.results import results_of
 from cipherblas.planner.plan.by_samples import BySamples, agreeing, check_functions
-from cipherblas.planner.plan.passes import Following, Outcome, Request
+from cipherblas.planner.plan.passes import Following, Outcome, PlanRequest
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.predict.truncation import sensitivities, truncated
@@ -25,7 +25,7 @@ ROUNDS = 3  # the slope of a function is another one at another precision
 FINER, FINER_ROUNDS = 4.0, 5  # where the errors of functions are measured
 
 
-def prepared(request: Request, following: Following) -> Outcome:
+def prepared(request: PlanRequest, following: Following) -> Outcome:
     """The program with a precision for every function that names none, and without terms of approximations that do not
     count."""
     found = attempted(lambda: _prepared(request.expression, request.options))
@@ -36,16 +36,16 @@ def _prepared(expression: Expression, options: PlanOptions) -> tuple[Expression,
     """A graph and its options as they are planned."""
     expression = deduplicated(expression)
     if isinstance(options.promised, BySamples) and options.promised.agreement is not None:
-        expression = settled(expression, options)
+        expression = with_defaults(expression, options)
         options = agreeing(expression, options)
-    expression = deduplicated(settled(expression, options))
+    expression = deduplicated(with_defaults(expression, options))
     options = options.relative_to(expression)
     check_precision(options.precision)
     expression = truncated(expression, float(options.precision))
     return expression, options.relative_to(expression)  # the bound of a sum which was cut may be another
 
 
-def settled(expression: Expression, options: PlanOptions) -> Expression:
+def with_defaults(expression: Expression, options: PlanOptions) -> Expression:
     """The program with a precision for every function that names none.
 
     Each may add the same to the error of a result, all together half of what is allowed.

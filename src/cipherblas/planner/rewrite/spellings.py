@@ -8,13 +8,13 @@ from cipherblas.lang.exact import is_exact
 from cipherblas.lang.graph import deduplicated
 from cipherblas.lang.separated import separated
 from cipherblas.lang.shared_values import computed_once
-from cipherblas.planner.plan.passes import Following, Outcome, Planned, Request
+from cipherblas.planner.plan.passes import Following, Outcome, Planned, PlanRequest
 from cipherblas.planner.predict.feasible import Infeasible
 from cipherblas.planner.search.losers import ABOUT
 from cipherblas.planner.search.refusals import nearest
 
 
-def spelled(request: Request, following: Following) -> Outcome:
+def spelled(request: PlanRequest, following: Following) -> Outcome:
     """The program in the ways that it can be spelled.
 
     What is refreshed is never computed twice where it need not be. What was written is taken where nothing else is

@@ -23,9 +23,9 @@ from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.products import build, find
 from cipherblas.planner.plan.assembly import Predictions, key_bytes_of
 from cipherblas.planner.plan.plan import PlanOptions
-from cipherblas.planner.predict.bound import least_seconds
 from cipherblas.planner.predict.cost import Rates
 from cipherblas.planner.predict.feasible import Infeasible, attempted
+from cipherblas.planner.predict.lower_bound import least_seconds
 from cipherblas.planner.search.assignment import Assignment
 from cipherblas.planner.search.block_methods import algorithm_names, choices_of, considered, option_sets
 from cipherblas.planner.search.budgets import Budgets
@@ -173,7 +173,7 @@ class BlockStrategy(Strategy):
             if wider != blocks:
                 yield wider
 
-    def refined(self, scored: Sequence[Scored], predictions: Predictions) -> Iterator[Candidate]:
+    def refine_candidates(self, scored: Sequence[Scored], predictions: Predictions) -> Iterator[Candidate]:
         """A method of its own for each node of a program with several, in the blocks and rings of the best plans."""
         if self.fine or self.options.options is not None:
             return

@@ -15,7 +15,7 @@ from cipherblas.planner.plan.plan import PlanOptions
 
 # By default the client may upload so many bytes, or so many times the bytes of the secret operands.
 MIN_UPLOAD, UPLOAD_RATIO = 64 << 20, 16
-LEAST_REFRESHED_UPLOAD = 1 << 30  # beside some GiB of keys
+MIN_REFRESHED_UPLOAD = 1 << 30  # beside some GiB of keys
 REFRESHED_MASK_SHARE = 4
 MASK_SHARE = 8  # encoded masks and constants that are kept take an eighth of the memory at most
 MEMORY_SLACK = 1.02  # of memory that is advised: primes and masks are not just as they were predicted
@@ -57,7 +57,7 @@ def budgets_of(options: PlanOptions, entries: int, refreshed: bool = False) -> B
     keys = options.key_budget if options.key_budget is not None else memory * 2 // 3
     upload = options.upload_budget
     if upload is None:
-        least = LEAST_REFRESHED_UPLOAD if refreshed else MIN_UPLOAD
+        least = MIN_REFRESHED_UPLOAD if refreshed else MIN_UPLOAD
         upload = max(least, UPLOAD_RATIO * 8 * entries)
     return Budgets(memory, keys, upload, refreshed)
 

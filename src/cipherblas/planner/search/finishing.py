@@ -44,11 +44,11 @@ def finalists(terms: SearchTerms, scored: Sequence[Scored], best: Mapping[str, S
     """
     fitting = [entry for entry in scored if entry.peak_bytes <= terms.budgets.memory]
     if terms.options.minimise == "server":
-        alike = [entry for entry in fitting if entry.seconds <= ABOUT * fitting[0].seconds]
-        uploads = {id(one): one.upload_bytes for one in alike}
+        nearly_equal = [entry for entry in fitting if entry.seconds <= ABOUT * fitting[0].seconds]
+        uploads = {id(one): one.upload_bytes for one in nearly_equal}
         about_least = ABOUT * min(uploads.values(), default=0)  # a few bytes are no reason
-        fitting[: len(alike)] = sorted(
-            alike, key=lambda one: (max(uploads[id(one)], about_least), one.seconds)
+        fitting[: len(nearly_equal)] = sorted(
+            nearly_equal, key=lambda one: (max(uploads[id(one)], about_least), one.seconds)
         )
     smallest = sorted(scored, key=lambda entry: entry.peak_bytes)
     chosen = [*fitting[:FINALISTS], *best.values(), *smallest[:KEPT_SMALLEST]]
@@ -81,7 +81,7 @@ class Finishing:
             )
             if isinstance(found, Infeasible):
                 failure = too_few_primes(found.error, entry.candidate.n, float(options.precision))
-                return self._enlarged(entry, EXTRA_PRIMES_BITS, tries, failure)
+                return self._with_larger_scale(entry, EXTRA_PRIMES_BITS, tries, failure)
             parameters = found
         assert parameters is not None
         for masks in (self.terms.budgets.masks, 0):  # they are not kept where that alone is too much
@@ -93,7 +93,7 @@ class Finishing:
                 # Scales drift in another way than with primes of the sizes asked for, or a draw of errors that was not
                 # among the first leaves its range.
                 bits = EXTRA_BITS if isinstance(counted.error, LevelError) else MAX_BITS
-                return self._enlarged(entry, bits, tries, counted.error)
+                return self._with_larger_scale(entry, bits, tries, counted.error)
             run = feasible(counted)
             plan = assemble(
                 *(
@@ -114,7 +114,7 @@ class Finishing:
         # Parameters that the user forces give the precision that they give: `explain` says so.
         if plan.error > plan.error_target and entry.size is not None:
             missed = _missed(entry, plan)
-            return self._enlarged(entry, min(missed.shortfall, MAX_BITS) + EXTRA_BITS, tries, missed)
+            return self._with_larger_scale(entry, min(missed.shortfall, MAX_BITS) + EXTRA_BITS, tries, missed)
         check_promised(plan.results)
         if needed > self.terms.budgets.memory:
             raise self.terms.over_budgets(entry, needed)
@@ -131,7 +131,7 @@ class Finishing:
         )
         return replace(run, promise=promise.planned(expression, run.step_errors))
 
-    def _enlarged(
+    def _with_larger_scale(
         self, entry: Scored, bits: float, tries: int, failure: CipherblasError
     ) -> tuple[Plan, DryRun]:
         """The plan at a scale so many bits larger; `failure` is raised where there is none."""

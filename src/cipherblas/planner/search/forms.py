@@ -12,7 +12,7 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.lang.refreshing import is_refreshed
 from cipherblas.methods.layers import LAYER_METHODS
 from cipherblas.methods.products import GEMM
-from cipherblas.planner.plan.passes import Following, Outcome, Request
+from cipherblas.planner.plan.passes import Following, Outcome, PlanRequest
 from cipherblas.planner.plan.plan import AskedForm, PlanOptions, Rejected
 from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.search import mixed, rows, tensors
@@ -25,7 +25,7 @@ BLOCK_OPTIONS = ("block", "options")  # that speak of blocks alone
 MIN_PRECISION = 2.0**-52
 
 
-def in_blocks_otherwise(request: Request, following: Following) -> Outcome:
+def in_blocks_otherwise(request: PlanRequest, following: Following) -> Outcome:
     """The program; vectors that no ring carries in layers, and no matrix multiplies, in blocks as columns."""
     found, expression = following(request), request.expression
     if not isinstance(found, Infeasible) or not may_be_blocks(expression):
@@ -37,7 +37,7 @@ def in_blocks_otherwise(request: Request, following: Following) -> Outcome:
     return found if isinstance(other, Infeasible) else other
 
 
-def searched(request: Request, following: Following) -> Outcome:
+def searched(request: PlanRequest, following: Following) -> Outcome:
     """The fastest plan that the forms offer within the budgets, or that of the form that is asked for; nothing follows.
 
     Whose options contradict each other, or are out of range, is refused alike.
@@ -45,7 +45,7 @@ def searched(request: Request, following: Following) -> Outcome:
     return attempted(lambda: _searched(request))
 
 
-def _searched(request: Request) -> Outcome:
+def _searched(request: PlanRequest) -> Outcome:
     expression, options = request.expression, request.options
     check_precision(options.precision)
     if options.machine is None:

@@ -27,7 +27,7 @@ from cipherblas.planner.plan.schema import MAX_WEIGHT_BITS
 from cipherblas.planner.predict.cost import Rates
 from cipherblas.planner.predict.dry_run import counted_evaluators
 from cipherblas.planner.predict.feasible import Infeasible, attempted
-from cipherblas.planner.rings import chains
+from cipherblas.planner.rings import modulus_chains
 from cipherblas.planner.rings.sizing import draft
 from cipherblas.planner.search.budgets import Budgets
 from cipherblas.planner.search.method_prices import counted_plains
@@ -329,7 +329,7 @@ class MixedStrategy(Strategy):
         """Degree of the ring of rows beside slots of a ring of this degree; None where it is the same one."""
         if not self.refreshed or has_public_key(self.expression):
             return None
-        return chains.row_degree(n, self.options.security, self.options.insecure)
+        return modulus_chains.row_degree(n, self.options.security, self.options.insecure)
 
     def _placed(self, n: int) -> list[tuple[Placement, dict[int, str]]]:
         """The nodes that are in blocks, in a ring of this degree, and what found them; and with all products by rows,
@@ -339,7 +339,7 @@ class MixedStrategy(Strategy):
             threads = self.options.threads or machine.threads
             ring = draft(n, NOMINAL_SCALE_BITS)
             if self.refreshed:
-                ring = chains.widest(n, self.allowed_bits(n), self.row_degree(n)).shape()
+                ring = modulus_chains.widest(n, self.allowed_bits(n), self.row_degree(n)).shape()
             found: list[tuple[Placement, dict[int, str]]] = []
             for all_by_rows in (False, True):
                 placement = Placement(self.expression, ring, machine.rates, threads, all_by_rows)

@@ -149,7 +149,7 @@ class Search:
             scored = [one for family in families for one in self._family(strategy, family)]
             worth = [one for one in scored if one.seconds <= WORTH_REFINING * self.best_seconds]
             self._tell("a method for each node")
-            for candidate in strategy.refined(_fastest_first(worth), self.terms.predictions):
+            for candidate in strategy.refine_candidates(_fastest_first(worth), self.terms.predictions):
                 scored += self._scored(strategy, candidate)
             for candidate in strategy.with_shared_masks(_fastest_first(scored)):
                 self._tell("refreshes with an a part for several")

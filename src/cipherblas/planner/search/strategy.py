@@ -17,7 +17,7 @@ from cipherblas.planner.plan.plan import RING_DEGREES, PlanOptions
 from cipherblas.planner.predict.cost import Rates
 from cipherblas.planner.predict.dry_run import DryRun
 from cipherblas.planner.predict.stages import Stages
-from cipherblas.planner.rings import chains
+from cipherblas.planner.rings import modulus_chains
 from cipherblas.planner.rings.first import First
 from cipherblas.planner.rings.sizing import (
     DRAFT_SCALE_BITS,
@@ -152,7 +152,7 @@ class Strategy(ABC):
         if self.options.parameters is not None:
             return (self.options.parameters.n,)
         if self.refreshed and self.options.ring_degree is None:
-            return chains.DEGREES
+            return modulus_chains.DEGREES
         return RING_DEGREES if self.options.ring_degree is None else (self.options.ring_degree,)
 
     @property
@@ -224,7 +224,7 @@ class Strategy(ABC):
         """Return the scored candidates that are worth keeping."""
         return scored
 
-    def refined(self, scored: Sequence[Scored], predictions: Predictions) -> Iterator[Candidate]:
+    def refine_candidates(self, scored: Sequence[Scored], predictions: Predictions) -> Iterator[Candidate]:
         """More candidates, from what the best ones so far were found to take."""
         return iter(())
 
@@ -280,7 +280,7 @@ class Strategy(ABC):
                 )
             security, insecure = self.options.security, self.options.insecure
             rows, fine = self.row_degree(candidate.n), refreshes_twice(self.expression)
-            return chains.chain_sizings(
+            return modulus_chains.chain_sizings(
                 *(run, candidate.n, self.excess, security, insecure, self._first, rows, fine)
             )
         similar_rings = (

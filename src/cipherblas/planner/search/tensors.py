@@ -26,7 +26,7 @@ from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.planner.predict.cost import Rates
 from cipherblas.planner.predict.dry_run import DryRun, dry_run
 from cipherblas.planner.predict.feasible import Infeasible, attempted
-from cipherblas.planner.rings import chains
+from cipherblas.planner.rings import modulus_chains
 from cipherblas.planner.rings.sizing import DRAFT_SCALE_BITS, drafted
 from cipherblas.planner.search.baselines import BaselineMethods
 from cipherblas.planner.search.budgets import Budgets
@@ -360,7 +360,7 @@ class TensorStrategy(Strategy):
             return found, methods.runners_up
 
         if self.refreshed:
-            ring = chains.widest(n, self.allowed_bits(n)).shape()
+            ring = modulus_chains.widest(n, self.allowed_bits(n)).shape()
             found, runners_up = run(ring)
         else:
             ring, (found, runners_up) = drafted(run, n, DRAFT_SCALE_BITS, self.allowed_bits(n))

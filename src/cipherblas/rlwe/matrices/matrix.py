@@ -248,7 +248,7 @@ class CoefficientMatrix(Rebuilt):
                 expected=type(self).__name__,
                 got=type(other).__name__,
             )
-        check_together([self, other])
+        check_stackable([self, other])
         if other.shape != self.shape:
             raise ShapeError("The two matrices have different shapes.", expected=self.shape, got=other.shape)
 
@@ -347,7 +347,7 @@ def _check_array(array: Array, shape: tuple[int, int, int], what: str) -> None:
         )
 
 
-def check_together(matrices: list[CoefficientMatrix]) -> None:
+def check_stackable(matrices: list[CoefficientMatrix]) -> None:
     """Raise MismatchError unless parameters, key pairs, limbs and scales agree."""
     first = matrices[0]
     for other in matrices[1:]:

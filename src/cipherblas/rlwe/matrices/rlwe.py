@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from cipherblas.common.errors import DTypeError, MismatchError, ParameterError, ShapeError
 from cipherblas.crypto.params import Parameters
-from cipherblas.rlwe.matrices.matrix import CoefficientMatrix, Matrix, bit_ceil, check_together
+from cipherblas.rlwe.matrices.matrix import CoefficientMatrix, Matrix, bit_ceil, check_stackable
 from cipherblas.rlwe.rings import operand_level, words_at
 
 
@@ -154,7 +154,7 @@ def joined(blocks: Sequence[RlweRows]) -> tuple[Parameters, tuple[int, int]]:
             expected="RlweRows, at least one",
             got=[type(x).__name__ for x in blocks],
         )
-    check_together(list(blocks))
+    check_stackable(list(blocks))
     params, rows = blocks[0].params, blocks[0].shape[0]
     shapes = [block.shape for block in blocks]
     if any(shape[0] != rows for shape in shapes) or any(shape[1] != params.n for shape in shapes[:-1]):

@@ -38,19 +38,19 @@ _HEADER: dict[str, schema.Check] = {
     "role": schema.text,
     "program": schema.text,
     "key_id": schema.text,
-    "shape": schema.listed(schema.whole(1), 1, 3),
+    "shape": schema.listed(schema.integer(1), 1, 3),
 }
 _OPERAND = schema.record(
     {
         **_HEADER,
         "name": schema.text,
-        "feeds": schema.whole(),
+        "feeds": schema.integer(),
         "forms": schema.listed(schema.pair(schema.text, schema.number())),
     },
     {"parts": check_digests},
     others=True,
 )
-_SHAPE = schema.listed(schema.whole(1), 0, 3)  # a number has none
+_SHAPE = schema.listed(schema.integer(1), 0, 3)  # a number has none
 
 
 _RESULT = schema.record(

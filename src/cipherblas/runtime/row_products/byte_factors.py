@@ -15,7 +15,7 @@ from cipherblas.lang.exact import is_exact
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import results_of
-from cipherblas.runtime.placing import Wish
+from cipherblas.runtime.placing import RequiredRows
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.kind import FactorRequest, Variant, refuse
 
@@ -46,7 +46,7 @@ class ByteFactors(Variant):
         return True
 
     def request(
-        self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
+        self, run: RowPieces, product: Expression, required: RequiredRows, bounds: tuple[float, float]
     ) -> FactorRequest:
         """Products with bytes are smaller than those with words, and their scale is as much larger."""
         sides = sides_of(product, run.run.node)
@@ -54,12 +54,18 @@ class ByteFactors(Variant):
             float(byte_rows.OFFSET) if cut else bound for cut, bound in zip(sides, bounds, strict=True)
         )
         growth = product.children[0].shape[-1] * left * right / product.bound
-        found = self.beneath.request(run, product, wish._replace(scale=wish.scale / growth), (left, right))
+        found = self.beneath.request(
+            run, product, required._replace(scale=required.scale / growth), (left, right)
+        )
         factor = found.clear
         if factor is not None:
             return replace(found, clear=lambda inputs: _in_bytes(factor(inputs)), in_bytes=True)
-        digits = {side: wish._replace(kind=ByteRowForm) for side, wish in found.wishes.items() if sides[side]}
-        return replace(found, wishes={**found.wishes, **digits})
+        digits = {
+            side: required._replace(kind=ByteRowForm)
+            for side, required in found.requirements.items()
+            if sides[side]
+        }
+        return replace(found, requirements={**found.requirements, **digits})
 
 
 class Sides(NamedTuple):

@@ -17,8 +17,8 @@ from cipherblas.lang.analysis import integral_nodes
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.inputs import Inputs
-from cipherblas.runtime.listing import Stage
-from cipherblas.runtime.placing import Wish
+from cipherblas.runtime.listing import RunContext
+from cipherblas.runtime.placing import RequiredRows
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.kind import Factor, FactorRequest, RowProduct
 from cipherblas.runtime.row_products.known import known_most, known_norm
@@ -35,25 +35,27 @@ class ClearFactors(RowProduct):
         return sum(child.secret for child in product.children) == 1
 
     def request(
-        self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
+        self, run: RowPieces, product: Expression, required: RequiredRows, bounds: tuple[float, float]
     ) -> FactorRequest:
-        factor = clear_factor(run, product, transposed=wish.by_columns)
-        scale = wish.scale * factor(run.inputs).unit
-        return FactorRequest({secret_side(product): wish._replace(scale=scale)}, factor)
+        factor = clear_factor(run, product, transposed=required.by_columns)
+        scale = required.scale * factor(run.inputs).unit
+        return FactorRequest({secret_side(product): required._replace(scale=scale)}, factor)
 
-    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: FactorRequest) -> Value:
-        ((side, wished),) = request.wishes.items()
+    def compute(
+        self, run: RowPieces, product: Expression, required: RequiredRows, request: FactorRequest
+    ) -> Value:
+        ((side, requested),) = request.requirements.items()
         secret = product.children[side]
-        x, of_inputs, in_bytes = run.value(secret, wished), request.factor, request.in_bytes
+        x, of_inputs, in_bytes = run.value(secret, requested), request.factor, request.in_bytes
         unit = abs(x.unit)
 
-        def multiplied(stage: Stage, pieces: Handles) -> Handles:
+        def multiplied(context: RunContext, pieces: Handles) -> Handles:
             most = math.inf if in_bytes else known_most(product, pieces, unit, secret)
-            factor = of_inputs(stage.inputs).once()
-            return [stage.rows.clear_product(factor, piece, most) for piece in pieces]
+            factor = of_inputs(context.inputs).once()
+            return [context.rows.clear_product(factor, piece, most) for piece in pieces]
 
         cells = run.made("multiply", [x.cells], multiplied)
-        return run.result(product.shape, wish.by_columns, cells, x.unit, (in_bytes, False))
+        return run.result(product.shape, required.by_columns, cells, x.unit, (in_bytes, False))
 
     def counts(self, product: Expression, n: int, limbs: int) -> Counts:
         """Of the GEMM with the a part, where that is one of float64 numbers."""

@@ -8,8 +8,8 @@ from cipherblas.methods.matmul.ring_elements import packed_elements, placed_elem
 from cipherblas.methods.matmul.ring_weights import gathered_product, packed_product
 from cipherblas.methods.products import RING
 from cipherblas.runtime.executor import EXTRACTION, OPERAND
-from cipherblas.runtime.listing import Stage
-from cipherblas.runtime.placing import Wish
+from cipherblas.runtime.listing import RunContext
+from cipherblas.runtime.placing import RequiredRows
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.clear_factors import ClearFactors
 from cipherblas.runtime.row_products.kind import Factor, FactorRequest
@@ -25,16 +25,20 @@ class ClearInRing(ClearFactors):
     name, method = "clear in ring", RING
 
     def request(
-        self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
+        self, run: RowPieces, product: Expression, required: RequiredRows, bounds: tuple[float, float]
     ) -> FactorRequest:
-        return super().request(run, product, wish._replace(scale=wish.scale / growth(wish.placing)), bounds)
+        return super().request(
+            run, product, required._replace(scale=required.scale / growth(required.placing)), bounds
+        )
 
-    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: FactorRequest) -> Value:
-        ((side, wished),) = request.wishes.items()
-        x, placing = run.value(product.children[side], wished), wish.placing
+    def compute(
+        self, run: RowPieces, product: Expression, required: RequiredRows, request: FactorRequest
+    ) -> Value:
+        ((side, requested),) = request.requirements.items()
+        x, placing = run.value(product.children[side], requested), required.placing
         multiplied = _placed if placing is not None and spreads(placing) else _packed
         cells = multiplied(run, product, request.factor, x, placing)
-        return run.result(product.shape, wish.by_columns, cells, x.unit)
+        return run.result(product.shape, required.by_columns, cells, x.unit)
 
 
 def spreads(placing: Placing | None) -> bool:
@@ -54,14 +58,14 @@ def _placed(run: RowPieces, product: Expression, factor: Factor, x: Value, placi
     with run.run.timed_separately(product, OPERAND):
         elements = as_elements(run, x.cells)
 
-    def multiplied(stage: Stage, ones: Handles) -> Handles:
-        known = factor(stage.inputs).once()
-        return [packed_product(stage.evaluators, known, one, each) for one in ones]
+    def multiplied(context: RunContext, ones: Handles) -> Handles:
+        known = factor(context.inputs).once()
+        return [packed_product(context.evaluators, known, one, each) for one in ones]
 
     packed = run.made("multiply", [elements], multiplied)
 
-    def extracted(stage: Stage, ones: Handles) -> Handles:
-        evs = stage.evaluators
+    def extracted(context: RunContext, ones: Handles) -> Handles:
+        evs = context.evaluators
         return [rows_of(evs, spread(evs, one, each, 0, count), (count, n)) for one in ones]
 
     with run.run.timed_separately(product, EXTRACTION):
@@ -73,7 +77,7 @@ def as_elements(run: RowPieces, cells: Cells) -> Cells:
     return run.made(
         "as elements",
         [cells],
-        lambda stage, pieces: [placed_elements(stage.evaluators, piece) for piece in pieces],
+        lambda context, pieces: [placed_elements(context.evaluators, piece) for piece in pieces],
     )
 
 
@@ -81,15 +85,15 @@ def _packed(run: RowPieces, product: Expression, factor: Factor, x: Value, placi
     """By polynomials where rows came from elements that hold many, else by GEMM."""
     n = run.ev.n
 
-    def multiplied(stage: Stage, pieces: Handles) -> Handles:
-        evs, known, found = stage.evaluators, factor(stage.inputs).once(), []
+    def multiplied(context: RunContext, pieces: Handles) -> Handles:
+        evs, known, found = context.evaluators, factor(context.inputs).once(), []
         for piece in pieces:
             each = n // piece.shape[1]
             if placing is None and piece.packed is not None and each >= MIN_ROWS:
                 elements = gathered_product(evs, known, packed_elements(evs, piece), each, piece.first)
                 found.append(rows_of(evs, elements, (known.shape[0], piece.shape[1]), held=1))
             else:
-                found.append(stage.rows.clear_product(known, piece))
+                found.append(context.rows.clear_product(known, piece))
         return found
 
     return run.made("multiply", [x.cells], multiplied)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from cipherblas.forms.row_forms import SharedRowForm
 from cipherblas.lang.analysis import is_constant
 from cipherblas.lang.nodes import Expression
-from cipherblas.runtime.listing import Stage
-from cipherblas.runtime.placing import Wish
+from cipherblas.runtime.listing import RunContext
+from cipherblas.runtime.placing import RequiredRows
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.kind import FactorRequest, Variant
 from cipherblas.runtime.row_products.known import known_most
@@ -26,17 +26,19 @@ class WeightsInKeys(Variant):
         own = other.operand is not None and not other.operand.public_key
         return not clear.secret and is_constant(clear) and own
 
-    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: FactorRequest) -> Value:
-        ((side, wished),) = request.wishes.items()
+    def compute(
+        self, run: RowPieces, product: Expression, required: RequiredRows, request: FactorRequest
+    ) -> Value:
+        ((side, requested),) = request.requirements.items()
         secret, number = product.children[side], len(run.run.fixed_factors)
         factor = request.factor
         run.run.fixed_factors.append(factor(run.inputs))
-        x = run.operand(secret, wished._replace(kind=SharedRowForm))
+        x = run.operand(secret, requested._replace(kind=SharedRowForm))
         unit = abs(x.unit)
 
-        def multiplied(stage: Stage, rows: Handles) -> Handles:
+        def multiplied(context: RunContext, rows: Handles) -> Handles:
             most = known_most(product, rows, unit, secret)
-            return stage.rows.fixed_product(factor(stage.inputs), number, rows[0], most)
+            return context.rows.fixed_product(factor(context.inputs), number, rows[0], most)
 
         cells = run.made("multiply", [x.cells], multiplied)
-        return run.result(product.shape, wish.by_columns, cells, x.unit, (request.in_bytes, False))
+        return run.result(product.shape, required.by_columns, cells, x.unit, (request.in_bytes, False))

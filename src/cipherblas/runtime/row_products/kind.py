@@ -14,7 +14,7 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.methods.products import GEMM
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.inputs import Inputs
-from cipherblas.runtime.placing import Wish
+from cipherblas.runtime.placing import RequiredRows
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.values import Value
 
@@ -30,13 +30,13 @@ class FactorRequest:
     """The encodings that a product requests of its factors.
 
     Attributes:
-        wishes: how a secret factor is to come, by its side: 0 for the left one, 1 for the right one. One of two secret
+        requirements: how a secret factor is to come, by its side: 0 for the left one, 1 for the right one. One of two secret
             factors alone where one encryption serves as both.
         clear: the integers of the clear factor; None where both are secret.
         in_bytes: these integers are bytes, and so the rows of the product are those of bytes.
     """
 
-    wishes: Mapping[int, Wish]
+    requirements: Mapping[int, RequiredRows]
     clear: Factor | None = None
     in_bytes: bool = False
 
@@ -48,10 +48,11 @@ class FactorRequest:
 
     def times(self, growth: float, limbs: int) -> FactorRequest:
         """The same at so many limbs, and at a scale that is so many times as large."""
-        wishes = {
-            side: wish._replace(scale=wish.scale * growth, limbs=limbs) for side, wish in self.wishes.items()
+        requirements = {
+            side: required._replace(scale=required.scale * growth, limbs=limbs)
+            for side, required in self.requirements.items()
         }
-        return replace(self, wishes=wishes)
+        return replace(self, requirements=requirements)
 
 
 class RingSearch(Protocol[Size]):
@@ -97,7 +98,7 @@ class RowProduct(ABC):
 
     @abstractmethod
     def request(
-        self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
+        self, run: RowPieces, product: Expression, required: RequiredRows, bounds: tuple[float, float]
     ) -> FactorRequest:
         """What is asked of the factors of a product that is wanted like this.
 
@@ -106,7 +107,9 @@ class RowProduct(ABC):
         """
 
     @abstractmethod
-    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: FactorRequest) -> Value:
+    def compute(
+        self, run: RowPieces, product: Expression, required: RequiredRows, request: FactorRequest
+    ) -> Value:
         """The product, of factors as they were asked for."""
 
     @abstractmethod
@@ -159,12 +162,14 @@ class Variant(RowProduct):
         return run.run.choice(product).method == cls.method and cls.applies(product, run.run.node)
 
     def request(
-        self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
+        self, run: RowPieces, product: Expression, required: RequiredRows, bounds: tuple[float, float]
     ) -> FactorRequest:
-        return self.beneath.request(run, product, wish, bounds)
+        return self.beneath.request(run, product, required, bounds)
 
-    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: FactorRequest) -> Value:
-        return self.beneath.compute(run, product, wish, request)
+    def compute(
+        self, run: RowPieces, product: Expression, required: RequiredRows, request: FactorRequest
+    ) -> Value:
+        return self.beneath.compute(run, product, required, request)
 
     def counts(self, product: Expression, n: int, limbs: int) -> Counts:
         return self.beneath.counts(product, n, limbs)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.nodes import Expression
 from cipherblas.rlwe.rings import operand_level
-from cipherblas.runtime.placing import Wish
+from cipherblas.runtime.placing import RequiredRows
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.byte_factors import has_two_bytes
 from cipherblas.runtime.row_products.kind import FactorRequest, RingSearch, Size, Variant, refuse
@@ -45,10 +45,10 @@ class ReducedWeights(Variant):
         return True
 
     def request(
-        self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
+        self, run: RowPieces, product: Expression, required: RequiredRows, bounds: tuple[float, float]
     ) -> FactorRequest:
-        found = self.beneath.request(run, product, wish, bounds)
-        if wish.limbs not in (None, run.limbs):
+        found = self.beneath.request(run, product, required, bounds)
+        if required.limbs not in (None, run.limbs):
             return found
         limbs = operand_level(run.ev.params)
         return found.times(run.ev.dropped(limbs, run.limbs), limbs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cipherblas.lang.nodes import Expression
-from cipherblas.runtime.placing import Wish
+from cipherblas.runtime.placing import RequiredRows
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.kind import FactorRequest, Variant
 
@@ -23,8 +23,8 @@ class RoundedWeights(Variant):
         return not all(child.secret for child in product.children)
 
     def request(
-        self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
+        self, run: RowPieces, product: Expression, required: RequiredRows, bounds: tuple[float, float]
     ) -> FactorRequest:
-        found = self.beneath.request(run, product, wish, bounds)
+        found = self.beneath.request(run, product, required, bounds)
         factor = found.factor
         return replace(found, clear=lambda inputs: replace(factor(inputs), rounding=MAX_ROUNDING))

@@ -11,8 +11,8 @@ from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.methods.matmul.gemm import secret_product
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import operand_level
-from cipherblas.runtime.listing import Stage
-from cipherblas.runtime.placing import Wish
+from cipherblas.runtime.listing import RunContext
+from cipherblas.runtime.placing import RequiredRows
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.kind import FactorRequest, RowProduct
 from cipherblas.runtime.row_products.known import keeps, know_sums
@@ -30,23 +30,25 @@ class SecretFactors(RowProduct):
         return all(child.secret for child in product.children)
 
     def request(
-        self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
+        self, run: RowPieces, product: Expression, required: RequiredRows, bounds: tuple[float, float]
     ) -> FactorRequest:
         """Both at scales that fill the modulus together; where operands have moduli of their own, modulo these."""
         left, right = product.children
-        scale, limbs = _before_switch(run, wish)
+        scale, limbs = _before_switch(run, required)
         if (
             right.packable and not run.mixed and same(left.T, right)
         ):  # Xᵀ X: one encryption of X serves for both
-            return FactorRequest({1: Wish(False, math.sqrt(scale), limbs)})
+            return FactorRequest({1: RequiredRows(False, math.sqrt(scale), limbs)})
         scales = balanced(scale, bounds)
-        return FactorRequest({side: Wish(side == 0, scales[side], limbs) for side in (0, 1)})
+        return FactorRequest({side: RequiredRows(side == 0, scales[side], limbs) for side in (0, 1)})
 
-    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: FactorRequest) -> Value:
-        if len(request.wishes) == 1:
-            x = run.value(product.children[1], request.wishes[1])
-            return pieces_product(run, product, wish, x, x)
-        return pieces_product(run, product, wish, *_factors(run, product, request.wishes, wish))
+    def compute(
+        self, run: RowPieces, product: Expression, required: RequiredRows, request: FactorRequest
+    ) -> Value:
+        if len(request.requirements) == 1:
+            x = run.value(product.children[1], request.requirements[1])
+            return pieces_product(run, product, required, x, x)
+        return pieces_product(run, product, required, *_factors(run, product, request.requirements, required))
 
     def counts(self, product: Expression, n: int, limbs: int) -> Counts:
         """Of the exact GEMMs of both parts of both factors."""
@@ -63,42 +65,42 @@ def balanced(scale: float, bounds: tuple[float, float]) -> tuple[float, float]:
     return left, scale / left
 
 
-def _before_switch(run: RowPieces, wish: Wish) -> tuple[float, int | None]:
+def _before_switch(run: RowPieces, required: RequiredRows) -> tuple[float, int | None]:
     """Scale and limbs of the product of both factors, before it is switched from the moduli of operands."""
     if run.ev.params.operand_moduli is None:
-        return wish.scale, wish.limbs
+        return required.scale, required.limbs
     limbs = operand_level(run.ev.params)
-    return wish.scale * run.ev.dropped(limbs, run.limbs), limbs
+    return required.scale * run.ev.dropped(limbs, run.limbs), limbs
 
 
 def _factors(
-    run: RowPieces, product: Expression, wishes: Mapping[int, Wish], wish: Wish
+    run: RowPieces, product: Expression, requirements: Mapping[int, RequiredRows], required: RequiredRows
 ) -> tuple[Value, Value]:
     """Both factors of a product; what was in slots comes first: operands have its limbs."""
     found: dict[int, Value] = {}
-    for side in sorted(wishes, key=lambda side: run.mixed and run.order(product.children[side])):
-        own = wishes[side]
+    for side in sorted(requirements, key=lambda side: run.mixed and run.order(product.children[side])):
+        own = requirements[side]
         if run.mixed and found:
             first = next(iter(found.values())).first()
             own = own._replace(limbs=first.limbs)
-            if wish.matched:
-                scale, _ = _before_switch(run, wish)
+            if required.matched:
+                scale, _ = _before_switch(run, required)
                 own = own._replace(scale=scale / first.scale, matched=True)
         found[side] = run.value(product.children[side], own)
     return run.at_equal_limbs(found[0], found[1])
 
 
-def pieces_product(run: RowPieces, product: Expression, wish: Wish, x: Value, y: Value) -> Value:
+def pieces_product(run: RowPieces, product: Expression, required: RequiredRows, x: Value, y: Value) -> Value:
     """The products of the pieces of both factors."""
     left, right = product.children
     known = x is not y and not any(value.rows.cut[1] for value in (x, y))
-    units, by_columns = (abs(x.unit), abs(y.unit)), wish.by_columns
+    units, by_columns = (abs(x.unit), abs(y.unit)), required.by_columns
     first, second = (y, x) if by_columns else (x, y)
     independent, rows = not operands_of(left) & operands_of(right), first.rows.shape[1]
     run.ev.spend(run.ev.product_steps * len(first.handles) * len(second.handles), "products of pieces")
 
-    def multiplied(stage: Stage, xs: Handles, ys: Handles) -> Handles:
-        ev, most = stage.rows, math.inf
+    def multiplied(context: RunContext, xs: Handles, ys: Handles) -> Handles:
+        ev, most = context.rows, math.inf
         if known:
             know_sums(xs, units[0], left, left.row_sum)
             know_sums(ys, units[1], right, right.column_sum)

@@ -24,8 +24,8 @@ from cipherblas.methods.matmul.ring_products import (
 from cipherblas.methods.matmul.ring_weights import gathered_product, packed_product
 from cipherblas.methods.products import RING
 from cipherblas.runtime.executor import EXTRACTION, OPERAND
-from cipherblas.runtime.listing import Stage
-from cipherblas.runtime.placing import Carried, Wish, carried, placeable
+from cipherblas.runtime.listing import RunContext
+from cipherblas.runtime.placing import Carried, RequiredRows, carried, placeable
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.clear_factors import clear_factor
 from cipherblas.runtime.row_products.clear_in_ring import MIN_ROWS, as_elements
@@ -46,66 +46,74 @@ class SecretsInRing(SecretFactors):
         return None if all(placed) else not placed[0]
 
     def request(
-        self, run: RowPieces, product: Expression, wish: Wish, bounds: tuple[float, float]
+        self, run: RowPieces, product: Expression, required: RequiredRows, bounds: tuple[float, float]
     ) -> FactorRequest:
-        scales = balanced(wish.scale, bounds)
-        return FactorRequest({side: Wish(side == 0, scales[side], wish.limbs) for side in (0, 1)})
+        scales = balanced(required.scale, bounds)
+        return FactorRequest({side: RequiredRows(side == 0, scales[side], required.limbs) for side in (0, 1)})
 
-    def compute(self, run: RowPieces, product: Expression, wish: Wish, request: FactorRequest) -> Value:
+    def compute(
+        self, run: RowPieces, product: Expression, required: RequiredRows, request: FactorRequest
+    ) -> Value:
         multiplied = _outer if all(map(placeable, product.children)) else _inner
-        return multiplied(run, product, wish, (request.wishes[0].scale, request.wishes[1].scale))
+        return multiplied(
+            run, product, required, (request.requirements[0].scale, request.requirements[1].scale)
+        )
 
 
-def _outer(run: RowPieces, node: Expression, wish: Wish, scales: tuple[float, float]) -> Value:
+def _outer(run: RowPieces, node: Expression, required: RequiredRows, scales: tuple[float, float]) -> Value:
     """By columns the left factor is the wide one, whose entries are those of the result's rows."""
-    wide, narrow = (0, 1) if wish.by_columns else (1, 0)  # the places of the factors, which may be one node
-    length, count = matrix_shape(node)[:: 1 if wish.by_columns else -1]
+    wide, narrow = (
+        (0, 1) if required.by_columns else (1, 0)
+    )  # the places of the factors, which may be one node
+    length, count = matrix_shape(node)[:: 1 if required.by_columns else -1]
     degree = run.width(length)
     each = run.ev.n // degree
     moved = _moved(run, node.children[narrow], narrow == 0, each)
     if moved is not None:
-        return _outer_moved(run, node, wish, moved)
+        return _outer_moved(run, node, required, moved)
 
     def placed(side: int, placing: Placing) -> Value:
-        return run.value(node.children[side], Wish(side == 0, scales[side], wish.limbs, placing=placing))
+        return run.value(
+            node.children[side], RequiredRows(side == 0, scales[side], required.limbs, placing=placing)
+        )
 
     x = placed(wide, Placing(each))
     ys = [placed(narrow, Placing(each, first)) for first in range(0, count, each)]
     terms = _known(node, (x, ys[0]), swapped=wide == 1)
 
-    def multiplied(stage: Stage, xs: Handles, *others: Handles) -> Handles:
+    def multiplied(context: RunContext, xs: Handles, *others: Handles) -> Handles:
         rights = [other[0] for other in others]
-        return [outer_product(stage.evaluators, xs[0], rights, count, degree, terms)]
+        return [outer_product(context.evaluators, xs[0], rights, count, degree, terms)]
 
     cells = run.made("multiply", [x.cells, *(y.cells for y in ys)], multiplied)
-    return run.result(node.shape, wish.by_columns, cells, x.unit * ys[0].unit)
+    return run.result(node.shape, required.by_columns, cells, x.unit * ys[0].unit)
 
 
-def _outer_moved(run: RowPieces, node: Expression, wish: Wish, moved: Carried) -> Value:
+def _outer_moved(run: RowPieces, node: Expression, required: RequiredRows, moved: Carried) -> Value:
     """Q·(x·W)ᵀ = (Q·Wᵀ)·xᵀ: a product of what is packed with the operand, whose rows are placed narrowly."""
-    narrow = int(wish.by_columns)
-    length, count = matrix_shape(node)[:: 1 if wish.by_columns else -1]
+    narrow = int(required.by_columns)
+    length, count = matrix_shape(node)[:: 1 if required.by_columns else -1]
     degree = run.width(length)
     each, by_columns = run.ev.n // degree, narrow == 0
     of_inputs, part = _moved_factor(run, moved.product, transposed=not by_columns), moved.rows
     factor, gain = of_inputs(run.inputs).columns(*part), moved.gain
-    y = _operand(run, moved, by_columns, each, _placed_scale(run), wish.limbs)
-    scale = wish.scale * moved.gain * factor.unit / _placed_scale(run)
-    wished = Wish(not by_columns, scale, wish.limbs, placing=Placing(each))
-    x = run.value(node.children[1 - narrow], wished)
+    y = _operand(run, moved, by_columns, each, _placed_scale(run), required.limbs)
+    scale = required.scale * moved.gain * factor.unit / _placed_scale(run)
+    requested = RequiredRows(not by_columns, scale, required.limbs, placing=Placing(each))
+    x = run.value(node.children[1 - narrow], requested)
     wide = as_elements(run, x.cells)
     (made, terms), other = factor.shape, node.children[narrow].bound / gain
 
-    def transposed(stage: Stage, ones: Handles) -> Handles:
-        (one,), own = ones, of_inputs(stage.inputs).columns(*part)
+    def transposed(context: RunContext, ones: Handles) -> Handles:
+        (one,), own = ones, of_inputs(context.inputs).columns(*part)
         alone = replace(one, errors=one.errors.alone)
-        return [packed_product(stage.evaluators, own, alone, each, negative=True)]
+        return [packed_product(context.evaluators, own, alone, each, negative=True)]
 
     with run.run.timed_separately(moved.product, run.name):
         lefts = run.made("multiply", [wide], transposed)
 
-    def multiplied(stage: Stage, left: Handles, ones: Handles, *groups: Handles) -> Handles:
-        evs, (one,), own = stage.evaluators, ones, [group for (group,) in groups]
+    def multiplied(context: RunContext, left: Handles, ones: Handles, *groups: Handles) -> Handles:
+        evs, (one,), own = context.evaluators, ones, [group for (group,) in groups]
 
         def rights(start: int, stop: int) -> list[list[Ct]]:
             return [[group.cts[row] for group in own] for row in range(start, stop)]
@@ -119,13 +127,13 @@ def _outer_moved(run: RowPieces, node: Expression, wish: Wish, moved: Carried) -
         # Of Q·(x·W)ᵀ, an error of Q meets no more than entries of x·W, whatever both products before it gather.
         met = other * found.cts[0].scale / one.cts[0].scale
         found = replace(found, errors=found.errors.beside(_of_sums(one.errors, met, terms)))
-        return [stage.rows.absorb(rows_of(evs, found, (count, degree), held=1), gain)]
+        return [context.rows.fold_into_scale(rows_of(evs, found, (count, degree), held=1), gain)]
 
     cells = run.made("multiply", [lefts, wide, *y], multiplied)
-    return run.result(node.shape, wish.by_columns, cells, x.unit * moved.sign)
+    return run.result(node.shape, required.by_columns, cells, x.unit * moved.sign)
 
 
-def _inner(run: RowPieces, node: Expression, wish: Wish, scales: tuple[float, float]) -> Value:
+def _inner(run: RowPieces, node: Expression, required: RequiredRows, scales: tuple[float, float]) -> Value:
     """What comes from blocks is packed as the result will lie: the left factor by columns, the right one by rows."""
     left, right = node.children
     by_columns = bool(run.orientation(node))
@@ -136,27 +144,29 @@ def _inner(run: RowPieces, node: Expression, wish: Wish, scales: tuple[float, fl
     if moved is not None:
         factor = _moved_factor(run, moved.product, transposed=by_columns)(run.inputs)
         others = _placed_scale(run)
-        own = wish.scale * moved.gain * factor.unit / others / each  # which what is taken apart grows by
-    x = run.value(packed, Wish(by_columns, own, wish.limbs))
+        own = required.scale * moved.gain * factor.unit / others / each  # which what is taken apart grows by
+    x = run.value(packed, RequiredRows(by_columns, own, required.limbs))
     held, terms = x.first(), left.shape[1]
     if held.packed is None:  # it lay the other way, and was transposed: its rows are no ring elements
         limbs = held.limbs  # its scale may be that for a clear factor that would have moved
-        matched = wish.scale / held.scale if wish.matched or moved is not None else None
-        y = run.value(other, Wish(not by_columns, matched or others, limbs))
+        matched = required.scale / held.scale if required.matched or moved is not None else None
+        y = run.value(other, RequiredRows(not by_columns, matched or others, limbs))
         pair = run.at_equal_limbs(*((x, y) if by_columns else (y, x)))
-        return pieces_product(run, node, wish, *pair)
+        return pieces_product(run, node, required, *pair)
     if moved is not None:
-        scale = own * others / held.scale if wish.matched else others
+        scale = own * others / held.scale if required.matched else others
         return _inner_moved(run, node, x, moved, scale)
-    scale = wish.scale / held.scale if wish.matched else others
+    scale = required.scale / held.scale if required.matched else others
     ys = [
-        run.value(other, Wish(by_columns, scale, held.limbs, placing=Placing(each, first, negative=True)))
+        run.value(
+            other, RequiredRows(by_columns, scale, held.limbs, placing=Placing(each, first, negative=True))
+        )
         for first in range(-held.first, terms, each)
     ]
     known = _known(node, (x, ys[0]), swapped=not by_columns)
 
-    def multiplied(stage: Stage, xs: Handles, *rest: Handles) -> Handles:
-        return [inner_product(stage.evaluators, xs[0], [one[0] for one in rest], terms, known)]
+    def multiplied(context: RunContext, xs: Handles, *rest: Handles) -> Handles:
+        return [inner_product(context.evaluators, xs[0], [one[0] for one in rest], terms, known)]
 
     cells = run.made("multiply", [x.cells, *(y.cells for y in ys)], multiplied)
     return run.result(node.shape, by_columns, cells, x.unit * ys[0].unit)
@@ -172,18 +182,18 @@ def _inner_moved(run: RowPieces, node: Expression, x: Value, moved: Carried, sca
     count, inner = of_inputs(run.inputs).rows(*part).shape
     y = _operand(run, moved, by_columns, each, scale, held.limbs)
 
-    def extracted(stage: Stage, pieces: Handles) -> Handles:
-        evs = stage.evaluators
+    def extracted(context: RunContext, pieces: Handles) -> Handles:
+        evs = context.evaluators
         return [spread(evs, packed_elements(evs, pieces[0]), each, first, terms)]
 
     with run.run.timed_separately(node, EXTRACTION):
         parts = run.made("take apart", [x.cells], extracted)
 
-    def multiplied(stage: Stage, ones: Handles, pieces: Handles, *groups: Handles) -> Handles:
+    def multiplied(context: RunContext, ones: Handles, pieces: Handles, *groups: Handles) -> Handles:
         (one,), own = ones, [group for (group,) in groups]
         return [
             outer_elements(
-                stage.evaluators,
+                context.evaluators,
                 replace(one, errors=one.errors.alone),
                 lambda start, stop: [list(group.cts) for group in own[start:stop]],
                 own[0].errors,
@@ -195,18 +205,18 @@ def _inner_moved(run: RowPieces, node: Expression, x: Value, moved: Carried, sca
 
     product = run.made("multiply", [parts, x.cells, *y], multiplied)
 
-    def gathered(stage: Stage, ones: Handles, pieces: Handles) -> Handles:
-        own, most = of_inputs(stage.inputs).rows(*part), terms * pieces[0].bound * other
-        return [gathered_product(stage.evaluators, own, ones[0], each, most=most)]
+    def gathered(context: RunContext, ones: Handles, pieces: Handles) -> Handles:
+        own, most = of_inputs(context.inputs).rows(*part), terms * pieces[0].bound * other
+        return [gathered_product(context.evaluators, own, ones[0], each, most=most)]
 
     with run.run.timed_separately(moved.product, run.name):
         found = run.made("multiply", [product, x.cells], gathered)
 
-    def finished(stage: Stage, ones: Handles, before: Handles) -> Handles:
+    def finished(context: RunContext, ones: Handles, before: Handles) -> Handles:
         (one,), (added,) = ones, before
         met = other * one.cts[0].scale / added.cts[0].scale
         one = replace(one, errors=one.errors.beside(_of_sums(added.errors, met, terms)))
-        return [stage.rows.absorb(rows_of(stage.evaluators, one, (count, degree), held=1), gain)]
+        return [context.rows.fold_into_scale(rows_of(context.evaluators, one, (count, degree), held=1), gain)]
 
     cells = run.made("as rows", [found, parts], finished)
     return run.result(node.shape, by_columns, cells, x.unit * moved.sign)
@@ -245,7 +255,7 @@ def _operand(
     (node,) = (child for child in moved.product.children if child.secret)
     length = matrix_shape(node)[1 if by_columns else 0]
     return [
-        _placed_elements(run, node, Wish(not by_columns, scale, limbs, placing=Placing(each, first)))
+        _placed_elements(run, node, RequiredRows(not by_columns, scale, limbs, placing=Placing(each, first)))
         for first in range(0, length, each)
     ]
 
@@ -260,12 +270,12 @@ def _moved_factor(run: RowPieces, product: Expression, transposed: bool) -> Fact
     return found
 
 
-def _placed_elements(run: RowPieces, node: Expression, wish: Wish) -> Cells:
+def _placed_elements(run: RowPieces, node: Expression, required: RequiredRows) -> Cells:
     """A placed operand as ring elements, for all products that take it like this."""
-    transposed = node.transposed != wish.by_columns
-    key = SecretsInRing, node.name, transposed, node.steps, wish.placing, wish.scale, wish.limbs
+    transposed = node.transposed != required.by_columns
+    key = SecretsInRing, node.name, transposed, node.steps, required.placing, required.scale, required.limbs
     if key not in run.kept:
-        value = run.placed_operand(node, wish, transposed=False)
+        value = run.placed_operand(node, required, transposed=False)
         with run.run.timed_separately(node, OPERAND):
             run.kept[key] = as_elements(run, value.cells)
     found: Cells = run.kept[key]

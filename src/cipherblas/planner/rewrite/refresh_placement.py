@@ -20,14 +20,14 @@ from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.refreshing import REFRESH, Refresh, is_refreshed
 from cipherblas.methods.layers import LAYER_METHODS
 from cipherblas.methods.products import GEMM
-from cipherblas.planner.plan.passes import Following, Outcome, Request
+from cipherblas.planner.plan.passes import Following, Outcome, PlanRequest
 from cipherblas.planner.plan.plan import AskedForm, PlanOptions
 from cipherblas.planner.predict.dry_run import DryRun, dry_run
 from cipherblas.planner.predict.feasible import Infeasible, attempted
-from cipherblas.planner.rings import chains
+from cipherblas.planner.rings import modulus_chains
 from cipherblas.planner.rings.sizing import NoRingError, budget_bits
 from cipherblas.planner.search.blocks import BlockStrategy
-from cipherblas.planner.search.budgets import LEAST_REFRESHED_UPLOAD, budgets_of, secret_entries
+from cipherblas.planner.search.budgets import MIN_REFRESHED_UPLOAD, budgets_of, secret_entries
 from cipherblas.planner.search.forms import has_layers, is_layers, may_be_blocks
 from cipherblas.planner.search.refusals import nearest
 from cipherblas.planner.search.tensors import TensorStrategy, unsupported
@@ -37,11 +37,11 @@ from cipherblas.planner.search.tensors import TensorStrategy, unsupported
 SHARES = (1.0, 0.9, 0.75, 0.5, 0.25, 0.1, 0.05)
 # That a ring degree lacks of precision or of budgets: no other distance between refreshes makes up for so much.
 HOPELESS_BITS = 8.0
-MOST_CUTS = 256  # levels at which a graph may be cut, that are looked at
+MAX_CUTS = 256  # levels at which a graph may be cut, that are looked at
 
 
 @dataclass(frozen=True)
-class Step:
+class LevelNode:
     """A node of a program that spends levels, or none.
 
     Attributes:
@@ -58,7 +58,7 @@ class Step:
     sources: tuple[int, ...]
 
 
-def refreshed(request: Request, following: Following) -> Outcome:
+def refreshed(request: PlanRequest, following: Following) -> Outcome:
     """The program as it is; where it is too deep for any ring, with refreshes where they cost least."""
     found = following(request)
     if not isinstance(found, Infeasible) or not isinstance(found.error, (PrecisionError, MemoryBudgetError)):
@@ -81,7 +81,7 @@ def refreshed(request: Request, following: Following) -> Outcome:
     return Infeasible(nearest(failures))
 
 
-def with_larger_uploads(request: Request, following: Following) -> Outcome:
+def with_larger_uploads(request: PlanRequest, following: Following) -> Outcome:
     """Where uploads alone are too large, and nobody said how large they may be, they may be as large as those of
     programs that refresh: ciphertexts of deep programs are."""
     found = following(request)
@@ -89,23 +89,23 @@ def with_larger_uploads(request: Request, following: Following) -> Outcome:
         return found
     if not isinstance(found.error, (PrecisionError, MemoryBudgetError)) or not _lacks_upload(found.error):
         return found
-    return following(request.asking(upload_budget=LEAST_REFRESHED_UPLOAD))
+    return following(request.asking(upload_budget=MIN_REFRESHED_UPLOAD))
 
 
 def _lacks_upload(failure: CipherblasError) -> bool:
     """Whether there is a plan that uploads no more than programs that refresh may."""
     asked = failure.advice[0].options if failure.advice else {}
-    return asked.keys() == {"upload_budget"} and asked["upload_budget"] <= LEAST_REFRESHED_UPLOAD
+    return asked.keys() == {"upload_budget"} and asked["upload_budget"] <= MIN_REFRESHED_UPLOAD
 
 
-def _attempts(request: Request) -> list[tuple[int, int, Counted]]:
+def _attempts(request: PlanRequest) -> list[tuple[int, int, Counted]]:
     """Levels between two refreshes and ring degrees that are tried, those that take least first; none where depth is
     not what rings lack."""
     expression, options = request.expression, request.options
     attempts: dict[tuple[int, bool, frozenset[int]], tuple[float, int, Counted]] = {}
     forced = options.ring_degree if options.parameters is None else options.parameters.n
-    for n in chains.DEGREES if forced is None else (forced,):
-        if attempts and n > chains.USUAL_DEGREE:
+    for n in modulus_chains.DEGREES if forced is None else (forced,):
+        if attempts and n > modulus_chains.USUAL_DEGREE:
             break
         request.tell(f"what it spends, N = 2^{n.bit_length() - 1}")
         for layers in _ways(expression, options):
@@ -132,7 +132,7 @@ class Counted:
         form: that it was counted in, where a program of its kind is planned in another one first.
     """
 
-    steps: Sequence[Step]
+    steps: Sequence[LevelNode]
     most: int
     refresh: float
     algorithm: str | None
@@ -172,8 +172,11 @@ def counted(expression: Expression, options: PlanOptions, n: int, layers: bool) 
     if unsuited is not None:
         raise NoRingError(unsuited.sentence, n, math.inf, modulus=0.0)
     strategy = kind(root, replace(options, ring_degree=n), budgets)
-    ring = options.parameters or chains.widest(n, budget_bits(n, options.security, options.insecure)).shape()
-    most = chains.working(ring)
+    ring = (
+        options.parameters
+        or modulus_chains.widest(n, budget_bits(n, options.security, options.insecure)).shape()
+    )
+    most = modulus_chains.working(ring)
     best: Counted | None = None
     least = math.inf  # limbs that are transformed, by the algorithm that transforms fewest
     failure: Infeasible | None = None
@@ -194,7 +197,7 @@ def counted(expression: Expression, options: PlanOptions, n: int, layers: bool) 
                 continue
             least = min(least, float(run.counts.ntt_limbs))
             runs = {key: everywhere[id(node)] for key, node in computed.items()}
-            steps = _steps(expression, runs, run, chains.limbs_left(ring))
+            steps = _steps(expression, runs, run, modulus_chains.limbs_left(ring))
             name = options.algorithm
             if isinstance(strategy, BlockStrategy) and strategy.nodes:
                 name = name or candidate.name
@@ -223,7 +226,7 @@ def _ways(expression: Expression, options: PlanOptions) -> list[bool]:
     return [own, not own] if other else [own]
 
 
-def _steps(expression: Expression, runs: Mapping[int, Expression], run: DryRun, full: int) -> list[Step]:
+def _steps(expression: Expression, runs: Mapping[int, Expression], run: DryRun, full: int) -> list[LevelNode]:
     """What was found of the nodes that stand for those of a program.
 
     Args:
@@ -239,7 +242,7 @@ def _steps(expression: Expression, runs: Mapping[int, Expression], run: DryRun, 
         used[one.number] = max(used[one.number], full - one.limbs + pending)
         ciphertexts[one.number] = max(ciphertexts[one.number], one.ciphertexts)
     number = {id(node): place for place, node in enumerate(order)}
-    steps: list[Step] = []
+    steps: list[LevelNode] = []
     places: dict[int, int] = {}
     for node in facts_of(expression).order:
         if node.root or not node.secret or node.packable:
@@ -250,7 +253,7 @@ def _steps(expression: Expression, runs: Mapping[int, Expression], run: DryRun, 
         spent = used[number[id(stand_in)]] - max((used[number[id(part)]] for part in parts), default=0)
         depth = max((steps[source].depth for source in sources), default=0) + max(0, spent)
         places[id(node)] = len(steps)
-        steps.append(Step(node, depth, max(0, spent), ciphertexts[number[id(stand_in)]], sources))
+        steps.append(LevelNode(node, depth, max(0, spent), ciphertexts[number[id(stand_in)]], sources))
     return steps
 
 
@@ -277,7 +280,7 @@ def _refreshed(expression: Expression, chosen: Callable[[Expression], bool]) -> 
     return found
 
 
-def with_placed(expression: Expression, steps: Sequence[Step], working: int) -> Expression | None:
+def with_placed(expression: Expression, steps: Sequence[LevelNode], working: int) -> Expression | None:
     """The program with refreshes of the fewest ciphertexts; None where no refreshes make do with so many levels.
 
     Args:
@@ -290,7 +293,7 @@ def with_placed(expression: Expression, steps: Sequence[Step], working: int) -> 
     return _refreshed(expression, lambda node: id(node) in refreshed)[id(expression)]
 
 
-def placed(steps: Sequence[Step], working: int) -> frozenset[int] | None:
+def placed(steps: Sequence[LevelNode], working: int) -> frozenset[int] | None:
     """The numbers of the steps that are refreshed, of the fewest ciphertexts and, of equal ones, so that fewer levels
     are enough; None where some step spends more levels."""
     found = _cut(steps, working)
@@ -308,7 +311,7 @@ def placed(steps: Sequence[Step], working: int) -> frozenset[int] | None:
     return frozenset(chosen)
 
 
-def _deepest(steps: Sequence[Step], refreshed: set[int]) -> int:
+def _deepest(steps: Sequence[LevelNode], refreshed: set[int]) -> int:
     """Levels that are spent since the last refresh, at most."""
     spent: list[int] = []
     for step in steps:
@@ -317,14 +320,12 @@ def _deepest(steps: Sequence[Step], refreshed: set[int]) -> int:
     return max(spent, default=0)
 
 
-def _cut(steps: Sequence[Step], working: int) -> tuple[int, frozenset[int]] | None:
+def _cut(steps: Sequence[LevelNode], working: int) -> tuple[int, frozenset[int]] | None:
     """The cheapest cuts: their ciphertexts, and what they refresh."""
     levels = sorted({step.depth for step in steps})
-    if len(levels) > MOST_CUTS:
-        levels = sorted(
-            {levels[len(levels) * index // MOST_CUTS] for index in range(MOST_CUTS)} | {levels[-1]}
-        )
-    crossing = {level: _crossing(steps, level) for level in levels[:-1]}
+    if len(levels) > MAX_CUTS:
+        levels = sorted({levels[len(levels) * index // MAX_CUTS] for index in range(MAX_CUTS)} | {levels[-1]})
+    cut_edges = {level: _cut_edges(steps, level) for level in levels[:-1]}
     start = min(levels, default=0) - 1
     best: dict[int, tuple[int, frozenset[int]]] = {start: (0, frozenset())}
     for before in (start, *levels[:-1]):
@@ -334,14 +335,14 @@ def _cut(steps: Sequence[Step], working: int) -> tuple[int, frozenset[int]] | No
         for level, spent in zip(levels, _segments(steps, before, levels), strict=True):
             if level <= before or spent > working:
                 continue
-            more = crossing.get(level, frozenset())
+            more = cut_edges.get(level, frozenset())
             total = cost + sum(steps[place].ciphertexts for place in more - chosen)
             if level not in best or total < best[level][0]:
                 best[level] = total, chosen | more
     return best.get(levels[-1]) if levels else (0, frozenset())
 
 
-def _crossing(steps: Sequence[Step], level: int) -> frozenset[int]:
+def _cut_edges(steps: Sequence[LevelNode], level: int) -> frozenset[int]:
     """Steps up to a level that deeper ones need, without those that cost no level once the others are refreshed."""
     needed = {
         source
@@ -357,7 +358,7 @@ def _crossing(steps: Sequence[Step], level: int) -> frozenset[int]:
     )
 
 
-def _segments(steps: Sequence[Step], before: int, levels: Sequence[int]) -> list[int]:
+def _segments(steps: Sequence[LevelNode], before: int, levels: Sequence[int]) -> list[int]:
     """Per level, the levels that steps down to it spend at most since all that crosses the cut `before` was
     refreshed."""
     spent: list[int] = []

@@ -27,9 +27,9 @@ FINE_SCALE_BITS = (
     46.0  # where values are refreshed in two rounds: smaller ones would not hold what these find
 )
 DIGITS = (8, 6, 5, 4, 3)  # of key switching, that are tried
-MOST_WORKING = 40  # levels, where security sets no limit
+MAX_WORKING_LEVELS = 40  # levels, where security sets no limit
 USUAL_DEGREE = 1 << 16  # larger rings are worth it where this one does not do
-LEAST_DEGREE = 1 << 15  # a sparse secret has 128 bits from there on
+MIN_DEGREE = 1 << 15  # a sparse secret has 128 bits from there on
 DEGREES = (1 << 15, 1 << 16, 1 << 17)
 INSECURE_SHARE = 8  # N over the degree of the ring of rows, where security sets no limit
 MARGIN = 0.97  # of the error that is allowed: primes are not just as large as they are planned
@@ -106,7 +106,7 @@ def widest(n: int, allowed: float, rows: int | None = None, fine: bool = False) 
     def too_many(working: int) -> bool:
         return next(_chains(n, working, allowed, rows, fine), None) is None
 
-    working = bisect.bisect_left(range(1, MOST_WORKING + 1), True, key=too_many)
+    working = bisect.bisect_left(range(1, MAX_WORKING_LEVELS + 1), True, key=too_many)
     if not working:
         raise NoRingError(f"At N = {n} there is no chain of primes for bootstrapping.", n, 2.0, modulus=0.0)
     return next(_chains(n, working, allowed, rows, fine))
@@ -185,12 +185,12 @@ def chain_sizings(
         NoRingError: none does.
     """
     allowed = budget_bits(n, security, insecure)
-    if not insecure and (n < LEAST_DEGREE or security > 128):
+    if not insecure and (n < MIN_DEGREE or security > 128):
         raise NoRingError(
             f"At N = {n} a sparse secret does not reach {security} bits.",
             *(n, math.inf),
             modulus=0.0,
-            wanted=f"security=128 and ring_degree={LEAST_DEGREE} or more, which refreshes need",
+            wanted=f"security=128 and ring_degree={MIN_DEGREE} or more, which refreshes need",
         )
     most = most_working(n, allowed, rows, fine)
 
