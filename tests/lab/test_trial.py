@@ -250,3 +250,15 @@ def test_everything_a_method_needs_is_there() -> None:
     for name in cb.lab.__all__:
         assert getattr(cb.lab, name) is not None
         assert f"`{name}`" in (cb.lab.__doc__ or "")
+
+
+def test_former_names_of_methods_still_work() -> None:
+    def halved(ev: Any, x: Any) -> Any:
+        with pytest.warns(DeprecationWarning, match="absorb is called fold_into_scale"):
+            half: Any = ev.absorb(x, 0.5)
+        return half
+
+    found = cb.lab.run(halved, [X])
+    assert found == cb.lab.run(lambda ev, x: ev.fold_into_scale(x, 0.5), [X])
+    with pytest.raises(AttributeError, match="no attribute 'absorbed'"):
+        cb.lab.run(lambda ev, x: ev.absorbed(x, 0.5), [X])

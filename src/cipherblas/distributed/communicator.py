@@ -198,7 +198,7 @@ class Communicator(ABC):
     def receive_ahead(
         self, kind: str, sources: Sequence[int], into: Mapping[int, Sequence[Words]] | None = None
     ) -> Iterator[list[Words]]:
-        """What ranks send, message after message: `receive` from each of these, in this order.
+        """Yield the messages of ranks, in this order: one `receive` from each.
 
         Where it can, a thread of its own takes them while the caller computes: until it has got all of them, the caller
         must receive nothing else. Here, where that makes no difference, each is received when it is asked for.

@@ -206,7 +206,7 @@ class _Planned(RowsRanks):
         self._own, self.work = counts, Work()  # which an evaluator of slots shares
 
     def downloaded(self, data: Any) -> tuple[Any, ...]:
-        """What is sent for that alone."""
+        """Count the messages that gather a result."""
         self.gathered(data)
         return ()
 

@@ -99,7 +99,8 @@ class Collective:
 
 
 def collectives_3d(own: Cuboid, grid: Cuboid, ciphertext_bytes: int) -> tuple[Collective, ...]:
-    """What a rank with these blocks takes part in: its blocks of A and B come, its blocks of C are added up.
+    """Return the collective operations of a rank with these blocks: it receives blocks of A and B, and adds up blocks
+    of C.
 
     Source: FHE4DMM, Section III-A.
     """

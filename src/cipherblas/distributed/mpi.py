@@ -38,7 +38,7 @@ def ranks_launched() -> int:
 
 
 def ranks_here() -> int:
-    """Those of them on this machine, as far as the launcher says it: they share its processors."""
+    """Return the number of ranks on this machine, as far as the launcher tells it. They share its processors."""
     return _first(_LOCAL_SIZES)
 
 

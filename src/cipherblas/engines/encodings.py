@@ -293,7 +293,8 @@ class ProgramEncodings:
         weight_folder: str | Path | None,
         engine: str,
     ) -> ProgramEncodings:
-        """Those of a program in this process, one for equal budgets, folder and engine; new ones where nobody has any.
+        """Return the encodings of a program in this process: the same object for equal budgets, folder and engine while
+        anybody holds it.
 
         They live as long as somebody holds them. The identity of a program covers its graph and its constants, so that
         equal keys mean equal values in all that have it.

@@ -343,7 +343,7 @@ class OnMatrices(Protocol):
         *,
         in_place: bool = False,
     ) -> tuple[Matrix, Matrix]:
-        """What comes between: the other layers, and the automorphisms, of the rows of some blocks.
+        """Compute the middle of a transposition, for the rows of some blocks: the other layers, and the automorphisms.
 
         Args:
             a, b: (limbs, rows, N), block after block; row b·N/parts + i of the transform is row i of block b.

@@ -116,7 +116,7 @@ class Recording:
             return found
 
     def of_host(self, array: NDArray[Any], kind: str, n: int) -> Datum:
-        """That of an array of the host: one for all calls while it lives."""
+        """Return the record of an array of the host: one record for all calls while the array lives."""
         key = array.__array_interface__["data"][0], array.shape
         with self._lock:
             found = self._hosts.get(key)

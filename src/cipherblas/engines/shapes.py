@@ -21,7 +21,7 @@ from cipherblas.rlwe.counts import Counts
 
 
 class Memory:
-    """What arrays would take, that take none: each is counted for as long as it, or a view of it, is there.
+    """Memory of arrays without data. Each counts for as long as it, or a view of it, lives.
 
     Attributes:
         live, most: bytes now, and the most so far, of what is computed.
@@ -89,7 +89,7 @@ class ShapeEngine:
         return ShapeEngine(params, self.counts, self.memory)
 
     def upload_key(self, words: Any) -> Any:
-        """What stands for a key, whatever it is."""
+        """Return a stand-in for any key."""
         return words
 
     def gemm_error(self, k: int, largest: float, modulus: float) -> float:

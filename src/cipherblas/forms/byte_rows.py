@@ -51,6 +51,6 @@ def joined(products: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def error(products: float) -> float:
-    """By which the product with a matrix may be off, where that with its bytes may be off by so much: by no more while
-    these are rounded to what they should be. Of digits, at most."""
+    """Return a bound on the error of a product with a matrix, from that of the product with its bytes: none while
+    rounding removes it. Of digits, the bound is an upper one."""
     return products if products < 0.5 else (BASE + 1 + OFFSET) * (products + 0.5)

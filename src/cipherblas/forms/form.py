@@ -123,7 +123,7 @@ class Form:  # no ABC: every value is asked for the kind of its form, which must
 
     @abstractmethod
     def sealed(self, by: Sealer, matrix: Matrix, scale: float, limbs: int) -> tuple[Any, ...]:
-        """What is sent of an operand, packed and encrypted."""
+        """Return an operand, packed and encrypted, as it is sent."""
 
     @abstractmethod
     def sent(self, limbs: int, params: Parameters) -> list[tuple[type, tuple[int, ...]]]:
@@ -131,7 +131,7 @@ class Form:  # no ABC: every value is asked for the kind of its form, which must
 
     @abstractmethod
     def received(self, by: Receiver, feed: Sequence[Any], key: Hashable) -> list[Any]:
-        """What a server computes with, of what was sent."""
+        """Return the data that a server computes with, from a feed as it was sent."""
 
     @abstractmethod
     def fresh(self, evaluators: Evaluators, data: Any, public_key: bool, options: Any) -> list[list[Any]]:
@@ -147,7 +147,7 @@ class Form:  # no ABC: every value is asked for the kind of its form, which must
 
     @abstractmethod
     def evaluator(self, evaluators: Evaluators) -> Any:
-        """That of its values."""
+        """Return the evaluator of values in this form."""
 
     @abstractmethod
     def arrays(self, limbs: int, components: int, n: int) -> list[tuple[int, ...]]:
@@ -162,7 +162,7 @@ class Form:  # no ABC: every value is asked for the kind of its form, which must
         return math.prod(shape)
 
     def error(self, encrypted: float) -> float:
-        """By which an entry of a result may be off, where what is encrypted may be off by so much."""
+        """Return a bound on the error of an entry of a result, given that of the encrypted numbers."""
         return encrypted
 
     def check(self, got: Sequence[NDArray[Any]], limbs: int, components: int, n: int) -> None:

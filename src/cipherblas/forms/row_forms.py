@@ -124,7 +124,7 @@ class RowForm(Form):
 
     @property
     def secrets(self) -> int:
-        """Those that rows have of their own, to share their a parts."""
+        """Number of secrets of rows, each of its own, that share their a parts; 0 for none."""
         return 0
 
     def degree(self, ring: Ring) -> int:
@@ -217,7 +217,7 @@ class RowForm(Form):
         return math.prod(self.shape)
 
     def laid(self, matrix: Matrix, n: int) -> Matrix:
-        """What is encrypted of an operand in a ring of degree n."""
+        """Return the matrix that is encrypted of an operand, in a ring of degree n."""
         return matrix if self.placing is None else self.placing.placed(matrix, n)
 
     def opened(self, by: Opener, arrays: Sequence[Words], scale: float, shape: tuple[int, ...]) -> Matrix:

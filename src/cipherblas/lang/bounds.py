@@ -32,7 +32,7 @@ def is_known(node: Expression) -> bool:
 
 
 def moved(entries: NDArray[np.float64], steps: Sequence[Step], bound: float) -> Bounds:
-    """Those of entries that steps put at other places, from bounds of all entries before."""
+    """Return bounds of entries that steps put at other places, from bounds of all entries before."""
     for step in steps:
         if step.kind not in VIEWS and math.prod(step.out_shape(entries.shape)) > MAX_ENTRIES:
             return None, None
@@ -61,7 +61,7 @@ def entrywise(
     left: Expression,
     right: Expression,
 ) -> Bounds:
-    """Those of entries that are computed one by one, by what bounds them: a sum or a product."""
+    """Return bounds of entries that are computed one by one, by a sum or a product of bounds."""
 
     def of(axis: int) -> NDArray[np.float64] | None:
         if axis >= len(left.shape) or (along(left, axis) is None and along(right, axis) is None):
@@ -72,7 +72,7 @@ def entrywise(
 
 
 def of_joined(parts: Sequence[Expression], axis: int) -> Bounds:
-    """Those of matrices one after another along an axis."""
+    """Return bounds of matrices one after another along an axis."""
     if not any(map(is_known, parts)):
         return None, None
     joined = np.concatenate([_largest(part, axis) for part in parts])

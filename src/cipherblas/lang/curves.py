@@ -65,7 +65,7 @@ class Gated(Multiply):
         return self.rebuilt((self.left.T, self.right.T))
 
     def steepness(self, position: int) -> float:
-        """That of f: what the factor is off is in the error already."""
+        """The steepness of f: its error already counts that of the factor."""
         return 0.0 if position else self.slope
 
     def text(self, parts: Sequence[str]) -> str:
@@ -77,7 +77,7 @@ class Gated(Multiply):
 
 
 class Curve(NamedTuple):
-    """What is known of the nodes between the argument of a function of one number and its value.
+    """Facts about the nodes between the argument of a function of one number and its value.
 
     Attributes:
         slopes: by the id of a node: what it changes by at most, per change of the argument, which exceeds its bound by

@@ -208,7 +208,7 @@ class Assume(Same):
         return {"bound": self.bound, **error}
 
     def missed_of(self, parts: Sequence[float]) -> float:
-        """What is promised is that of the encrypted value: errors of encryption begin anew there."""
+        """Return the promised error, which is that of the encrypted value: errors of encryption begin anew there."""
         return parts[0] if self.promised_error is None else self.promised_error
 
     def _transpose(self) -> Expression:

@@ -34,8 +34,8 @@ MAX_DEPTH = 256  # of nested operations: graphs are walked recursively
 
 
 class Written(NamedTuple):
-    """What a node is computed instead of: a function of another node's values, but for values nearer to zero than
-    `within`, for which nothing was asked."""
+    """The exact expression of an approximated node: a function of another node's values. Values nearer to zero than
+    `within` may have any result."""
 
     function: Numeric
     x: Expression
@@ -264,8 +264,8 @@ class Expression(Shaped, metaclass=_Watched):
 
     @property
     def missed(self) -> float:
-        """What its value may be off what was written, where nothing is encrypted: what functions are approximated by,
-        and terms that were left out. For every input within its bound."""
+        """Bound on the difference between the value and the exact expression without encryption: by approximations of
+        functions, and by terms that were left out. It holds for every input within its bound."""
         if self._missed is None:
             for node in ordered(self):
                 if node._missed is None:

@@ -124,8 +124,8 @@ class Polynomial(Expression):
         return largest_value(tuple(map(float, slopes)), self._part) / self.reach
 
     def steepness(self, position: int) -> float:
-        """Of what the argument is off, the polynomial makes no more than its slope, and no more than the function's:
-        with x' for x, |p(x') - f(x)| is at most |p(x') - f(x')| + |f(x') - f(x)|."""
+        """Bound on the slope of the polynomial, and of the function where that is smaller: with x' for x, |p(x') -
+        f(x)| is at most |p(x') - f(x')| + |f(x') - f(x)|."""
         return self.gain(position) if self.slope is None else min(self.gain(position), self.slope)
 
     def integral(self, parts: Sequence[bool]) -> bool:

@@ -25,7 +25,7 @@ Arranged: TypeAlias = T | tuple[T, ...] | dict[str, T]
 
 @operation
 class Results(Expression):
-    """What a program with several results returns: a tuple of nodes, with labels a dictionary, or an array of them.
+    """The root of a program with several results: a tuple of nodes, with labels a dictionary, or an array of them.
 
     It is the root of a graph, and nothing is computed of it. It has no shape of its own, and the largest bound.
     """

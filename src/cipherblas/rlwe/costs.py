@@ -251,8 +251,8 @@ class Costs:
         self.fused_sum(counts, limbs, scaled, terms, constant)
 
     def fused_sum(self, counts: Counts, limbs: int, scaled: bool, terms: int, constant: bool) -> None:
-        """What is added to a product before it is relinearised, where its components are made: these are scaled, and so
-        are both of each term."""
+        """Book terms that are added to a product before it is relinearised. The components of the product are scaled,
+        and so are both of each term."""
         counts.adds += terms + constant
         counts.mac_limbs += (3 * scaled + 2 * terms) * limbs
         counts.ciphertext_bytes += 2 * terms * limbs * self._limb_bytes

@@ -102,8 +102,8 @@ class Counts:
         return Counts(*(number * times for number in vars(self).values()))
 
     def in_ring(self, n: int, of: int) -> Counts:
-        """What was counted in a ring of degree n, in limbs of one of degree `of`: transforms by their butterflies, the
-        rest by coefficients."""
+        """Return counts of a ring of degree n in limbs of degree `of`: transforms by their butterflies, the rest by
+        coefficients."""
         found = self.copy()
         layers, whole = n * (n.bit_length() - 1), of * (of.bit_length() - 1)
         found.ntt_limbs = round(self.ntt_limbs * layers / whole)
@@ -113,7 +113,7 @@ class Counts:
         return found
 
     def multiply_since(self, before: Mapping[str, int], times: int) -> None:
-        """What was counted since there were these numbers counts so many times.
+        """Multiply all counts since an earlier state by a number.
 
         Args:
             before: of each field, as `vars` has them.

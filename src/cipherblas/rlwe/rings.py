@@ -103,13 +103,13 @@ def limbs_of_level(ring: Ring) -> int:
 
 
 def operand_level(ring: Ring) -> int:
-    """What stands for a number of limbs where operands of products of two matrices have moduli of their own: one more
-    than keys, or anything else, can have."""
+    """Return the number that stands for a number of limbs of operands with moduli of their own: one more than any other
+    number."""
     return len(ring.q) + 1
 
 
 def moduli_at(ring: Ring, limbs: int) -> Sequence[float]:
-    """What the residues of rows of so many limbs are modulo: their primes, or the moduli of operands."""
+    """Return the moduli of rows with this number of limbs: their primes, or the moduli of operands."""
     if limbs == operand_level(ring) and ring.operand_moduli is not None:
         return ring.operand_moduli
     return ring.q[:limbs]

@@ -75,7 +75,7 @@ class Budget:
 
 
 class ProcessBudget:
-    """What a process knows of the budget of a key: one object for all clients that it has of the key.
+    """The budget of a key in this process: one object for all clients with this key.
 
     Attributes:
         lock: held by the thread that changes the budget.
@@ -96,6 +96,6 @@ _known_lock = threading.Lock()
 
 
 def budget_here(key_id: str) -> ProcessBudget:
-    """That of a key in this process, for as long as somebody keeps it."""
+    """Return the budget of a key in this process; it lives as long as somebody holds it."""
     with _known_lock:
         return _known.setdefault(key_id, ProcessBudget())

@@ -59,7 +59,7 @@ class Equipment:
 
 @dataclass(frozen=True)
 class RunReport:
-    """What a run took; the operands are not in it, so that a server that keeps it does not keep them.
+    """The figures of one run. It holds no operands, so that a server that keeps it does not keep them.
 
     Attributes:
         counts, sent, rank_times, seconds, node_seconds, encoding_seconds: as those of `Server`.

@@ -489,7 +489,7 @@ def _unpickled(
 
 
 def check_expression(expression: Expression) -> None:
-    """What every program keeps to, compiled here or read from a file."""
+    """Check the rules for every program, compiled here or read from a file."""
     for label, node in zip(labels_of(expression), results_of(expression), strict=True):
         if not node.secret:
             what = f"result {label!r}" if label else "the result"

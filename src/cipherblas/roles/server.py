@@ -161,8 +161,8 @@ class Server:
 
     @property
     def counts(self) -> Counts:
-        """What the last run counted: equal to the plan's counts, but for masks that are encoded again where memory for
-        keeping them is lacking."""
+        """Operations of the last run. They are equal to the plan's counts, but for masks that are encoded again for
+        lack of memory."""
         return self.last.counts
 
     @property
@@ -183,12 +183,12 @@ class Server:
 
     @property
     def node_seconds(self) -> tuple[NodeSeconds, ...]:
-        """Of that, by node in the order in which they were computed: title, form, encrypted parts, seconds; encoding of
-        weights is among them, and expanding ciphertexts that products take one by one."""
+        """Seconds by node, in the order of computation: title, form, encrypted parts, seconds. They include encoding of
+        weights, and expansion of streamed ciphertexts."""
         return self.last.node_seconds
 
     @property
     def encoding_seconds(self) -> float:
-        """What the last run spent beside that on encoding weights that are constants of the program; the first run of a
-        network does, later ones find them stored."""
+        """Seconds of the last run for encoding weights that are constants of the program, not part of its other
+        seconds. Only the first run of a network encodes them; later runs find them stored."""
         return self.last.encoding_seconds

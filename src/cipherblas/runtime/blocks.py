@@ -39,8 +39,8 @@ LAYOUT_PRESERVING = LayoutPreserving.name  # of entrywise products in the layout
 
 
 class RequiredBlocks(NamedTuple):
-    """How operands are packed and encrypted, where that is given; a computed value keeps the layout, limbs, scale and
-    unit that its computation leaves it in."""
+    """The packing and encryption that a reader requires of an operand. A computed value keeps the layout, limbs, scale
+    and unit of its computation."""
 
     layout: Layout | None = None
     encryption: SlotEncryption | None = None

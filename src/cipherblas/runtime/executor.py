@@ -64,7 +64,7 @@ class NodeFigures:
 class FormRun:
     """The values of one form in one run: what methods are given.
 
-    `required` is what a node may ask of the form of a value that is made for it; None leaves it to the node that makes it.
+    `required` is the encoding of a value that its reader requires; None leaves it to the node that makes the value.
     """
 
     name: ClassVar[str]
@@ -77,7 +77,7 @@ class FormRun:
         return self.run.value(node, self.name, required)
 
     def key(self, node: Expression, required: Any) -> Hashable:
-        """Equal for wishes that one value fulfils."""
+        """Return a key of a requirement: one value satisfies all requirements with equal keys."""
         return None
 
     def lasts(self, node: Expression) -> bool:
@@ -116,10 +116,10 @@ class FormRun:
         return value
 
 
-Method = Callable[[Any, Any, Any], Value]  # (run of the form, node, wish) → value
+Method = Callable[[Any, Any, Any], Value]  # (run of the form, node, required) → value
 METHODS: dict[tuple[str, str], Method] = {}  # by form and operation
 FORMS: dict[str, type[FormRun]] = {}
-Conversion = Callable[["Executor", Expression, Any], Value]  # (run, node, wish) → value
+Conversion = Callable[["Executor", Expression, Any], Value]  # (run, node, required) → value
 CONVERSIONS: dict[
     tuple[str, str], Conversion
 ] = {}  # by the form that a value has, and the one that is wanted
@@ -226,7 +226,7 @@ class Executor:
         return RunContext(self.evaluators, self.inputs, self._is_done)
 
     def perform(self, name: str, sources: Sequence[Cells], work: Work) -> Cells:
-        """What an instruction makes, which is computed, and written down where somebody wants that.
+        """Compute one instruction, and return its cells; write it down if there is a listing.
 
         Args:
             sources: what it reads.
@@ -236,14 +236,14 @@ class Executor:
         return self.listing.add(self._at, name, sources, work, self.context)
 
     def then(self, cells: Cells, work: Work) -> Cells:
-        """What the instruction that was last, and made these cells, makes of them."""
+        """Extend the last instruction, which made these cells, by further work, and return the new cells."""
         found = Cells(work(self.context, cells), cells.made_by)
         if self.listing is not None:
             self.listing.add_to_last(cells, work)
         return found
 
     def received(self, wanted: Input, bound: float) -> Cells:
-        """What a client sends for one use of an operand, no slot or entry of which exceeds `bound`."""
+        """Return the ciphertexts of one use of an operand, as a client sends them. No slot or entry exceeds `bound`."""
         return self.perform(
             "receive", (), lambda context: context.inputs.secret(wanted, bound, context.evaluators)
         )

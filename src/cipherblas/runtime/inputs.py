@@ -79,7 +79,7 @@ class Inputs(ABC):
         return self._once(node, narrow=node.operand is not None)
 
     def kept(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What is made once of what a run is given."""
+        """Return an object that is made once from the inputs of a run."""
         if key not in self._kept:
             self._kept[key] = make()
         found: T = self._kept[key]

@@ -56,7 +56,7 @@ holds none of it."""
 
 
 @dataclass(frozen=True)
-class Encoding:
+class ResultEncoding:
     """How a value lies.
 
     Attributes:
@@ -127,7 +127,7 @@ class Instruction:
     name: str
     sources: tuple[int, ...]
     works: list[Work]
-    encoding: Encoding
+    encoding: ResultEncoding
     told: int
     counts: Counts
     working_bytes: int
@@ -257,14 +257,14 @@ def _made_by(cells: Any) -> int:
     return cells.made_by
 
 
-def _encoding(cells: Cells) -> Encoding:
+def _encoding(cells: Cells) -> ResultEncoding:
     first = cells[0][0][0]
     if isinstance(first, Elements):
-        return Encoding(len(first.cts), first.cts[0].limbs, first.cts[0].scale)
+        return ResultEncoding(len(first.cts), first.cts[0].limbs, first.cts[0].scale)
     number = len(cells) * len(cells[0]) * len(cells[0][0])
     if isinstance(first, (Rows, MultiSecretRows)):
         number = sum(piece.shape[0] for piece in cells[0][0])
-    return Encoding(number, getattr(first, "limbs", 0), getattr(first, "scale", 0.0))
+    return ResultEncoding(number, getattr(first, "limbs", 0), getattr(first, "scale", 0.0))
 
 
 class Replay:

@@ -1,4 +1,4 @@
-"""How values by rows are wanted, and which of them can have their entries at places of our choice."""
+"""Required encodings of values by rows, and the values whose entries can stand at places of our choice."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def lies_by_columns(node: Expression) -> bool:
 
 
 class RequiredRows(NamedTuple):
-    """How a value is wanted: encrypted by columns, or by rows, at a scale, which is an operand's; a value that was in
-    another form keeps the limbs that it has, and the scale unless that must be matched.
+    """The encoding that a reader requires of a value: encrypted by columns or by rows, and for operands the scale. A
+    value that was converted keeps its limbs, and its scale unless that must be matched.
 
     `limbs`: of operands; None for all. `matched`: the value is added to one of this scale. `placing`: its rows hold
     all N coefficients, with the entries there. `kind`: how an operand is encrypted.
@@ -92,7 +92,7 @@ class Carried(NamedTuple):
 
 
 def carried(node: Expression, by_columns: bool) -> Carried | None:
-    """What a value that is placed is made of; None where no clear factor can be moved to what it is multiplied by.
+    """Return the product that a placed value is made of; None if no clear factor can be moved to the other factor.
 
     Args:
         by_columns: how it is encrypted.

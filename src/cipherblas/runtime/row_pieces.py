@@ -63,7 +63,7 @@ class RowPieces(FormRun, ABC):
 
     @abstractmethod
     def order(self, node: Expression) -> tuple[float, bool]:
-        """Of what is combined in a mixed program, the least is computed first."""
+        """Return a sort key for the terms of a sum in a mixed program: the least is computed first."""
 
     # ---- operands ----
 
@@ -96,7 +96,7 @@ class RowPieces(FormRun, ABC):
     def placed_operand(
         self, node: Expression, required: RequiredRows, transposed: bool | None = None
     ) -> Value:
-        """An operand whose entries stand at the places of the wish.
+        """An operand whose entries stand at the required places.
 
         Args:
             transposed: how the form calls what is sent, where an operand and its transpose are one encryption.

@@ -146,8 +146,8 @@ class RowRun(RowPieces):
         return max(known) / (float(node.gain(0)) if node.op == "scale" else 1.0)
 
     def order(self, node: Expression) -> tuple[float, bool]:
-        """Of what is combined in a mixed program, the least is computed first: that with the largest scale of its own,
-        since others are brought to it without loss; then what is computed, then what is packed."""
+        """Return a sort key for the terms of a sum in a mixed program. First comes the term with the largest scale of
+        its own, since others are brought to it without loss; then other computed terms, then packed ones."""
         return -(self.own_scale(node) or 0.0), node.packable
 
 

@@ -52,7 +52,7 @@ def made(kind: str) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def advised(kind: str) -> Iterator[None]:
-    """What is refused while a file of a kind of ours is read says what to give in its place.
+    """Add advice to errors of readers of one kind of file: the file to give instead.
 
     It decorates what reads the content of the file as well: a header with the right checksum may say anything.
     """

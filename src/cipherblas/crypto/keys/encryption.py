@@ -109,7 +109,7 @@ class StoredCiphertext(FreshCiphertext):
     @property
     @files.advised("ciphertext")
     def data(self) -> Array:
-        """As of every fresh ciphertext.
+        """The data of the ciphertext, read from its file.
 
         Raises:
             FormatError, StorageError: the file is damaged, or cannot be read any more.

@@ -95,7 +95,8 @@ Secret = Callable[[Any, Making], Array]
 
 
 class Switch(NamedTuple):
-    """What the keys of a kind switch between; without a target to the secret of the ciphertexts that they are for."""
+    """The secrets that keys of one kind switch between. Without a target they switch to the secret of their
+    ciphertexts."""
 
     source: Secret
     target: Secret | None = None

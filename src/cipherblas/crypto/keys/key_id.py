@@ -142,7 +142,7 @@ class KeyId:
         return self.size[2]
 
     def parameters(self, params: Parameters) -> Parameters:
-        """Those that it is made with, of a program's.
+        """Return the parameters with which the key is made, derived from a program's.
 
         Raises:
             ParameterError, SecurityError: there are none.
@@ -199,7 +199,7 @@ def check_secrets(secrets: int) -> None:
 
 
 def parameters_at(params: Parameters, ring: KeyRing, modulus: KeyModulus) -> Parameters:
-    """Those of keys of a ring that switch at a modulus, of a program's.
+    """Return the parameters of keys of one ring that switch at a modulus, derived from a program's.
 
     Raises:
         ParameterError, SecurityError: there are none.

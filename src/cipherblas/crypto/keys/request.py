@@ -108,8 +108,8 @@ class KeyRequest:
         found: Counter[tuple[KeyRing, KeyModulus, int]] = Counter()
         # Alike ones stand together: thousands of automorphisms are one group.
         sized = zip(map(attrgetter("size"), self.limbs), self.limbs.values(), strict=True)
-        for ((ring, modulus, components), limbs), alike in itertools.groupby(sized):
-            found[ring, modulus, limbs] += components * len(list(alike))
+        for ((ring, modulus, components), limbs), group in itertools.groupby(sized):
+            found[ring, modulus, limbs] += components * len(list(group))
         return found
 
     def __len__(self) -> int:

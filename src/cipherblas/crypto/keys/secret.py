@@ -103,7 +103,8 @@ class SecretKey(NeverCopied):
 
     @contextmanager
     def held_open(self) -> Iterator[None]:
-        """What is computed with the secret inside is made with the secret: else leaving raises.
+        """Keep the secret alive during a computation. Leaving the block raises an error if the key was closed
+        meanwhile.
 
         Raises:
             SecurityError: the key is closed, or was meanwhile, by another thread; what was computed is not to be used.

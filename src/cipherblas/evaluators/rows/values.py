@@ -97,7 +97,7 @@ class Spread(NamedTuple):
     bias: float
 
     def times(self, factor: float) -> Spread:
-        """Of what is multiplied by a number, or by a matrix of that norm."""
+        """Return the errors of a product by a number, or by a matrix of that norm."""
         return Spread(self.noise * factor, self.bias * factor)
 
     def plus(self, other: Spread) -> Spread:

@@ -100,7 +100,7 @@ class RowsWorstCase(RowsEvaluator):
         bias: float = 0.0,
         spread: Spread = UNKNOWN,
     ) -> Rows:
-        """What a sum of parts means; its halves carry the error of the product."""
+        """Return a sum of parts as a message; its halves carry the error of the product."""
         rows = super().read_as(x, scale=scale, bound=bound, noise=noise, bias=bias, spread=spread)
         rows.data = WorstRows(scale * bound, x.data.error + x.data.product)
         return rows

@@ -7,9 +7,10 @@ counts and declared keys are the same for all three because they are kept here a
 from __future__ import annotations
 
 import math
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cipherblas.common.errors import LevelError, ShapeError
 from cipherblas.evaluators.slots import rotations
@@ -21,6 +22,12 @@ from cipherblas.rlwe.noise import TAIL, CoefficientNoise, SlotErrors
 from cipherblas.rlwe.rings import descending_ring
 
 BETWEEN = "a change between rows and slots"
+FORMER_NAMES = {
+    "absorb": "fold_into_scale",
+    "alike": "repeat",
+    "enlarged": "scaled_up",
+    "enlarged_to": "scaled_up_to",
+}  # of methods
 
 
 class Evaluator(Products):
@@ -29,6 +36,19 @@ class Evaluator(Products):
     Scales: `multiply_sum` and `multiply_scalar` leave the product's scale (lazy); `ready` rescales before the
     next multiplication. Linear transforms rescale and keep the scale exactly.
     """
+
+    if not TYPE_CHECKING:  # else every name would be an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Return a method by its former name, with a warning."""
+            if name not in FORMER_NAMES:
+                raise AttributeError(
+                    f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
+                )
+            warnings.warn(
+                f"Evaluator.{name} is called {FORMER_NAMES[name]}.", DeprecationWarning, stacklevel=2
+            )
+            return getattr(self, FORMER_NAMES[name])
 
     # ---- inputs ----
 

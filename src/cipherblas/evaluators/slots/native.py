@@ -88,7 +88,7 @@ class Native(Evaluator):
         self._parameters = params
 
     def fresh_block(self, data: Sequence[Any], *, bound: float, **options: Any) -> list[Ct]:
-        """As of every evaluator; data that are functions are made when they are first looked at, or for a product."""
+        """Return handles on fresh ciphertexts. Data that are functions make lazy ciphertexts."""
         if not callable(data[0]):
             return super().fresh_block(data, bound=bound, **options)
         like = super().fresh_block([None] * len(data), bound=bound, **options)

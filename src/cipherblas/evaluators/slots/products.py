@@ -419,8 +419,8 @@ class Products(Levels):
         return [self.make(first.limbs, scale, bound, SlotErrors(), 2, one) for one in data]
 
     def encoding_error(self, plain_scale: float, bound: float, terms: int, row_sum: float) -> float:
-        """What the encoding of clear vectors of different keys, of absolute values that add up to `row_sum` in a slot,
-        adds to a sum of so many products with slots up to `bound`."""
+        """Return the error of a sum of products, with slots up to `bound`, that comes from the encoding of clear
+        vectors of different keys, whose absolute values add up to `row_sum` in a slot."""
         rounding = self.noise_model.encoding(plain_scale) * bound * math.sqrt(terms)
         return rounding + self.noise_model.embedding(bound * row_sum)
 

@@ -444,7 +444,7 @@ class Levels(Bookkeeper, ABC):
         and free."""
         if not 0 < value < math.inf:
             raise RangeError(
-                "A factor to absorb must be a positive finite number.",
+                "A factor of the scale must be a positive finite number.",
                 expected="a positive finite number",
                 got=value,
             )

@@ -69,7 +69,7 @@ class Symbolic(Evaluator):
         ended: Callable[[], int] = lambda: 0,
         beside: Evaluator | None = None,
     ) -> list[Any]:
-        """What `work` returns for the first number stands for all; memory grows by what each leaves."""
+        """Run `work` for the first number, and let its result stand for all. Memory grows by the remainder of each."""
         if not number:
             return []
         ledger, found = self.ledger, []

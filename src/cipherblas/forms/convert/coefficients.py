@@ -359,8 +359,8 @@ def _elements(
     """
     begun = [_begun(ev, pair, own_ring) for pair in pairs]
     found: list[_Element] = []
-    for _, alike in itertools.groupby(begun, key=lambda one: (one.ct.limbs, one.ct.scale)):
-        some = list(alike)
+    for _, group in itertools.groupby(begun, key=lambda one: (one.ct.limbs, one.ct.scale)):
+        some = list(group)
         root, zs = math.sqrt(packing.slots), [one.ct for one in some]
         ratio = 1.0 if scale is None else scale * root / zs[0].scale
         doublings = max(0, math.floor(math.log2(ratio)))

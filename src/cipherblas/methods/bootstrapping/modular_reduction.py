@@ -62,12 +62,12 @@ class ModularReduction:
 
     @property
     def shift(self) -> float:
-        """What is taken from arguments."""
+        """The number subtracted from arguments."""
         return 0.25 if self.doublings else 0.0
 
     @property
     def width(self) -> float:
-        """What arguments are divided by."""
+        """The divisor of arguments."""
         return self.range + self.largest + self.shift
 
     @property

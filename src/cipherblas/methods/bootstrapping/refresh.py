@@ -178,8 +178,8 @@ class Bootstrapping:
         self, ev: Evaluator, cts: Sequence[Ct], scale: float | None = None, largest: float | None = None
     ) -> list[Ct]:
         """As `run`, of ciphertexts of real slots. Two by two, one is the imaginary part of the other while slots become
-        coefficients and coefficients slots, so that both transforms and ModRaise are done once; and `REFRESH_BATCH` at a
-        time, whose transforms read keys and diagonals once. The last one is alone where it is left.
+        coefficients and coefficients slots, so that both transforms and ModRaise are done once; and `REFRESH_BATCH` at
+        a time, whose transforms read keys and diagonals once. The last one is alone where it is left.
 
         Args:
             cts: at the same limbs and scale, after the same operations.
@@ -635,8 +635,8 @@ def _message(ev: Evaluator, ct: Ct, largest: float) -> Ct:
 
 
 def largest_message(ev: Evaluator, cts: Sequence[Ct]) -> float:
-    """What no slot of some ciphertexts exceeds, errors included. Slots to coefficients are encoded for it: ciphertexts
-    that are refreshed by the same diagonals, as was planned, are told one number, whatever errors each of them has."""
+    """Return a bound on the slots of ciphertexts to refresh, errors included. Slots to coefficients are encoded for it:
+    ciphertexts that the same planned diagonals refresh get one number, whatever errors each of them has."""
     return max(map(ev.message_bound, cts), default=0.0)
 
 

@@ -69,7 +69,7 @@ class Errors:
         return replace(self, noise=noise, bias=self.bias + other.bias, worst=self.worst + other.worst)
 
     def times(self, factor: float) -> Errors:
-        """Of what is multiplied by a number."""
+        """Return the errors of a product by a number."""
         strays = factor * self.strays[0], factor * self.strays[1]
         message, noise = factor * self.message, factor * self.noise
         return Errors(message, noise, factor * self.bias, factor * self.worst, strays, self.independent)

@@ -285,8 +285,8 @@ class PatersonStockmeyer:
         limbs, powers = ev.below(t.limbs, plan.depth), {1: t}
         if plan.even:
             # t² before it is rounded and the square of what it is rounded to share a scale then.
-            alike = abs(t.scale / ev.level_size(t.limbs) - 1) < NEAR_SIZE
-            if self._near_zero and alike and (2, 1, 1) in plan.powers:
+            near_size = abs(t.scale / ev.level_size(t.limbs) - 1) < NEAR_SIZE
+            if self._near_zero and near_size and (2, 1, 1) in plan.powers:
                 powers = _first_powers(ev, t, limits, usual)
             else:
                 powers = {1: _double(ev, t, t, None, limits.of(2), usual)}

@@ -266,7 +266,7 @@ def _check_used(what: str, given: Mapping[int, Any], used: frozenset[int]) -> No
 
 
 def executed(expression: Expression, decided: Decisions) -> Expression:
-    """What runs: the program, in blocks or by rows with vectors as matrices of one column.
+    """Return the program that runs: in blocks or by rows with vectors as matrices of one column.
 
     Raises:
         ParameterError: it has layers of images.

@@ -9,7 +9,7 @@ from cipherblas.common.errors import printable
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.planner.plan.explain import duration, size
 from cipherblas.planner.plan.plan import Plan
-from cipherblas.runtime.listing import Encoding, Instruction, Listing
+from cipherblas.runtime.listing import Instruction, Listing, ResultEncoding
 
 HEADINGS = ("", "step", "of", "reads", "lies", "ciphertexts", "limbs", "scale", "takes", "until")
 
@@ -73,5 +73,5 @@ def _until(one: Instruction, end: int, steps: int) -> str:
     return "" if end == one.number + 1 else str(end)
 
 
-def _bits(encoding: Encoding) -> float | None:
+def _bits(encoding: ResultEncoding) -> float | None:
     return math.log2(encoding.scale) if encoding.scale else None

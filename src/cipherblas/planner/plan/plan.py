@@ -261,7 +261,7 @@ class PlanOptions:
 
     @classmethod
     def given(cls, options: Mapping[str, Any]) -> PlanOptions:
-        """Those that a user gave by name.
+        """Return the options that a user gave by name.
 
         Raises:
             MismatchError: there is no such option.

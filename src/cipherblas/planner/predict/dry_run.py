@@ -133,7 +133,7 @@ class DryRun:
 
 
 def sent(one: Input, ring: Ring) -> Traffic:
-    """What a client sends for one use of an operand, and does for that."""
+    """Return the traffic of one use of an operand, with the client's work for it."""
     words = words_at(ring, one.limbs)
     found = one.form.upload(words, one.form.degree(ring), one.public_key)
     if one.limbs != operand_level(ring) or ring.operand_moduli is None:
@@ -198,7 +198,7 @@ def counted_evaluators(
     policy: KeyPolicy = "direct",
     mask_budget: int = MASK_BYTES,
 ) -> Evaluators:
-    """Those that count, on a ring and on that of its rows.
+    """Return counting evaluators, on a ring and on its ring of rows.
 
     Args:
         slots: makes that of slots; by default as those of the others, with this budget of masks.

@@ -79,7 +79,7 @@ def _arguments(expression: Expression) -> set[int]:
 
 
 def truncation_error(expression: Expression) -> float:
-    """What terms that were left out, and approximations of functions, change an entry of the result by at most."""
+    """Return a bound on the error of a result's entries by left-out terms and by approximations of functions."""
     return expression.missed
 
 

@@ -123,7 +123,7 @@ def _attempts(request: PlanRequest) -> list[tuple[int, int, Counted]]:
 
 @dataclass(frozen=True)
 class Counted:
-    """What a program spends in slots of a ring degree.
+    """The figures of a program in slots of one ring degree.
 
     Attributes:
         most: levels between two refreshes, at most.

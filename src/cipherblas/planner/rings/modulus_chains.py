@@ -78,7 +78,7 @@ def chains(
     fine: bool = False,
     raised_first: bool = False,
 ) -> list[Sizing]:
-    """Those with so many working levels that security allows, with many digits and with fewer."""
+    """Return the chains with this number of working levels that security allows, with many digits and with fewer."""
     return list(_chains(n, working, allowed, rows, fine, raised_first))
 
 

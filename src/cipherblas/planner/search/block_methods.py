@@ -15,7 +15,7 @@ Block = tuple[int, int, int]  # rows, inner length, columns
 
 
 def algorithm_names(options: PlanOptions) -> list[str]:
-    """Those that the options leave: the one that is asked for, or all but the baselines."""
+    """Return the algorithms that the options permit: the requested one, or all but the baselines."""
     if options.algorithm is not None:
         return [options.algorithm]
     return [name for name, algorithm in ALGORITHMS.items() if not algorithm.baseline]

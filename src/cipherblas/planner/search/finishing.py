@@ -161,8 +161,8 @@ def _missed(entry: Scored, plan: Plan) -> PrecisionError:
 def key_saving(
     terms: SearchTerms, entry: Scored, most_keys: Scored | None, counting: Callable[[Scored], Run]
 ) -> KeySaving | None:
-    """What a larger key budget, or the direct key policy, would give beside the plan of a candidate; None where nothing
-    was saved.
+    """Return the cost of fewer keys, against a larger key budget or the direct key policy; None where no keys were
+    saved.
 
     Args:
         most_keys: the fastest candidate that only the key budget refuses.

@@ -174,7 +174,7 @@ class MethodPrices:
         steps = range(1, 4)
 
         def added(work: Callable[[Symbolic, list[Ct]], object]) -> float:
-            """What the last step adds to the others."""
+            """Return the seconds that one more ciphertext adds."""
             seconds = []
             for number in (2, 3):
                 ev = self._counter()

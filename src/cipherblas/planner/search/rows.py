@@ -104,7 +104,7 @@ class RowStrategy(Strategy):
         return [size.shape() for size in sizes]
 
     def similar_rings(self, entries: Sequence[Scored], n: int) -> list[Ring]:
-        """Those of the candidates, with keys or without, and with and without moduli of operands."""
+        """Return the rings of the candidates with and without keys, and with and without moduli of operands."""
         sizes = [
             one.size for one in sorted(entries, key=lambda one: one.seconds) if isinstance(one.size, RowSize)
         ]
@@ -176,8 +176,8 @@ class RowStrategy(Strategy):
         return [one for one in scored if best is not None and (one is best or one.seconds > best.seconds)]
 
     def sizes(self, candidate: Candidate, run: Run, extra_bits: float) -> Sequence[RowSize]:
-        """Those that the kinds of its products ask for, the smallest that the nominal ring finds to reach the
-        precision."""
+        """Return the rings that the kinds of its products request: the smallest ones whose precision suffices on the
+        nominal ring."""
         choices = candidate.decisions.choices
         search = RowSizes(
             self.expression,

@@ -30,7 +30,8 @@ class SearchTerms:
     def counting(
         self, strategy: Strategy, candidate: Candidate, max_ntt_limbs: Callable[[Ring], float]
     ) -> Run:
-        """What counts a candidate on a ring; results are kept: rings are looked at again when they are weighed.
+        """Return the function that counts a candidate on a ring. It keeps results, since the search asks for rings
+        again when it weighs them.
 
         Args:
             max_ntt_limbs: limbs that it may transform on a ring.

@@ -95,7 +95,7 @@ class Prices:
 
 
 class LayerCost(Protocol):
-    """What `GreedyMethods` minimises: `Prices`, or any other measure of a pattern."""
+    """The measure of a pattern that `GreedyMethods` minimises: `Prices`, or any other one."""
 
     def layer(self, pattern: Pattern, taps: int, inputs: int, outputs: int) -> float: ...
 

@@ -126,8 +126,8 @@ class SlotErrors(NamedTuple):
 
 
 class MatrixSums(NamedTuple):
-    """What is known of a matrix: the largest sum of absolute values in a row, root of a sum of squares in a row, and
-    singular value."""
+    """Bounds on a matrix: the largest sum of absolute values in a row, root of a sum of squares in a row, and singular
+    value."""
 
     row_sum: float
     row_norm: float
@@ -175,9 +175,9 @@ class NoiseModel:
         return math.sqrt(CHANCE_VARIANCE) * self._slot / scale
 
     def embedding(self, bound: float) -> float:
-        """What the transforms of clear vectors, in double precision, add to a sum of products up to `bound`: equal
-        vectors have equal errors. Where levels have one limb, coefficients are rounded to far less: none is counted.
-        """
+        """Return the error of a sum of products up to `bound` by the transforms of clear vectors in double precision.
+        Equal vectors have equal errors. Where levels have one limb, coefficients are rounded far more coarsely, and
+        this error is not counted."""
         return bound * self._transform if self._fine else 0.0
 
     def rounding(self, scale: float, components: int = 2) -> float:

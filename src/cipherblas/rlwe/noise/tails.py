@@ -35,6 +35,7 @@ def hamming_weight(n: int) -> float:
 
 
 def concentration(n: int) -> float:
-    """What the squared norm of N errors exceeds its mean by, but for a chance of 2^-FAILURE_BITS (Laurent, Massart)."""
+    """Return the excess of the squared norm of N errors over its mean, but for a chance of 2^-FAILURE_BITS (Laurent,
+    Massart)."""
     x = math.log(2) * FAILURE_BITS / n
     return 1 + 2 * math.sqrt(x) + 2 * x

@@ -41,7 +41,7 @@ def feed_tensors(index: int, feed: Sequence[Sent]) -> dict[str, NDArray[Any]]:
 def read_feed(
     tensors: Tensors, index: int, parameters: Parameters, name: str, scale: float
 ) -> tuple[Sent, ...]:
-    """What `feed_tensors` wrote.
+    """Read a feed, as `feed_tensors` wrote it.
 
     Raises:
         FormatError: it is not what the header announces, or cannot be read.

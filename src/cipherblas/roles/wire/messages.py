@@ -363,18 +363,18 @@ def _part_name(prefix: str, index: int) -> str:
 
 def _result_arrays(tensors: dict[str, NDArray[Any]], prefix: str) -> tuple[NDArray[np.uint64], ...]:
     """The ciphertexts of a result, which are taken from those of its file."""
-    alike = prefix in tensors
+    stacked = prefix in tensors
     names = itertools.takewhile(tensors.__contains__, (_part_name(prefix, i) for i in itertools.count()))
-    found = [prefix] if alike else list(names) or [_part_name(prefix, 0)]
-    arrays, dimensions = tuple(tensor_of(tensors, name) for name in found), 3 + alike
+    found = [prefix] if stacked else list(names) or [_part_name(prefix, 0)]
+    arrays, dimensions = tuple(tensor_of(tensors, name) for name in found), 3 + stacked
     for name in found:
         del tensors[name]
-    wanted = "uint64 (count, 2 or 3, limbs, N)" if alike else "uint64, 3 dimensions"
-    fits = all(array.ndim == dimensions and (not alike or array.shape[1] in (2, 3)) for array in arrays)
+    wanted = "uint64 (count, 2 or 3, limbs, N)" if stacked else "uint64, 3 dimensions"
+    fits = all(array.ndim == dimensions and (not stacked or array.shape[1] in (2, 3)) for array in arrays)
     if not fits or any(array.dtype != np.uint64 for array in arrays):
         got = ", ".join(f"{array.dtype} {array.shape}" for array in arrays)
         raise FormatError("The tensor of a result has the wrong type or shape.", expected=wanted, got=got)
-    return tuple(arrays[0]) if alike else arrays
+    return tuple(arrays[0]) if stacked else arrays
 
 
 def _write(

@@ -30,8 +30,8 @@ class FactorRequest:
     """The encodings that a product requests of its factors.
 
     Attributes:
-        requirements: how a secret factor is to come, by its side: 0 for the left one, 1 for the right one. One of two secret
-            factors alone where one encryption serves as both.
+        requirements: encodings of secret factors, by side: 0 for the left one, 1 for the right one. Only one of two
+            secret factors where one encryption serves as both.
         clear: the integers of the clear factor; None where both are secret.
         in_bytes: these integers are bytes, and so the rows of the product are those of bytes.
     """
@@ -56,7 +56,7 @@ class FactorRequest:
 
 
 class RingSearch(Protocol[Size]):
-    """What the planner offers a kind to find rings for a program with products of it.
+    """The planner's side of the search for rings of a program with products of one kind.
 
     Attributes:
         switched: the program switches keys.
@@ -100,7 +100,7 @@ class RowProduct(ABC):
     def request(
         self, run: RowPieces, product: Expression, required: RequiredRows, bounds: tuple[float, float]
     ) -> FactorRequest:
-        """What is asked of the factors of a product that is wanted like this.
+        """Return the encodings that a product requests of its factors, for a required encoding of its result.
 
         Args:
             bounds: of both factors, as they are multiplied.
@@ -185,5 +185,5 @@ class Variant(RowProduct):
 
 
 def refuse(product: Expression, what: str, expected: str) -> ParameterError:
-    """What is raised where a plan chooses a kind for a product that can be none."""
+    """Return the error for a plan that chooses a kind for an unsuited product."""
     return ParameterError(what, expected=expected, got=product.title)

@@ -22,8 +22,8 @@ def keeps(pieces: Handles, unit: float, node: Expression) -> bool:
 
 
 def known_most(product: Expression, pieces: Handles, unit: float, secret: Expression) -> float:
-    """What no entry of a product with a clear factor exceeds, in units of its secret one's value, of which the norm is
-    known from here on.
+    """Return a bound on the entries of a product with a clear factor, in units of its secret factor's value; its norm
+    is known from here on.
 
     Args:
         pieces, unit: of the value of `secret`.
