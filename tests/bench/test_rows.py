@@ -101,12 +101,14 @@ def test_bootstrapping_keeps_what_it_says() -> None:
         assert several["predicted_bits"] <= several["precision_bits"]
         assert several["share_of_single"] == pytest.approx(several["seconds"] / 3 / found["seconds"])
         if real:
-            sharing = bootstrap.Sharing(ours, 4)
+            sharing = bootstrap.SharedRefreshes(ours, 4)
             shared = bootstrap.of_a_batch(ours, 4, 1, 0.0, found["seconds"], sharing)
             check(shared, bench="bootstrap", batch=4, ciphertexts=8, secrets=3)
             assert shared["predicted_bits"] <= shared["precision_bits"]
             assert shared["shared_key_bytes"] < shared["key_bytes"] and shared["keygen_seconds"] > 0
-            grouped = bootstrap.of_a_batch(ours, 4, 1, 0.0, found["seconds"], bootstrap.Sharing(ours, 4, 1))
+            grouped = bootstrap.of_a_batch(
+                ours, 4, 1, 0.0, found["seconds"], bootstrap.SharedRefreshes(ours, 4, 1)
+            )
             check(grouped, bench="bootstrap", batch=4, ciphertexts=8, secrets=1)
             assert grouped["shared_key_bytes"] < shared["shared_key_bytes"]
             conversions = [shared[f"{step}_seconds"] for step in bootstrap.CONVERSIONS]

@@ -35,7 +35,7 @@ def bootstraps() -> list[harness.Row]:
     single = bootstrap.measured(ours, 1, BRIEF, in_a_row=1)
     batches = [
         bootstrap.of_a_batch(ours, number, 1, BRIEF, single["seconds"], sharing)
-        for number, sharing in ((2, None), (6, bootstrap.Sharing(ours, 6)))
+        for number, sharing in ((2, None), (6, bootstrap.SharedRefreshes(ours, 6)))
     ]
     return [single, *batches]
 

@@ -77,17 +77,17 @@ def test_the_smallest_degree_is_that_of_the_worst_curve() -> None:
 
 def test_crossings_are_where_the_lesser_one_changes() -> None:
     first, second = Polynomial([0.0, 0.0, 1.0]), Polynomial([20.5])
-    assert fits.conversions(first, second, 2, 100) == [5]
-    assert fits.conversions(second, first, 2, 100) == [5]
-    assert fits.conversions(Polynomial.fromroots([3.5, 7.5]), Polynomial([0.0]), 2, 100) == [4, 8]
-    assert fits.conversions(first, first, 2, 100) == []
+    assert fits.crossings(first, second, 2, 100) == [5]
+    assert fits.crossings(second, first, 2, 100) == [5]
+    assert fits.crossings(Polynomial.fromroots([3.5, 7.5]), Polynomial([0.0]), 2, 100) == [4, 8]
+    assert fits.crossings(first, first, 2, 100) == []
 
 
 def test_the_published_cubics_cross_where_the_study_says() -> None:
     """104 is the last d at which PALISADE-Linux is the faster of the two, and the limits are those of the text."""
     cubics = {name: fits.cubic(printed) for name, printed in study.PUBLISHED_CUBICS.items()}
     windows, linux = cubics["SEAL-Windows"], cubics["PALISADE-Linux"]
-    assert fits.conversions(windows, linux, 20, 10_000) == [105]
+    assert fits.crossings(windows, linux, 20, 10_000) == [105]
     assert float(windows(104) / linux(104)) == pytest.approx(1.0003, abs=1e-4)
     assert float(windows(105) / linux(105)) == pytest.approx(0.9999, abs=1e-4)
     for name, limit in (("SEAL-Windows", 0.952), ("SEAL-Linux", 2.741), ("PALISADE-Windows", 5.490)):
