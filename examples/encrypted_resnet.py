@@ -29,7 +29,7 @@ from residual.network import DEGREE, ResNet
 MEAN, DEVIATION = np.array((0.485, 0.456, 0.406)), np.array((0.229, 0.224, 0.225))  # of ImageNet's pixels
 BOUND = 2.7  # of a pixel, with mean and deviation taken out
 WEIGHT_BUDGET = 1 << 30  # of encoded weights in memory; the others are in a file
-RING_DEGREE = 1 << 16
+RING_DEGREE = 1 << 15  # an image of any stage fills its slots once, twice or four times
 
 
 class Images(NamedTuple):

@@ -81,7 +81,7 @@ def test_the_two_orders_agree_and_are_right() -> None:
 def test_bootstrapping_keeps_what_it_says() -> None:
     """On a toy ring."""
     from cipherblas.methods.bootstrapping.refresh import MANY
-    from cipherblas.planner.rings.modulus_chains import chain
+    from cipherblas.planner.rings.modulus_chains import TWO_ROUNDS, chain
     from cipherblas_bench import bootstrap
 
     params = chain(1 << 9, 3, 4).parameters(0, insecure=True)
@@ -128,7 +128,7 @@ def test_bootstrapping_keeps_what_it_says() -> None:
     assert row["predicted_bits"] <= row["precision_bits"] < found["precision_bits"]
     assert min(row[f"{step}_seconds"] for step in bootstrap.STEPS) > 0
     fine = bootstrap.Refreshes(
-        chain(1 << 9, 4, 4, fine=True).parameters(0, insecure=True), real=True, rounds=2
+        chain(1 << 9, 4, 4, profile=TWO_ROUNDS).parameters(0, insecure=True), real=True, rounds=2
     )
     twice = bootstrap.measured(fine, 1, 0.0, ciphertexts=3)
     check(twice, bench="bootstrap", levels_left=3)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import re
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -19,7 +21,7 @@ from cipherblas.methods.layers import CONV_BASELINES, LAYER_METHODS
 from cipherblas.methods.polynomial.paterson_stockmeyer import scheme
 from cipherblas.methods.products import ALGORITHMS, GEMM
 from cipherblas.planner.plan.plan import PlanOptions
-from cipherblas.planner.rings.modulus_chains import chain, refresh_of
+from cipherblas.planner.rings.modulus_chains import LINES, Profile, chain, refresh_of
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import RingShape
 from cipherblas_bench import crossover, report
@@ -160,6 +162,23 @@ def test_orders_of_bootstrapping(row: dict[str, str]) -> None:
         transforms, error = refresh_of(chain(1 << log_n, working, SETS[log_n][1], raised_first=raised_first))
         counted += [f"{transforms:,}", f"{error:.1e}"]
     assert stated == counted
+
+
+def test_primes_of_lines_and_sines() -> None:
+    """The table of chains, by what spends them."""
+    rows = documents.table(PAGE, "primes for")
+    columns = {"lines, N = 2^16": (16, LINES), "sines, N = 2^15": (15, Profile.of_sines(30.0))}
+    for column, (log_n, profile) in columns.items():
+        bits = chain(1 << log_n, 8, 5, profile=profile).q_bits
+        found = [f"{len(list(run))} of {size:g}" for size, run in itertools.groupby(_by_segment(bits, log_n))]
+        stated = [row[column].removesuffix(" bits") for row in rows]
+        assert [f"1 of {stated[0]}", *stated[1:]] == found
+
+
+def _by_segment(bits: Sequence[float], log_n: int) -> list[float]:
+    """Sizes of a chain, those of slots to coefficients told from working levels of the same size."""
+    down = 3 if log_n == 16 else 2
+    return [size + 1e-12 * (1 <= place <= down) for place, size in enumerate(bits)]
 
 
 def test_errors_are_listed() -> None:

@@ -36,7 +36,7 @@ from cipherblas.evaluators.slots.worst_case import WorstCase
 from cipherblas.methods.bootstrapping.embedding import coefficients_to_slots, slots_to_coefficients
 from cipherblas.methods.bootstrapping.modular_reduction import ModularReduction
 from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
-from cipherblas.planner.rings.modulus_chains import chain
+from cipherblas.planner.rings.modulus_chains import TWO_ROUNDS, chain
 from cipherblas.rlwe.rings import RingShape
 from tests.support.reference_engine import ReferenceEngine
 
@@ -559,7 +559,7 @@ def test_the_chain_says_which_comes_first() -> None:
     assert not bootstrapping_of(party(10).params).raised_first
     for log_n, rows in ((15, None), (16, None), (16, 1 << 13)):
         assert not bootstrapping_of(chain(1 << log_n, 3, 8, rows).shape()).raised_first
-        assert not bootstrapping_of(chain(1 << log_n, 3, 8, fine=True).shape()).raised_first
+        assert not bootstrapping_of(chain(1 << log_n, 3, 8, profile=TWO_ROUNDS).shape()).raised_first
     ring = chain(1 << 16, 7, 4, raised_first=True)
     method = bootstrapping_of(ring.shape())
     assert method.raised_first and method.limbs(len(ring.q_bits)) == 2 + 7

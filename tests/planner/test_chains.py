@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -30,15 +31,15 @@ def test_as_few_digits_as_security_allows(log_n: int, working: int, digits: int)
         assert largest <= params.log_p
 
 
-def test_smaller_limbs_of_coefficients_to_slots_lose_no_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_smaller_limbs_of_coefficients_to_slots_lose_no_precision() -> None:
     def bits(largest: float) -> float:
-        monkeypatch.setattr(modulus_chains, "TRANSFORM_BITS", largest)
-        params = modulus_chains.chain(1 << 16, 15, 4).parameters(128, insecure=False)
+        profile = replace(modulus_chains.LINES, transform=largest)
+        params = modulus_chains.chain(1 << 16, 15, 4, profile=profile).parameters(128, insecure=False)
         method, ev = bootstrapping_of(params), Symbolic(params)
         result = method.run(ev, ev.fresh(None, bound=1.0, limbs=method.levels_before + 1))
         return -math.log2(result.error(params.slots))
 
-    assert bits(modulus_chains.TRANSFORM_BITS) == pytest.approx(bits(modulus_chains.UP_BITS), abs=0.02)
+    assert bits(modulus_chains.LINES.transform) == pytest.approx(bits(modulus_chains.LINES.up), abs=0.02)
 
 
 @pytest.mark.parametrize(("log_n", "working", "digits"), [(15, 2, 8), (16, 7, 4), (16, 14, 3)])

@@ -128,6 +128,9 @@ class Rotations:
     def layer(self, pattern: Pattern, taps: int, inputs: int, outputs: int) -> float:
         return pattern.rotations(taps, inputs, outputs) + 0.1 * pattern.plaintexts(taps, inputs, outputs)
 
+    def steps(self, babies: int, giants: int, plaintexts: int) -> float:
+        return babies + giants + 0.1 * plaintexts
+
 
 @pytest.mark.parametrize("masked", [True, False])
 def test_garbage_beyond_the_interval(masked: bool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,6 +119,9 @@ class Rotations:
     def layer(self, pattern: Pattern, taps: int, inputs: int, outputs: int) -> float:
         return pattern.rotations(taps, inputs, outputs) + 0.1 * pattern.plaintexts(taps, inputs, outputs)
 
+    def steps(self, babies: int, giants: int, plaintexts: int) -> float:
+        return babies + giants + 0.1 * plaintexts
+
 
 def network_in_clear(
     ring: RingShape,

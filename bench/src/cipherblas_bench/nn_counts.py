@@ -36,6 +36,10 @@ class FewestRotations:
         rotations = pattern.rotations(taps, inputs, outputs)
         return rotations + 1e-9 * pattern.plaintexts(taps, inputs, outputs)
 
+    def steps(self, babies: int, giants: int, plaintexts: int) -> float:
+        """The same, of numbers."""
+        return babies + giants + 1e-9 * plaintexts
+
 
 def run(names: Sequence[str] = ()) -> Iterator[Row]:
     """Rows of `bench nn --counts`: one per kernel, the examples too, and method that offers it.

@@ -392,6 +392,12 @@ def key_words(n: int, moduli: Sequence[float]) -> int:
 
 # Bits of the special primes at which a ciphertext is switched to the sparse secret, beyond those of q_0.
 ENCAPSULATION_MARGIN_BITS = 4.0
+MIN_ENCAPSULATING_BITS = 25.0  # of one of them: smaller primes = 1 mod 2N are few
+
+
+def encapsulating_bits(first: float) -> float:
+    """log2 of each of the two special primes beside a q_0."""
+    return max(MIN_ENCAPSULATING_BITS, (math.log2(first) + ENCAPSULATION_MARGIN_BITS) / 2)
 
 
 @functools.lru_cache(maxsize=64)
@@ -404,7 +410,7 @@ def encapsulating(params: Parameters) -> Parameters:
         ParameterError: there are no such primes.
     """
     first = params.q[0]
-    each = (math.log2(first) + ENCAPSULATION_MARGIN_BITS) / 2
+    each = encapsulating_bits(first)
     special = _nearest_primes(params.n, [each, each], exclude=params.q + params.p)
     log_qp = _log2((first, *special))
     if params.security and log_qp > security_table.max_log_qp_sparse(params.n, params.security):

@@ -146,6 +146,12 @@ class TensorLayout:
             vector[slots + copy * (self.slots // self.copies)] = flat[entries]
         return vector
 
+    def channel_place(self, channel: int) -> tuple[int, int]:
+        """Ciphertext of the first segment of a channel, and its first slot there."""
+        if self.places is not None:
+            return self.places[channel]
+        return channel // self.channels * self.segments, channel % self.channels * self.pitch
+
     def entries(self, ciphertext: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the flat indices of the entries in one ciphertext, and their slots."""
         return _entries(self, ciphertext)

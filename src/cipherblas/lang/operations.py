@@ -24,7 +24,13 @@ from cipherblas.lang.nodes import OPERATIONS, Bounds, Expression, column_shape, 
 from cipherblas.lang.operands import BOUND_RANGE, Operand
 from cipherblas.lang.steps import Step
 
-BY_ENTRIES = ("multiply", "polynomial", "gated", "refresh")  # that no product takes the place of
+BY_ENTRIES = (
+    "multiply",
+    "polynomial",
+    "gated",
+    "refresh",
+    "refresh_sine",
+)  # that no product takes the place of
 ZERO_BOUND = 2.0**-20  # stands for the bound of a matrix of zeros
 
 

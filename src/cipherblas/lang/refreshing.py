@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cipherblas.common import schema
 from cipherblas.common.arrays import shape_text
@@ -13,10 +17,13 @@ from cipherblas.lang.batches import entrywise
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.layers import Same
 from cipherblas.lang.nodes import Expression, operation, ordered
+from cipherblas.lang.operands import BOUND_RANGE, checked_bound
 from cipherblas.lang.operations import arranged
+from cipherblas.lang.polynomials import RANGE_TOLERANCE
 
-REFRESH = "refresh"
+REFRESH, SINE = "refresh", "refresh_sine"
 MAX_ROUNDS = 2
+SINE_SHARE = 2.0**-3  # of the period of the sine, that the bound of its argument is
 
 
 @operation
@@ -58,6 +65,67 @@ class Refresh(Same):
 
     def arranged(self, step: Any) -> Expression:
         return Refresh(arranged(self.x, step), self.placed, self.rounds)
+
+
+@operation
+class RefreshedSine(Expression):
+    """sin(2π·SINE_SHARE·x / reach) of every entry, with all levels again: what bootstrapping finds before anything
+    makes a line of it. A polynomial of that sine is any function of x, and messages may be so large that errors of
+    bootstrapping count 128 times less.
+
+    Args:
+        reach: bound of x.
+        placed: by the planner, as its refresh is.
+
+    Source: the sine of EvalMod as the variable of a function: Alexandru, Kim, Polyakov, "General functional
+    bootstrapping using CKKS" (2024), there for tables.
+    """
+
+    op = SINE
+    fields: ClassVar = {"reach": schema.number(*BOUND_RANGE), "placed": schema.flag}
+
+    def __init__(self, x: Expression, reach: float, placed: bool = False) -> None:
+        self.x, self.reach, self.placed = x, checked_bound(float(reach)), placed
+        if x.bound > self.reach * (1 + RANGE_TOLERANCE):
+            raise ParameterError(
+                "The argument of a sine exceeds its reach.", expected=f"at most {reach:g}", got=x.bound
+            )
+        bound = math.sin(self.rate * min(x.bound, self.reach))
+        super().__init__(x.shape, x.secret, max(bound, BOUND_RANGE[0]), x)
+
+    @property
+    def rate(self) -> float:
+        """The slope at zero."""
+        return 2 * math.pi * SINE_SHARE / self.reach
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"reach": self.reach, "placed": self.placed}
+
+    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return np.asarray(np.sin(self.rate * parts[0]))
+
+    def gain(self, position: int) -> float:
+        return self.rate
+
+    def log_unit(self, parts: Sequence[float]) -> float:
+        return math.log2(self.bound)
+
+    def whole(self, parts: Sequence[bool]) -> bool:
+        return False
+
+    def text(self, parts: Sequence[str]) -> str:
+        return f"{SINE}({parts[0]})"
+
+    @property
+    def title(self) -> str:
+        return f"refresh to a sine {shape_text(self.shape)}" + ", placed by the planner" * self.placed
+
+    def _transpose(self) -> Expression:
+        return RefreshedSine(self.x.T, self.reach, self.placed)
+
+    def arranged(self, step: Any) -> Expression:
+        return RefreshedSine(arranged(self.x, step), self.reach, self.placed)
 
 
 @entrywise
@@ -105,7 +173,12 @@ def refresh(x: Expression, *, rounds: int = 1) -> Expression:
 
 def is_refreshed(expression: Expression) -> bool:
     """Whether a program refreshes anything."""
-    return REFRESH in facts_of(expression).operations
+    return not facts_of(expression).operations.isdisjoint({REFRESH, SINE})
+
+
+def refreshes_to_sines(expression: Expression) -> bool:
+    """Whether it refreshes to sines, which polynomials take."""
+    return SINE in facts_of(expression).operations
 
 
 def refreshes_twice(expression: Expression) -> bool:

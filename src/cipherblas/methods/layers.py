@@ -14,13 +14,14 @@ from cipherblas.methods.matvec_conv.baselines.fhe_mp_cnn import ConvFheMpCnn
 from cipherblas.methods.matvec_conv.baselines.fhelipe import ConvFhelipe, MatVecFhelipe
 from cipherblas.methods.matvec_conv.baselines.imra import Pattern
 from cipherblas.methods.matvec_conv.metakernel import ConvMetaKernel, MatVecMetaKernel
+from cipherblas.methods.matvec_conv.multiplexed import ConvMultiplexed
 from cipherblas.methods.registry import Methods
 
 Options: TypeAlias = tuple[tuple[str, Any], ...]
 MatVecBaseline: TypeAlias = "type[OneVectorMethod | MatVecFhelipe]"
 ConvBaseline: TypeAlias = "type[ConvFheMpCnn | ConvFhelipe]"
 
-METAKERNEL = MatVecMetaKernel.name
+METAKERNEL, MULTIPLEXED = MatVecMetaKernel.name, ConvMultiplexed.name
 LAYER_METHODS: Mapping[str, type[LayerMethod]] = Methods("matvec", "tensors")
 MATVEC_BASELINES: Mapping[str, MatVecBaseline] = Methods("matvec", "tensors", baseline=True)
 CONV_BASELINES: Mapping[str, ConvBaseline] = Methods("convolution", "tensors", baseline=True)
@@ -39,6 +40,8 @@ def build_matvec(name: str, x: TensorLayout, rows: int, options: Mapping[str, An
 
 def build_conv(name: str, x: TensorLayout, window: Window, options: Mapping[str, Any]) -> LayerMethod:
     """The method of a convolution; errors as `build_matvec`."""
+    if name == MULTIPLEXED:
+        return multiplexed(x, window, int(options["unit"]))
     if name != METAKERNEL:
         return _baseline(conv_baseline(name), x, window)
     return _conv(x, window, tuple(sorted(options.items())))
@@ -61,6 +64,12 @@ def _matvec(x: TensorLayout, rows: int, options: Options) -> LayerMethod:
 def _conv(x: TensorLayout, window: Window, options: Options) -> LayerMethod:
     found = dict(options)
     return ConvMetaKernel(x, window, _pattern(x.pitch, x.slots, found), int(found["each"]))
+
+
+@functools.lru_cache(maxsize=64)
+def multiplexed(x: TensorLayout, window: Window, unit: int) -> ConvMultiplexed:
+    """A convolution of a multiplexed image; errors as the class."""
+    return ConvMultiplexed(x, window, unit)
 
 
 def matvec_baseline(name: str) -> MatVecBaseline:

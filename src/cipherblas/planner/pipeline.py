@@ -8,6 +8,7 @@ a pass knows nothing of those after it; the last one searches. What cannot be pl
 from __future__ import annotations
 
 from cipherblas.planner.plan.passes import Following, Outcome, Pass, PlanRequest
+from cipherblas.planner.rewrite.activations import with_functions_inside
 from cipherblas.planner.rewrite.association import associated
 from cipherblas.planner.rewrite.precisions import prepared
 from cipherblas.planner.rewrite.refresh_placement import refreshed, with_larger_uploads
@@ -20,6 +21,7 @@ PASSES: tuple[Pass, ...] = (
     associated,  # chains of products
     with_larger_uploads,  # where nothing else is in the way
     refreshed,  # programs that are too deep for any ring
+    with_functions_inside,  # refreshes that find sines, where functions follow
     in_blocks_otherwise,  # vectors that layers do not carry
     searched,  # forms, methods, blocks, rings; the fastest plan that holds on its real primes
 )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from cipherblas.crypto.fields import MODULI_OF_WORD, ROW_LIMBS
 from cipherblas.crypto.params import (
-    ENCAPSULATION_MARGIN_BITS,
     Parameters,
     descending,
+    encapsulating_bits,
     row_parameters,
     row_special_bits,
 )
@@ -124,7 +123,7 @@ def words_at(ring: Ring, limbs: int) -> int:
 
 def encapsulating_shape(ring: Ring) -> RingShape:
     """Nominal parameters of the switch to a sparse secret; see `cipherblas.crypto.params.encapsulating`."""
-    each = math.sqrt(ring.q[0] * 2.0**ENCAPSULATION_MARGIN_BITS)
+    each = 2.0 ** encapsulating_bits(ring.q[0])
     return RingShape(ring.n, (float(ring.q[0]),), (each, each), 1, ring.scale_bits)
 
 

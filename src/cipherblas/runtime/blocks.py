@@ -290,7 +290,7 @@ def polynomial(run: BlockRun, node: Expression, required: RequiredBlocks | None)
         if layout is None or layout.empty_garbage:
             layout = run.dense(argument)
         x = run.relaid(x, layout, argument.bound)
-    value = evaluated(run, function, x, zeros=True)
+    value = evaluated(run, function, x, function.bound, zeros=True)
     if not function.at_zero:
         return value
     number = function.at_zero / value.unit

@@ -20,14 +20,14 @@ def polynomial_of(node: Expression) -> Polynomial:
     return node
 
 
-def evaluated(run: SlotRun, node: Polynomial, x: Value, zeros: bool) -> Value:
-    """p(x) in units of its bound; with `zeros`, p(x) - p(0).
+def evaluated(run: SlotRun, node: Polynomial, x: Value, unit: float, zeros: bool) -> Value:
+    """p(x) in a unit that it does not exceed; with `zeros`, p(x) - p(0).
 
     Args:
         x: no slot is larger than the bound of the argument.
         zeros: slots of x without entries are zero, and stay it.
     """
-    unit, to_unit = node.bound, x.unit / node.reach
+    to_unit = x.unit / node.reach
     numbers = [value / unit for value in node.coefficients]
     if to_unit < 0:
         numbers = [-value if index % 2 else value for index, value in enumerate(numbers)]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from cipherblas.common.errors import UnsuitedError
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.lang.nodes import Expression
-from cipherblas.lang.refreshing import REFRESH
+from cipherblas.lang.refreshing import REFRESH, SINE, Refresh, RefreshedSine
 from cipherblas.methods.bootstrapping.refresh import (
     REFRESH_BATCH,
     SHARED_BATCH,
@@ -30,7 +31,7 @@ from cipherblas.runtime.values import Cells, Handles, Value, handles_of
 LARGE = 16.0
 
 
-@computes(BLOCKS, REFRESH)
+@computes(BLOCKS, REFRESH, SINE)
 def of_blocks(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
     """Where the entries lie. What imaginary parts hold beside them is removed first, at the limbs that are read: of two
     ciphertexts one is the imaginary part of the other.
@@ -45,14 +46,14 @@ def of_blocks(run: BlockRun, node: Expression, required: RequiredBlocks | None) 
     layout = in_place(x.layout)
     if layout is None:
         layout = run.dense(node)
-        x = run.relaid(x, layout, node.bound)
+        x = run.relaid(x, layout, child.bound)
     x = run.ready(x)
     method = _method(run, node, x, *layout.active_slots)
     x = run.lowered_to(x, method.limbs_before)
-    return _refreshed(run, run.bounded(run.relaid(x, layout, node.bound), node.bound), node, method)
+    return _refreshed(run, run.bounded(run.relaid(x, layout, child.bound), child.bound), node, method)
 
 
-@computes(TENSORS, REFRESH)
+@computes(TENSORS, REFRESH, SINE)
 def of_a_tensor(run: TensorRun, node: Expression, required: None) -> Value:
     """Every ciphertext, where the entries lie. Slots that hold more than the bound would hold anything afterwards."""
     (child,) = node.children
@@ -71,19 +72,29 @@ def _method(run: SlotRun, node: Expression, x: Value, held: int, repeated: bool)
     whole = bootstrapping_of(run.ev.params)
     few = whole.packed(held, repeated)
     ct = x.first()
-    large = not few.left and ct.bound * ct.scale > LARGE * few.largest(run.ev)
-    return whole if large or node.parameters["rounds"] > 1 else few
+    large = not (few.left or few.sine) and ct.bound * ct.scale > LARGE * few.largest(run.ev)
+    return whole if large or _twice(node) else few
+
+
+def _twice(node: Expression) -> bool:
+    """Whether a refresh has two rounds."""
+    return isinstance(node, Refresh) and node.rounds > 1
 
 
 def _refreshed(run: SlotRun, x: Value, node: Expression, method: Bootstrapping) -> Value:
-    """In units of the bound, so that slots are up to 1: units are powers of others after some steps, and a refresh
-    takes any scale. As many pairs at a time as share their a part, where that was decided and ciphertexts are full;
-    `REFRESH_BATCH` of what is left.
+    """In units of the bound, or of the reach of a sine, so that slots are up to 1: units are powers of others after
+    some steps, and a refresh takes any scale. As many pairs at a time as share their a part, where that was decided and
+    ciphertexts are full; `REFRESH_BATCH` of what is left.
 
     Args:
         x: of real slots.
     """
-    bound, twice = node.bound, node.parameters["rounds"] > 1
+    sine, twice = isinstance(node, RefreshedSine), _twice(node)
+    if sine != method.sine:
+        raise UnsuitedError(
+            "The ring is not made for these refreshes.", expected="primes of their own", got=node.title
+        )
+    bound = node.reach if isinstance(node, RefreshedSine) else node.bound
     factor, sharing = abs(x.unit) / bound, run.run.decisions.sharing
     number, largest = len(x.handles), factor * largest_message(run.ev, x.handles)
     full = not (method.held or twice or method.raised_first)
@@ -123,4 +134,4 @@ def _refreshed(run: SlotRun, x: Value, node: Expression, method: Bootstrapping) 
         return [[[next(each) for _ in cell] for cell in row] for row in cells]
 
     cells = run.run.perform("refresh", [x.cells], work)
-    return replace(x, cells=cells, unit=math.copysign(bound, x.unit))
+    return replace(x, cells=cells, unit=math.copysign(1.0 if sine else bound, x.unit))

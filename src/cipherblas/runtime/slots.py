@@ -19,7 +19,7 @@ from cipherblas.lang.curves import BEYOND, GATED, Gated, curve_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operations import Leaf
 from cipherblas.lang.polynomials import POLYNOMIAL
-from cipherblas.lang.refreshing import REFRESH
+from cipherblas.lang.refreshing import REFRESH, SINE
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.rlwe.noise import TAIL, MatrixSums, SlotErrors, worst
 from cipherblas.runtime import schedule
@@ -33,7 +33,7 @@ RANGE_MARGIN = 2.0**12  # ranges that differ by less share a unit, at the cost o
 MAX_FILLED_BITS = 20  # of a factor that multiplies ciphertexts, and keeps their scale
 SCALE_SLACK = 0.2  # of log2 of the usual scale, by which scales are off when nothing is done about it
 # Operations that compute every entry of those at the same place.
-ENTRYWISE = frozenset({"add", "multiply", "scale", "assume", "truncated", GATED, POLYNOMIAL, REFRESH})
+ENTRYWISE = frozenset({"add", "multiply", "scale", "assume", "truncated", GATED, POLYNOMIAL, REFRESH, SINE})
 KNOWN_BELOW = 0.99  # of the number of terms times a bound, that a sum is known to be below
 UNIT_TOLERANCE = 2.0**-46  # relative difference of two units below which they are the same
 

@@ -22,16 +22,17 @@ from cipherblas.lang.analysis import is_constant
 from cipherblas.lang.curves import GATED
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.polynomials import POLYNOMIAL, RANGE_TOLERANCE
+from cipherblas.lang.refreshing import refreshes_to_sines
 from cipherblas.lang.windows import Window
 from cipherblas.methods.doubling import folded
 from cipherblas.methods.layers import build_conv, build_matvec
 from cipherblas.methods.matvec_conv.base import LayerMethod, Weights, entries_plain, masked
-from cipherblas.methods.matvec_conv.taps import conv_output
+from cipherblas.methods.matvec_conv.taps import pooled
 from cipherblas.runtime.executor import FORMS, computes
 from cipherblas.runtime.inputs import Inputs
 from cipherblas.runtime.listing import RunContext
 from cipherblas.runtime.polynomials import evaluated, polynomial_of
-from cipherblas.runtime.slots import SlotRun, multiplied
+from cipherblas.runtime.slots import SlotEncryption, SlotRun, multiplied
 from cipherblas.runtime.values import Cells, Handles, MethodChoice, Value
 
 TENSORS = "tensors"
@@ -80,6 +81,33 @@ class TensorRun(SlotRun):
         """The value of a node, masked where its bound was promised of entries alone: what slots without entries hold
         would grow with every product until it exceeds the modulus."""
         return self.masked(value) if not value.tensor.clean and _assumed(node) else value
+
+    def readers(self, node: Expression) -> list[Expression]:
+        """The nodes that are computed from one."""
+        return [one for one in self.run.order if any(child is node for child in one.children)]
+
+    def usual(self, node: Expression) -> SlotEncryption:
+        """Where sines are refreshed, an operand that layers alone read has one of the limbs that refreshes spend:
+        weights are encoded by the size of the limb that they are multiplied at, whatever that is."""
+        how = super().usual(node)
+        readers = self.readers(node)
+        layers = bool(readers) and all(one.product or one.window is not None for one in readers)
+        return replace(how, limbs=how.limbs + 1) if layers and refreshes_to_sines(self.run.node) else how
+
+    def range_of(self, node: Expression) -> float:
+        """The bound of a value once it has what nothing else than a promise or a bias makes of it: a polynomial takes
+        that without a level where it is no larger than the unit."""
+        readers = self.readers(node)
+        moved = len(readers) == 1 and (
+            readers[0].op == "assume"
+            or (readers[0].op == "add" and not all(x.secret for x in readers[0].children))
+        )
+        return self.range_of(readers[0]) if moved else node.bound
+
+    def unit_of(self, bound: float) -> float:
+        """The unit of values up to a bound: in programs that refresh a power of two, so that terms of a sum differ by
+        integers, and none takes a level to be like the other."""
+        return 2.0 ** math.ceil(math.log2(bound)) if self.run.refreshed else bound
 
     def weights_of(self, node: Expression) -> Callable[[Inputs], Weights]:
         """A clear factor of a layer, of the inputs of a run."""
@@ -145,14 +173,17 @@ class TensorRun(SlotRun):
         if window is not None:  # what its method looks at before it says how many steps it takes
             ev.spend(math.prod(window.kernel) * x.segments**2, "taps of a filter")
             ev.spend(window.outputs * window.shape[0] // ENTRIES_PER_STEP, "channels")
+        unit = weights(self.inputs).bound
+        if self.run.refreshed:
+            unit = self.unit_of(max(unit, self.range_of(node) / abs(value.unit)))
         method = method_of(node, x, MethodChoice(choice.method, options))
         ev.spend(method.steps, "weights of a layer")
         cells = self.made(
             choice.method,
             [value.cells],
-            lambda context, cts: method.run(context.slots, cts, weights(context.inputs)),
+            lambda context, cts: method.run(context.slots, cts, replace(weights(context.inputs), bound=unit)),
         )
-        return self.of(node.shape, method.out, cells, value.unit * weights(self.inputs).bound)
+        return self.of(node.shape, method.out, cells, value.unit * unit)
 
 
 FORMS[TENSORS] = TensorRun
@@ -205,10 +236,10 @@ def avg_pool2d(run: TensorRun, node: Expression, required: None) -> Value:
     assert window is not None
     x, taps = value.tensor, math.prod(window.kernel)
     inside = x.segments == 1 or (window.kernel[0] <= window.stride[0] and x.segment % window.stride[0] == 0)
-    if window.padding != (0, 0) or not inside or x.places is not None:
+    if window.padding != (0, 0) or not inside:
         weights = _mean(window)
         return run.layer(node, value, lambda inputs: weights)
-    out = conv_output(x, window, x.channels, clean=False)
+    out = pooled(x, window, clean=False)
 
     def sums(context: RunContext, cts: Handles) -> Handles:
         ev, found = context.slots, []
@@ -241,7 +272,8 @@ def assume(run: TensorRun, node: Expression, required: None) -> Value:
     """Other slots hold sums of parts of entries: in the mean, which the modulus must hold, they are no larger."""
     value = run.promised(node, run.value(node.children[0]))
     bound = node.bound / abs(value.unit)
-    return run.filling(run.mapped("bound", value, lambda ev, ct: ev.bounded(ct, bound)), node.bound)
+    most = run.range_of(node) if run.run.refreshed else node.bound
+    return run.filling(run.mapped("bound", value, lambda ev, ct: ev.bounded(ct, bound)), most)
 
 
 @computes(TENSORS, "scale")
@@ -253,13 +285,16 @@ def scale(run: TensorRun, node: Expression, required: None) -> Value:
 
 @computes(TENSORS, "add")
 def add(run: TensorRun, node: Expression, required: None) -> Value:
-    """The entrywise sum, in the layout of the first secret term."""
+    """The entrywise sum, in the layout of the first secret term. A term with more limbs than the other one is rescaled
+    before, and not the sum, which has fewer."""
     first, second = sorted(node.children, key=lambda part: not part.secret)
     x = run.value(first)
     if not second.secret:
         x = run.with_headroom(x, second.bound)
         return x.holding(run.made("add", [x.cells], _added(run.plains(x.tensor, second, x.unit))))
     y = run.with_layout_of(x, run.value(second))
+    limbs = min(x.first().limbs, y.first().limbs)
+    x, y = (run.ready(one) if run.ev.below(one.first().limbs) >= limbs else one for one in (x, y))
     clean = x.tensor.clean and y.tensor.clean
     total = run.sum_of_secrets(x, y)
     found = run.of(total.shape, x.tensor.with_clean(clean), total.cells, total.unit)
@@ -315,7 +350,7 @@ def polynomial(run: TensorRun, node: Expression, required: None) -> Value:
     if not x.tensor.clean and _may_exceed(x, function.x):
         x = run.masked(x)
     tensor = x.tensor
-    value = evaluated(run, function, x, zeros=tensor.clean)
+    value = evaluated(run, function, x, run.unit_of(function.bound), zeros=tensor.clean)
     steepness = function.slope_at_zero * abs(x.unit / value.unit)
     magnified, middle = max(1.0, x.magnified * steepness) if tensor.clean else 1.0, function.at_zero
     if not (middle and tensor.clean):

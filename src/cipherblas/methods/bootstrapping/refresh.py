@@ -9,6 +9,10 @@ ModRaise first: the coefficients that the message has are raised, and StC comes 
 levels, and a limb below them serves to make messages as small as EvalMod takes them. A slot is a sum of all
 coefficients then, with their errors.
 
+EvalMod finds a sine. Of messages far smaller than q_0 it is a line; or else it is left a sine, of messages up to an
+eighth of q_0, and a polynomial of it is what is wanted (`sine`). Errors of the steps are errors of the argument, and
+count 128 times less then, so that all primes are smaller.
+
 Sources: Cheon, Han, Kim, Kim and Song, "Bootstrapping for approximate homomorphic encryption" (2018); transforms as in
 `embedding`, EvalMod as in `modular_reduction`, sparse secrets as in `Evaluator.raise_modulus`.
 """
@@ -28,6 +32,7 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.shared import Shared
 from cipherblas.evaluators.slots.values import Ct, Plain, Transform
 from cipherblas.forms.convert.coefficients import Halves, Packing, RowBundle, bundled_rows
+from cipherblas.lang.refreshing import SINE_SHARE
 from cipherblas.methods.bootstrapping.embedding import coefficients_to_slots, slots_to_coefficients
 from cipherblas.methods.bootstrapping.modular_reduction import ModularReduction
 from cipherblas.rlwe.key_policies import Step, expand
@@ -45,6 +50,8 @@ MAX_DOWN, MAX_UP = 5, 4  # butterflies in a factor, where few slots are held
 MIN_HELD, MIN_UP = 16, 2
 REFRESH_BATCH = 8  # ciphertexts that `run_all` refreshes at one time
 SHARED_BATCH = 4  # groups that share their a part each
+SINE_SLACK = 2.0**-5  # of the messages of a sine, for what errors add to them
+SINE_RATIO_BITS = -math.log2(SINE_SHARE)
 MANY, MANY_BABY_STEPS = 4, (16, 16)  # from so many ciphertexts together on more baby steps are faster
 
 
@@ -64,6 +71,7 @@ class Bootstrapping:
         spared: limbs at the top that are not used: `up` has so many factors less than the ring has limbs for.
         left: limbs of those that slots to coefficients are given, which `down` has no factors for.
         raised_first: ModRaise comes first, and slots to coefficients last.
+        sine: messages of 1 become sin(2π·SINE_SHARE), exactly so, and others in proportion to the argument.
     """
 
     down: tuple[int, ...]
@@ -76,6 +84,7 @@ class Bootstrapping:
     spared: int = 0
     left: int = 0
     raised_first: bool = False
+    sine: bool = False
 
     def packed(self, held: int, repeated: bool = False) -> Bootstrapping:
         """The same for the first `held` slots alone, a power of two, whatever others hold: smaller transforms, which
@@ -380,7 +389,10 @@ class Bootstrapping:
         ]
 
     def _sine(self, ev: Evaluator, part: Ct, shrunk: float, scale: float | None) -> Ct:
-        """EvalMod of raised coefficients in slots, in units of the message."""
+        """EvalMod of raised coefficients in slots, in units of the message, or of the sine."""
+        if self.sine:
+            wanted = 2.0**ev.params.scale_bits if scale is None else scale
+            return ev.bounded(self.reduced(ev, part, wanted), _largest_sine())
         gain = float(ev.params.q[0]) / (2 * math.pi * shrunk)  # of the sine: a message of 1 is 2π·scale / q_0
         wanted = (2.0**ev.params.scale_bits if scale is None else scale) * gain
         most = min(1.0, 2 * math.pi * 2.0**-self.ratio_bits * 1.01)
@@ -390,6 +402,13 @@ class Bootstrapping:
         self, ev: Evaluator, result: Ct, shrunk: float, errors: SlotErrors, worst: float, bound: float
     ) -> Ct:
         """What `_sines` found, with the errors that the values had before."""
+        if self.sine:
+            slope = 2 * math.pi * SINE_SHARE
+            missed = 2 * math.pi * self.reduction.polynomial_error(SINE_SHARE)
+            errors, worst, bound = errors.times(slope), slope * worst, _largest_sine()
+            errors = errors.with_own(result.errors.deviation).with_common(missed / tail(1.0))
+            worst = ev.worst_error(result) + (worst + missed) * result.scale
+            return ev.bounded(ev.assume_errors(result, errors, worst), bound)
         largest = 2.0**-self.ratio_bits
         missed = self.reduction.error(largest)
         if (
@@ -453,7 +472,9 @@ class Bootstrapping:
             ev.require_levels(x, self.levels_before, "bootstrapping")
         bound = max(x.bound for x in xs) if largest is None else largest
         found = [self._shrunk(ev, x, bound) for x in xs]
-        factor = min(1.0, self.largest(ev) / (bound * max(x.scale for x in found)))
+        factor = self.largest(ev) / max(x.scale for x in found)
+        if not self.sine:
+            factor = min(1.0, factor / bound)
         transforms = slots_to_coefficients(ev.slots, self.down, factor)
         for index, transform in enumerate(transforms):
             # The coefficients are the slots of x: they fit, though the slots of the result seem not to.
@@ -468,17 +489,17 @@ class Bootstrapping:
         """At the limbs that are read: messages that are too large are divided by the limbs that are left. Diagonals of
         the transforms that did so would be small numbers, encoded coarsely."""
         x = ev.drop(x, min(x.limbs, self.limbs_before))
-        while x.limbs > self.levels_before + 1 and bound * x.scale > self.largest(ev):
+        while not self.sine and x.limbs > self.levels_before + 1 and bound * x.scale > self.largest(ev):
             most = self.largest(ev) / (bound * x.scale) * ev.params.q[x.limbs - 1]
             x = ev.bounded(ev.rescale(ev.scaled_up(x, max(0, math.floor(math.log2(most))))), x.bound)
         return ev.drop(x, self.levels_before + 1)
 
     def _steps(self, ev: Evaluator) -> list[Mapping[Step, Plain | None]]:
         """Sums of rotations, one after the other, that add up all by multiples of the slots that are held: four at a
-        time, which share what is hoisted and a ModDown."""
+        time, which share what is hoisted and a ModDown; two of the messages that four of would not fit q_0."""
         held, found = self._held(ev), list[Mapping[Step, Plain | None]]()
         while held < ev.slots:
-            number = min(4, ev.slots // held)
+            number = min(2 if self.sine else 4, ev.slots // held)
             found.append(dict.fromkeys(held * turn for turn in range(number)))
             held *= number
         return found
@@ -595,11 +616,13 @@ class Bootstrapping:
 def bootstrapping_of(ring: Ring) -> Bootstrapping:
     """How ciphertexts of a ring are refreshed: the same for all rings of its degree, but for the size of messages and
     the order. Its chain says which: below the working levels, whose primes are as large as the scale, there are those
-    that StC spends, or a single one."""
-    ratio_bits = max(MIN_RATIO_BITS, math.log2(ring.q[0]) - ring.scale_bits)
+    that StC spends, or a single one; for sines they are as large as the scale too, and q_0 hardly larger."""
+    ratio_bits = math.log2(ring.q[0]) - ring.scale_bits
     low = [math.log2(prime) for prime in ring.q[1:3]]
+    if len(low) == 2 and abs(low[0] - ring.scale_bits) < 1 and abs(ratio_bits - SINE_RATIO_BITS) < 1:
+        return _sines(ring.n.bit_length() - 2)
     raised_first = len(low) == 2 and low[0] < ring.scale_bits - 1 and abs(low[1] - ring.scale_bits) < 1
-    return _bootstrapping(ring.n.bit_length() - 2, ratio_bits, raised_first)
+    return _bootstrapping(ring.n.bit_length() - 2, max(MIN_RATIO_BITS, ratio_bits), raised_first)
 
 
 @functools.lru_cache(maxsize=64)
@@ -610,6 +633,18 @@ def _bootstrapping(log_slots: int, ratio_bits: float, raised_first: bool) -> Boo
     reduction = ModularReduction(RANGE, DEGREE, DOUBLINGS, 2.0**-MIN_RATIO_BITS)
     sizes = _shares(log_slots, down), _shares(log_slots, up)
     return Bootstrapping(*sizes, reduction, ratio_bits, raised_first=raised_first)
+
+
+@functools.lru_cache(maxsize=8)
+def _sines(log_slots: int) -> Bootstrapping:
+    """The same factors, of messages as large as the sine is told apart by."""
+    reduction = ModularReduction(RANGE, DEGREE, DOUBLINGS, SINE_SHARE * (1 + SINE_SLACK))
+    usual = _bootstrapping(log_slots, SINE_RATIO_BITS, False)
+    return replace(usual, reduction=reduction, sine=True)
+
+
+def _largest_sine() -> float:
+    return math.sin(2 * math.pi * SINE_SHARE * (1 + SINE_SLACK))
 
 
 def _rounded(number: float, bits: int = 40) -> float:

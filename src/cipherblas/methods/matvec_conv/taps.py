@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,6 +36,14 @@ def covered(
     cols = out_cols[(across >= 0) & (across < width)]
     rows = out_rows[inside] - segment * out.segment
     return (rows[:, None] * out.row + cols[None, :] * out.col).ravel()
+
+
+def pooled(x: TensorLayout, window: Window, *, clean: bool) -> TensorLayout:
+    """Where sums over windows of every channel stand: where their windows begin."""
+    if x.places is None and x.copies == 1:
+        return conv_output(x, window, x.channels, clean=clean)
+    (step_h, step_w), shape = window.stride, window.out_shape
+    return replace(x, shape=shape, row=x.row * step_h, col=x.col * step_w, segment=shape[1], clean=clean)
 
 
 def needed_grid(window: Window) -> tuple[int, int]:

@@ -28,7 +28,7 @@ from cipherblas.evaluators.slots.values import Order
 from cipherblas.forms.convert.coefficients import MAX_STAGES
 from cipherblas.lang.operands import MAX_LENGTH
 from cipherblas.lang.results import MAX_RESULTS
-from cipherblas.methods.layers import METAKERNEL
+from cipherblas.methods.layers import METAKERNEL, MULTIPLEXED
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.products import ALGORITHMS, GEMM, RING
 from cipherblas.methods.registry import names, options_of
@@ -60,6 +60,7 @@ _OPTIONS: Mapping[str, Check] = {
     METAKERNEL: record(
         dict.fromkeys(("n", "k", "p_b", "p_s", "each"), _LENGTH), {"mask": flag, "layout": _GRID}
     ),
+    MULTIPLEXED: record({"unit": _LENGTH}),
 }
 
 

@@ -6,6 +6,7 @@ import bisect
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from cipherblas.common.errors import LevelError
 from cipherblas.crypto.digits import equal_digits
@@ -13,19 +14,46 @@ from cipherblas.crypto.fields import MAX_LIMBS, MIN_LOG_N, ROW_LIMBS
 from cipherblas.crypto.params import row_special_bits
 from cipherblas.crypto.security import max_log_qp
 from cipherblas.evaluators.slots.symbolic import Symbolic
-from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
+from cipherblas.lang.nodes import Expression
+from cipherblas.lang.refreshing import refreshes_to_sines, refreshes_twice
+from cipherblas.methods.bootstrapping.refresh import SINE_RATIO_BITS, Bootstrapping, bootstrapping_of
 from cipherblas.planner.predict.dry_run import DryRun
 from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.rings.first import First
 from cipherblas.planner.rings.sizing import PRIME_SPREAD_BITS, NoRingError, Sizing, budget_bits
 from cipherblas.rlwe.rings import Ring, RingShape
 
-BASE_BITS, DOWN_BITS = 50.0, 34.0  # of q_0, and of the limbs of slots to coefficients
-SCALE_BITS, UP_BITS = 40.0, 49.8  # of the working levels; of the limbs of EvalMod
-TRANSFORM_BITS = 47.0  # of those of coefficients to slots, whose errors are far below the others with these
-FINE_SCALE_BITS = (
-    46.0  # where values are refreshed in two rounds: smaller ones would not hold what these find
-)
+
+@dataclass(frozen=True)
+class Profile:
+    """Sizes in bits of the primes of a chain, by what spends them.
+
+    Attributes:
+        base: q_0.
+        down: limbs of slots to coefficients.
+        scale: working levels.
+        up: limbs of EvalMod.
+        transform: those of coefficients to slots, whose errors are far below the others with these.
+    """
+
+    base: float
+    down: float
+    scale: float
+    up: float
+    transform: float
+
+    @classmethod
+    def of_sines(cls, scale: float) -> Profile:
+        """Where sines are what is refreshed: messages of an eighth of q_0, whose errors are those of the argument."""
+        up = scale + SINE_UP_BITS
+        return cls(scale + SINE_RATIO_BITS, scale, scale, up, up - 1)
+
+
+LINES = Profile(50.0, 34.0, 40.0, 49.8, 47.0)
+# Where values are refreshed in two rounds: smaller scales would not hold what these find.
+TWO_ROUNDS = replace(LINES, scale=46.0)
+SINE_UP_BITS = 7.0  # by which limbs of EvalMod are larger than the scale
+SINE_SCALES = (28.0, 29.0, 30.0, 31.0, 32.0, 33.0, 34.0, 36.0, 38.0)  # that are tried, the smallest first
 DIGITS = (8, 6, 5, 4, 3)  # of key switching, that are tried
 MAX_WORKING_LEVELS = 40  # levels, where security sets no limit
 USUAL_DEGREE = 1 << 16  # larger rings are worth it where this one does not do
@@ -35,10 +63,17 @@ INSECURE_SHARE = 8  # N over the degree of the ring of rows, where security sets
 MARGIN = 0.97  # of the error that is allowed: primes are not just as large as they are planned
 
 
-def method_of(n: int, raised_first: bool = False) -> Bootstrapping:
+def profile_of(expression: Expression) -> Profile:
+    """The sizes that a program's refreshes take; those of sines are the smallest that are tried."""
+    if refreshes_to_sines(expression):
+        return Profile.of_sines(SINE_SCALES[0])
+    return TWO_ROUNDS if refreshes_twice(expression) else LINES
+
+
+def method_of(n: int, profile: Profile = LINES, raised_first: bool = False) -> Bootstrapping:
     """How ciphertexts of a ring degree are refreshed."""
-    low_bits = (BASE_BITS, DOWN_BITS, SCALE_BITS if raised_first else DOWN_BITS)
-    return bootstrapping_of(RingShape(n, tuple(2.0**bits for bits in low_bits), (), 1, SCALE_BITS))
+    low_bits = (profile.base, profile.down, profile.scale if raised_first else profile.down)
+    return bootstrapping_of(RingShape(n, tuple(2.0**bits for bits in low_bits), (), 1, profile.scale))
 
 
 @functools.lru_cache(maxsize=1 << 10)
@@ -47,7 +82,7 @@ def chain(
     working: int,
     digits: int,
     rows: int | None = None,
-    fine: bool = False,
+    profile: Profile = LINES,
     raised_first: bool = False,
 ) -> Sizing:
     """The sizes of the primes, by what spends them: from q_0 on slots to coefficients, `working` levels of the size of
@@ -56,18 +91,18 @@ def chain(
     Args:
         digits: of key switching, of about equal bits: limbs are of very different sizes.
         rows: degree of a ring of its own for rows, whose limbs are as large as q_0: they hold products.
-        fine: for refreshes in two rounds.
+        profile: sizes of the primes.
         raised_first: slots to coefficients come last, above the working levels; below them there is one prime.
     """
-    method, scale_bits = method_of(n, raised_first), FINE_SCALE_BITS if fine else SCALE_BITS
-    down, last = (DOWN_BITS,) * method.levels_before, (DOWN_BITS,) * (len(method.down) * raised_first)
-    transforms = (TRANSFORM_BITS,) * len(method.up)
-    up = last + (UP_BITS,) * (method.levels_after - len(last) - len(method.up)) + transforms
+    method = method_of(n, profile, raised_first)
+    down, last = (profile.down,) * method.levels_before, (profile.down,) * (len(method.down) * raised_first)
+    transforms = (profile.transform,) * len(method.up)
+    up = last + (profile.up,) * (method.levels_after - len(last) - len(method.up)) + transforms
     if rows is not None:
-        down = (BASE_BITS,) * (ROW_LIMBS - 1) + down[ROW_LIMBS - 1 :]
-    q_bits = (BASE_BITS, *down, *(scale_bits,) * working, *up)
+        down = (profile.base,) * (ROW_LIMBS - 1) + down[ROW_LIMBS - 1 :]
+    q_bits = (profile.base, *down, *(profile.scale,) * working, *up)
     sizes = equal_digits(q_bits, digits)
-    return Sizing(n, scale_bits, q_bits, max(sizes), rows, sizes)
+    return Sizing(n, profile.scale, q_bits, max(sizes), rows, sizes)
 
 
 def chains(
@@ -75,11 +110,11 @@ def chains(
     working: int,
     allowed: float,
     rows: int | None = None,
-    fine: bool = False,
+    profile: Profile = LINES,
     raised_first: bool = False,
 ) -> list[Sizing]:
     """Return the chains with this number of working levels that security allows, with many digits and with fewer."""
-    return list(_chains(n, working, allowed, rows, fine, raised_first))
+    return list(_chains(n, working, allowed, rows, profile, raised_first))
 
 
 def _chains(
@@ -87,16 +122,16 @@ def _chains(
     working: int,
     allowed: float,
     rows: int | None = None,
-    fine: bool = False,
+    profile: Profile = LINES,
     raised_first: bool = False,
 ) -> Iterator[Sizing]:
-    found = (chain(n, working, digits, rows, fine, raised_first) for digits in DIGITS)
+    found = (chain(n, working, digits, rows, profile, raised_first) for digits in DIGITS)
     return (
         one for one in found if one.log_qp + PRIME_SPREAD_BITS <= allowed and len(one.q_bits) <= MAX_LIMBS
     )
 
 
-def widest(n: int, allowed: float, rows: int | None = None, fine: bool = False) -> Sizing:
+def widest(n: int, allowed: float, rows: int | None = None, profile: Profile = LINES) -> Sizing:
     """The chain with the most working levels.
 
     Raises:
@@ -104,21 +139,21 @@ def widest(n: int, allowed: float, rows: int | None = None, fine: bool = False) 
     """
 
     def too_many(working: int) -> bool:
-        return next(_chains(n, working, allowed, rows, fine), None) is None
+        return next(_chains(n, working, allowed, rows, profile), None) is None
 
     working = bisect.bisect_left(range(1, MAX_WORKING_LEVELS + 1), True, key=too_many)
     if not working:
         raise NoRingError(f"At N = {n} there is no chain of primes for bootstrapping.", n, 2.0, modulus=0.0)
-    return next(_chains(n, working, allowed, rows, fine))
+    return next(_chains(n, working, allowed, rows, profile))
 
 
-def most_working(n: int, allowed: float, rows: int | None = None, fine: bool = False) -> int:
+def most_working(n: int, allowed: float, rows: int | None = None, profile: Profile = LINES) -> int:
     """Levels between two refreshes, at most.
 
     Raises:
         NoRingError: security allows none.
     """
-    return working(widest(n, allowed, rows, fine).shape())
+    return working(widest(n, allowed, rows, profile).shape())
 
 
 def working(ring: Ring) -> int:
@@ -127,7 +162,7 @@ def working(ring: Ring) -> int:
     Raises:
         NoRingError: it has no limbs for refreshes.
     """
-    found = len(ring.q) - len(chain(ring.n, 0, 1).q_bits)
+    found = len(ring.q) - bootstrapping_of(ring).levels_after - bootstrapping_of(ring).levels_before - 1
     if found < 1:
         raise NoRingError("The parameters have too few limbs for refreshes.", ring.n, 2.0, modulus=0.0)
     return found
@@ -135,7 +170,7 @@ def working(ring: Ring) -> int:
 
 def row_degree(n: int, security: int, insecure: bool) -> int | None:
     """The least degree of a ring of rows that is as secure as is asked for; None where it is not below n."""
-    bits = BASE_BITS * ROW_LIMBS + row_special_bits(2.0**BASE_BITS) + PRIME_SPREAD_BITS
+    bits = LINES.base * ROW_LIMBS + row_special_bits(2.0**LINES.base) + PRIME_SPREAD_BITS
     if insecure:
         least = n // INSECURE_SHARE
     else:
@@ -145,7 +180,7 @@ def row_degree(n: int, security: int, insecure: bool) -> int | None:
 
 def limbs_left(ring: Ring) -> int:
     """Of a refreshed ciphertext, and of an operand."""
-    return method_of(ring.n).limbs(len(ring.q))
+    return bootstrapping_of(ring).limbs(len(ring.q))
 
 
 @functools.lru_cache(maxsize=256)
@@ -171,7 +206,7 @@ def chain_sizings(
     insecure: bool,
     first: First,
     rows: int | None = None,
-    fine: bool = False,
+    profile: Profile = LINES,
 ) -> Sequence[Sizing]:
     """Chains of degree n that carry a program with refreshes, with as few working levels as it spends between them; in
     the order of a refresh that takes less (`raises_first`) where there is a choice: rows are read as coefficients.
@@ -179,7 +214,7 @@ def chain_sizings(
     Args:
         first: finds the fewest levels, from those of other candidates on.
         rows: degree of a ring of its own for rows.
-        fine: the program has refreshes in two rounds.
+        profile: sizes of the primes; of sines the smallest scale that is precise enough is taken.
 
     Raises:
         NoRingError: none does.
@@ -192,12 +227,14 @@ def chain_sizings(
             modulus=0.0,
             wanted=f"security=128 and ring_degree={MIN_DEGREE} or more, which refreshes need",
         )
-    most = most_working(n, allowed, rows, fine)
+    if profile.base == profile.scale + SINE_RATIO_BITS:
+        return _of_sines(run, n, excess, allowed, first)
+    most = most_working(n, allowed, rows, profile)
 
     lacking: list[str] = []
 
     def carries(working: int, raised_first: bool = False) -> bool:
-        ring = chains(n, working, allowed, rows, fine, raised_first)[0].shape()
+        ring = chains(n, working, allowed, rows, profile, raised_first)[0].shape()
         found = attempted(functools.partial(run, ring), only=LevelError)
         if isinstance(found, Infeasible):
             lacking.append(found.error.sentence.removesuffix("."))
@@ -212,7 +249,7 @@ def chain_sizings(
             2.0,
             modulus=0.0,
         )
-    found = chains(n, spent, allowed, rows, fine)
+    found = chains(n, spent, allowed, rows, profile)
     counted = run(found[0].shape())
     exceeds = excess(counted)
     if exceeds > MARGIN:
@@ -225,6 +262,53 @@ def chain_sizings(
             coarser=exceeds / MARGIN,
             found=(counted, found[0].shape()),
         )
-    others = [] if fine or rows is not None else chains(n, spent, allowed, raised_first=True)
+    others = [] if profile is not LINES or rows is not None else chains(n, spent, allowed, raised_first=True)
     taken = others and raises_first(found[-1], others[-1]) and carries(spent, raised_first=True)
     return others if taken else found
+
+
+def _of_sines(
+    run: Callable[[RingShape], DryRun],
+    n: int,
+    excess: Callable[[DryRun], float],
+    allowed: float,
+    first: First,
+) -> Sequence[Sizing]:
+    """`chain_sizings` for sines: with as few working levels as the program spends, and then of the smallest scale that
+    is precise enough, which leaves most of the modulus to digits."""
+    nearest: NoRingError | None = None
+    for scale in SINE_SCALES:
+        profile = Profile.of_sines(scale)
+        try:
+            most = most_working(n, allowed, profile=profile)
+        except NoRingError as error:
+            nearest = nearest or error
+            break
+
+        def carries(working: int, profile: Profile = profile) -> bool:
+            ring = chains(n, working, allowed, profile=profile)[0].shape()
+            return not isinstance(attempted(functools.partial(run, ring), only=LevelError), Infeasible)
+
+        spent = first(n, range(1, most + 1), carries)
+        if spent is None:
+            nearest = nearest or NoRingError(
+                f"At N = {n} the program spends more than the {most} levels that are left between two refreshes.",
+                *(n, 2.0),
+                modulus=0.0,
+            )
+            continue
+        found = chains(n, spent, allowed, profile=profile)
+        counted = run(found[0].shape())
+        exceeds = excess(counted)
+        if exceeds <= MARGIN:
+            return found
+        nearest = NoRingError(
+            f"At N = {n} refreshed values are {exceeds:.3g} times less precise than the program asks for.",
+            *(n, exceeds),
+            modulus=0.0,
+            shortfall=math.log2(exceeds / MARGIN),
+            coarser=exceeds / MARGIN,
+            found=(counted, found[0].shape()),
+        )
+    assert nearest is not None
+    raise nearest

@@ -11,7 +11,7 @@ from cipherblas.common.errors import ParameterError
 from cipherblas.crypto.params import Parameters
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression
-from cipherblas.lang.refreshing import is_refreshed, refreshes_twice
+from cipherblas.lang.refreshing import is_refreshed
 from cipherblas.planner.plan.assembly import Predictions, key_bytes_of
 from cipherblas.planner.plan.plan import RING_DEGREES, PlanOptions
 from cipherblas.planner.predict.cost import Rates
@@ -279,9 +279,9 @@ class Strategy(ABC):
                     modulus=0.0,
                 )
             security, insecure = self.options.security, self.options.insecure
-            rows, fine = self.row_degree(candidate.n), refreshes_twice(self.expression)
+            rows, profile = self.row_degree(candidate.n), modulus_chains.profile_of(self.expression)
             return modulus_chains.chain_sizings(
-                *(run, candidate.n, self.excess, security, insecure, self._first, rows, fine)
+                *(run, candidate.n, self.excess, security, insecure, self._first, rows, profile)
             )
         similar_rings = (
             candidate.name,

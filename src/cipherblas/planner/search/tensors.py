@@ -15,11 +15,13 @@ from cipherblas.evaluators.slots.values import WeightGroup
 from cipherblas.forms.tensors import TensorLayout, tensor_shape
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression
+from cipherblas.lang.refreshing import is_refreshed
 from cipherblas.lang.windows import Window
-from cipherblas.methods.layers import LAYER_METHODS, METAKERNEL
+from cipherblas.methods.layers import LAYER_METHODS, METAKERNEL, multiplexed
 from cipherblas.methods.matvec_conv.base import LayerMethod, Weights
 from cipherblas.methods.matvec_conv.baselines.imra import Pattern, cheapest
 from cipherblas.methods.matvec_conv.metakernel import ConvMetaKernel, MatVecMetaKernel
+from cipherblas.methods.matvec_conv.multiplexed import ConvMultiplexed, rotations_by_unit
 from cipherblas.methods.matvec_conv.taps import fits, needed_grid
 from cipherblas.planner.plan.explain import beside, named
 from cipherblas.planner.plan.plan import PlanOptions
@@ -93,11 +95,17 @@ class Prices:
             babies * self.hoisted + giants * self.giant + others * self.rotation + plaintexts * self.weights
         )
 
+    def steps(self, babies: int, giants: int, plaintexts: int) -> float:
+        """Seconds of a layer by its rotations and its weights."""
+        return babies * self.hoisted + giants * self.giant + plaintexts * self.weights
+
 
 class LayerCost(Protocol):
     """The measure of a pattern that `GreedyMethods` minimises: `Prices`, or any other one."""
 
     def layer(self, pattern: Pattern, taps: int, inputs: int, outputs: int) -> float: ...
+
+    def steps(self, babies: int, giants: int, plaintexts: int) -> float: ...
 
 
 class GreedyMethods:
@@ -115,6 +123,7 @@ class GreedyMethods:
         self._consumers: dict[int, list[Expression]] = {}
         self._strides: dict[int, int] = {}
         self.runners_up: dict[int, str] = {}
+        self.refreshed = is_refreshed(expression)
         order = facts_of(expression).order
         self._numbers = {id(node): number for number, node in enumerate(n for n in order if not n.root)}
         for node in order:
@@ -205,7 +214,10 @@ class GreedyMethods:
 
     def _layer(self, node: Expression, x: TensorLayout) -> MethodChoice:
         options: dict[str, Any] = {}
-        if (window := window_of(node)) is not None:
+        window = window_of(node)
+        if window is not None and (one := self._multiplexed(window, x)) is not None:
+            return MethodChoice(one.name, one.options)
+        if window is not None:
             closer = self._rearranged(window, x)
             if closer is not None:
                 options["layout"] = closer
@@ -216,6 +228,25 @@ class GreedyMethods:
         if method.repeats and not x.alone:
             options["mask"] = True
         return MethodChoice(METAKERNEL, {**method.options, **options})
+
+    def _multiplexed(self, window: Window, x: TensorLayout) -> ConvMultiplexed | None:
+        """How an image that is refreshed afterwards, or has channels in its gaps, is convolved so: where results lie in
+        fewer ciphertexts, each of which is refreshed, none is re-arranged or masked for it, or that takes less."""
+        if not (self.refreshed or x.places is not None):
+            return None
+        counted = attempted(functools.partial(rotations_by_unit, x, window), only=FitError)
+        if isinstance(counted, Infeasible):
+            return None
+        price, unit = min((self.prices.steps(*numbers), unit) for unit, numbers in counted.items())
+        method = multiplexed(x, window, unit)
+        if x.places is not None or self._rearranged(window, x) is not None:
+            return method
+        other, usual = self._convs(window, x)[0]
+        ours, theirs = (
+            (method.out.ciphertexts, False, price),
+            (usual.out.ciphertexts, not usual.out.clean, other),
+        )
+        return method if ours < theirs else None
 
     def _rearranged(self, window: Window, x: TensorLayout) -> dict[str, Any] | None:
         """The layout that an image is brought into: without gaps where that saves ciphertexts, wider where it must."""
@@ -360,7 +391,8 @@ class TensorStrategy(Strategy):
             return found, methods.runners_up
 
         if self.refreshed:
-            ring = modulus_chains.widest(n, self.allowed_bits(n)).shape()
+            profile = modulus_chains.profile_of(self.expression)
+            ring = modulus_chains.widest(n, self.allowed_bits(n), profile=profile).shape()
             found, runners_up = run(ring)
         else:
             ring, (found, runners_up) = drafted(run, n, DRAFT_SCALE_BITS, self.allowed_bits(n))

@@ -1,0 +1,236 @@
+"""Convolutions of multiplexed images: what a stride leaves free is filled by other channels, so that an image of any
+stage of a network lies in as few ciphertexts as its entries need, and nothing is closed up again.
+
+After strides of g in all, entries of a channel are g rows and g columns of the first image's grid apart; g² channels
+share the grid of one, channel (a·g + b) of them beginning at row a and column b. A convolution is a linear map between
+two such layouts: one diagonal for every distance between what it reads and where its result stands. Distances are split
+into baby steps, rotations of the input which share what is hoisted, and giant steps of sums.
+
+Source of the layout: Lee, Lee, Lee, Kim, Kim, No, Choi, "Low-complexity deep convolutional neural networks on fully
+homomorphic encryption using multiplexed parallel convolutions" (2022), computed there by masks and sums of rotations.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common.errors import FitError
+from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.values import Ct, WeightGroup
+from cipherblas.forms.tensors import TensorLayout
+from cipherblas.lang.windows import Window
+from cipherblas.methods.matvec_conv.base import LayerMethod, Weights
+from cipherblas.methods.matvec_conv.taps import covered, tap_step
+from cipherblas.rlwe.noise import worst
+
+Numbers = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class Diagonal:
+    """The weights by which one rotation of an input ciphertext is multiplied, for a giant step of an output.
+
+    Attributes:
+        source: input ciphertext.
+        baby: rotation of it.
+        rows: of the table of weights, those that are among them.
+    """
+
+    source: int
+    baby: int
+    rows: Numbers
+
+
+class ConvMultiplexed(LayerMethod):
+    """A convolution from one multiplexed layout to the next one. Levels: 1.
+
+    Args:
+        x: layout of the input, in whole channels; with gaps or without.
+        window: the convolution, of one stride in both directions.
+        unit: half of it is the longest baby step, giant steps are its multiples.
+
+    Raises:
+        FitError: the image cannot be multiplexed, or results need more rows or columns than there are.
+    """
+
+    name, baseline = "multiplexed", False
+    title = "multiplexed convolution (baby steps, giant steps)"
+    source = "layout of Lee et al. 2022"
+
+    def __init__(self, x: TensorLayout, window: Window, unit: int) -> None:
+        self.x, self.window, self.unit = x, window, unit
+        self.out = multiplexed_output(x, window)
+        self._table, self._covered = _weight_table(x, self.out, window)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"unit": self.unit}
+
+    @property
+    def plaintexts(self) -> int:
+        return sum(len(diagonals) for diagonals in self._groups.values())
+
+    @property
+    def padded_weights(self) -> int:
+        return self.plaintexts * self.x.slots
+
+    @functools.cached_property
+    def _groups(self) -> dict[tuple[int, int], list[Diagonal]]:
+        """By output ciphertext and giant step, the diagonals."""
+        table = self._table
+        babies, giants = _split(table[:, 6], self.unit, self.x.slots // self.x.copies)
+        keys = np.stack([table[:, 3], giants, table[:, 5], babies], axis=1)
+        order = np.lexsort(keys.T[::-1])
+        _, starts = np.unique(keys[order], axis=0, return_index=True)
+        found: dict[tuple[int, int], list[Diagonal]] = {}
+        for rows in np.split(order, starts[1:]):
+            output, giant, source, baby = map(int, keys[rows[0]])
+            found.setdefault((output, giant), []).append(Diagonal(source, baby, rows.astype(np.int32)))
+        for output in range(self.out.ciphertexts):  # one that sees nothing but padding is zero
+            if all(place != output for place, _ in found):
+                found[output, 0] = [Diagonal(0, 0, np.zeros(0, np.int32))]
+        return found
+
+    @functools.cached_property
+    def _steps(self) -> list[list[int]]:
+        """The baby steps of every input ciphertext."""
+        steps: list[set[int]] = [set() for _ in range(self.x.ciphertexts)]
+        for diagonals in self._groups.values():
+            for one in diagonals:
+                steps[one.source].add(one.baby)
+        return [sorted(wanted) for wanted in steps]
+
+    def run(self, ev: Evaluator, cts: Sequence[Ct], weights: Weights) -> list[Ct]:
+        ev.require_levels(cts[0], self.levels, self.title)
+        rotated: list[Ct] = []
+        position: dict[tuple[int, int], int] = {}
+        for source, (ct, steps) in enumerate(zip(cts, self._steps, strict=True)):
+            position |= {(source, step): len(rotated) + place for place, step in enumerate(steps)}
+            rotated += ev.rotate_many(ev.for_masks(ct), [step % self.x.slots for step in steps])
+        limbs = min(ct.limbs for ct in rotated)
+        bound = max(ct.bound for ct in rotated) * weights.rows[0]
+        errors = worst(ct.errors for ct in rotated).mapped(*weights.rows)
+        results = []
+        for output in range(self.out.ciphertexts):
+            giants = sorted(giant for place, giant in self._groups if place == output)
+            groups = [self._group(weights, output, giant, position) for giant in giants]
+            sums = ev.weighted_sums(rotated, groups, ev.mask_scale(limbs), rows=weights.rows)
+            rounding = sum(ct.errors.common - errors.common for ct in sums)
+            own = errors.rotated().with_common(max(rounding, 0.0))
+            results.append(ev.rotate_sum(sums, giants, rescale=True, bound=bound, errors=own))
+        return results
+
+    def _group(
+        self, weights: Weights, output: int, giant: int, position: dict[tuple[int, int], int]
+    ) -> WeightGroup:
+        diagonals = self._groups[output, giant]
+
+        def build(term: int) -> NDArray[np.float64]:
+            return self._slots(weights.values, giant, diagonals[term].rows)
+
+        sources = [position[one.source, one.baby] for one in diagonals]
+        return weights.group((self.name, self.x.key, self.window, self.unit, output, giant), sources, build)
+
+    def _slots(self, values: Callable[[], NDArray[Any]], giant: int, rows: Numbers) -> NDArray[np.float64]:
+        """The weights of some rows of the table, where the rotation by a giant step finds them."""
+        slots, filters, table = np.zeros(self.x.slots), values(), self._table[rows]
+        depth = filters.shape[1]
+        for tap in np.unique(table[:, 2]):
+            outputs, inputs, _, _, first, _, _ = table[table[:, 2] == tap].T
+            i, j = self.window.taps[tap]
+            places = (first + giant)[:, None] + self._covered[tap][None, :]
+            slots[places % self.x.slots] = filters[outputs, inputs % depth, i, j][:, None]
+        return slots
+
+
+def rotations_by_unit(x: TensorLayout, window: Window) -> dict[int, tuple[int, int, int]]:
+    """Baby steps, giant steps, those by nothing left out, and plaintexts of every unit that is a power of two.
+
+    Raises:
+        FitError: as `ConvMultiplexed`.
+    """
+    period = x.slots // x.copies
+    table, _ = _weight_table(x, multiplexed_output(x, window), window)
+    output, source, step = np.unique(table[:, [3, 5, 6]], axis=0).T
+    found = {}
+    for bits in range(period.bit_length()):
+        babies, giants = _split(step, 1 << bits, period)
+        read = np.unique(np.stack([source, babies]), axis=1)[1]
+        summed = np.unique(np.stack([output, giants]), axis=1)[1]
+        found[1 << bits] = int(np.count_nonzero(read)), int(np.count_nonzero(summed)), len(step)
+    return found
+
+
+def _split(steps: Numbers, unit: int, period: int) -> tuple[Numbers, Numbers]:
+    """Baby steps and giant steps that add up to some steps."""
+    babies = (steps + unit // 2) % unit - unit // 2
+    return babies, (steps - babies) % period
+
+
+@functools.lru_cache(maxsize=4)  # while units are compared
+def _weight_table(x: TensorLayout, out: TensorLayout, window: Window) -> tuple[Numbers, list[Numbers]]:
+    """A row for every weight and copy: output channel, input channel, tap, where its first result stands (output
+    ciphertext, slot), input ciphertext, distance from there to what it reads; and for every tap the results, from the
+    start of a channel, for which it reads an entry."""
+    read: list[Numbers] = [covered(x, out, window, tap) for tap in window.taps]
+    depth = window.shape[0] // window.groups
+    sizes = np.arange(window.outputs), np.arange(depth), np.arange(len(window.taps))
+    outputs, inputs, taps = (part.ravel() for part in np.meshgrid(*sizes, indexing="ij"))
+    inputs = inputs + outputs * window.groups // window.outputs * depth
+    seen = np.array([len(one) > 0 for one in read])[taps]
+    outputs, inputs, taps = outputs[seen], inputs[seen], taps[seen]
+    ours, theirs = _places(out)[outputs], _places(x)[inputs]
+    offsets = np.array([tap_step(x, window, tap) for tap in window.taps])[taps]
+    copies = []
+    for copy in range(out.copies):
+        first = ours[:, 1] + copy * (out.slots // out.copies)
+        step = (theirs[:, 1] + offsets - first) % (x.slots // x.copies)
+        copies.append(np.stack([outputs, inputs, taps, ours[:, 0], first, theirs[:, 0], step], axis=1))
+    return np.concatenate(copies).astype(np.int32), read
+
+
+def multiplexed_output(x: TensorLayout, window: Window) -> TensorLayout:
+    """Where results stand: channels fill what strides have left free, copies fill the ciphertext.
+
+    Raises:
+        FitError: the image is cut into segments, strides differ, or results need more rows or columns than there are.
+    """
+    (step, other), (channels, height, width) = window.stride, window.out_shape
+    if x.segments > 1 or step != other or x.row % x.col:
+        raise FitError(
+            "The image cannot be multiplexed.",
+            expected="whole channels, one stride",
+            got=f"stride {window.stride}",
+        )
+    gap, row = x.col * step, x.row // x.col
+    down, across = height * gap, width * gap
+    if across > row or down * row > x.pitch or x.pitch > x.slots:
+        raise FitError(
+            "The results of a convolution exceed the grid of its image.",
+            expected=f"at most {x.pitch // row} rows and {row} columns",
+            got=f"{down} rows and {across} columns",
+        )
+    units, most = -(-channels // gap**2), x.slots // x.pitch
+    numbers = np.arange(channels)
+    unit, place = np.divmod(numbers, gap * gap)
+    first = unit % most * x.pitch + place // gap * row + place % gap
+    copies = 1
+    while units * x.pitch * 2 * copies <= x.slots and x.slots % (2 * copies) == 0:
+        copies *= 2
+    places = tuple(zip((unit // most).tolist(), first.tolist(), strict=True))
+    return TensorLayout(
+        *(window.out_shape, x.slots, min(channels, most), x.pitch, row * gap, gap, height),
+        places=places if gap > 1 else None,
+        copies=copies if units <= most else 1,
+    )
+
+
+def _places(layout: TensorLayout) -> Numbers:
+    """Ciphertext and first slot of every channel."""
+    return np.array([layout.channel_place(channel) for channel in range(layout.shape[0])], dtype=np.int64)

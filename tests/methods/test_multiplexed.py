@@ -1,0 +1,115 @@
+"""Convolutions of multiplexed images against NumPy: every slot of every ciphertext, through strides and groups."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cipherblas.common.errors import FitError
+from cipherblas.evaluators.slots.clear import Clear
+from cipherblas.evaluators.slots.symbolic import Symbolic
+from cipherblas.forms.tensors import TensorLayout, contiguous, grid
+from cipherblas.lang.layers import _windows
+from cipherblas.lang.windows import Window
+from cipherblas.methods.matvec_conv.base import Weights
+from cipherblas.methods.matvec_conv.multiplexed import ConvMultiplexed, multiplexed_output, rotations_by_unit
+from cipherblas.rlwe.rings import RingShape
+
+
+class Layer(NamedTuple):
+    """A convolution of a network."""
+
+    outputs: int
+    kernel: int = 3
+    stride: int = 1
+    padding: int = 1
+    groups: int = 1
+    unit: int = 32
+
+
+NETWORKS = {
+    "two strides": (
+        2048,
+        (3, 16, 16),
+        [Layer(8), Layer(16, stride=2), Layer(16), Layer(32, stride=2), Layer(5)],
+    ),
+    "shortcuts and depthwise": (
+        *(2048, (8, 16, 16)),
+        [Layer(8, groups=8), Layer(32, 1, 2, 0), Layer(32, groups=32), Layer(7, 4, 4, 0)],
+    ),
+    "several ciphertexts": (1024, (5, 16, 16), [Layer(8, unit=16), Layer(6, padding=0), Layer(9, stride=2)]),
+    "units that are not full": (512, (3, 16, 16), [Layer(4, 5, padding=2), Layer(16, stride=2), Layer(33)]),
+}
+
+
+def convolved(x: NDArray[np.float64], weights: NDArray[np.float64], window: Window) -> NDArray[np.float64]:
+    parts = zip(np.split(weights, window.groups), np.split(_windows(x, window), window.groups), strict=True)
+    return np.concatenate([np.tensordot(w, v, axes=([1, 2, 3], [0, 3, 4])) for w, v in parts])
+
+
+def dense(shape: tuple[int, int, int], slots: int) -> TensorLayout:
+    channels, height, width = shape
+    options = {"channels": min(channels, slots // (height * width)), "pitch": height * width, "row": width}
+    return grid(shape, slots, options)
+
+
+def weights_of(values: NDArray[np.float64], name: str) -> Weights:
+    sums = np.abs(values).sum((1, 2, 3)).max(), np.sqrt((values**2).sum((1, 2, 3)).max())
+    return Weights(name, lambda: values, 1.0, float(sums[0]), float(sums[1]))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks(name: str) -> None:
+    slots, shape, layers = NETWORKS[name]
+    rng = np.random.default_rng(1)
+    x, layout, ev = (
+        rng.uniform(-1, 1, shape),
+        dense(shape, slots),
+        Clear(RingShape.for_depth(slots, len(layers) + 1)),
+    )
+    cts = [ev.fresh(layout.vector(place, x.ravel()) + 0j, bound=1.0) for place in range(layout.ciphertexts)]
+    for number, layer in enumerate(layers):
+        sizes = (layer.kernel,) * 2, (layer.stride,) * 2, (layer.padding,) * 2
+        window = Window(layout.shape, layer.outputs, *sizes, layer.groups)
+        weights = rng.uniform(-1, 1, window.weight_shape)
+        method = ConvMultiplexed(layout, window, layer.unit)
+        cts = [ev.ready(ct) for ct in method.run(ev, cts, weights_of(weights, f"layer {number}"))]
+        x, layout = convolved(x, weights, window), method.out
+        assert layout.clean and len(cts) == layout.ciphertexts
+        for place, ct in enumerate(cts):
+            np.testing.assert_allclose(ct.data, layout.vector(place, x.ravel()), atol=1e-9 * np.abs(x).max())
+
+
+@pytest.mark.parametrize("unit", [1, 16, 64, 1024])
+def test_rotations_and_plaintexts_are_what_is_counted(unit: int) -> None:
+    x = multiplexed_output(dense((8, 16, 16), 2048), Window((8, 16, 16), 16, (3, 3), (2, 2), (1, 1)))
+    window = Window(x.shape, 16, (3, 3), (1, 1), (1, 1))
+    method, ev = ConvMultiplexed(x, window, unit), Symbolic(RingShape.for_depth(2048, 2))
+    babies, giants, plaintexts = rotations_by_unit(x, window)[unit]
+    method.run(ev, [ev.fresh(None, bound=1.0)], weights_of(np.ones(window.weight_shape), "ones"))
+    assert ev.counts.rotations == babies + giants
+    assert ev.counts.plain_products == plaintexts == method.plaintexts
+
+
+def test_stages_of_a_residual_network_lie_in_one_ciphertext_each() -> None:
+    """Strides leave rooms that channels fill: the layouts that the plan of such networks is made for."""
+    slots, x = 1 << 14, contiguous((16, 32, 32), 1 << 14)
+    second = multiplexed_output(x, Window((16, 32, 32), 32, (3, 3), (2, 2), (1, 1)))
+    third = multiplexed_output(second, Window((32, 16, 16), 64, (3, 3), (2, 2), (1, 1)))
+    assert [(one.ciphertexts, one.copies, one.col) for one in (second, third)] == [(1, 2, 2), (1, 4, 4)]
+    assert [one.layout.active_slots for one in (second, third)] == [(slots // 2, True), (slots // 4, True)]
+
+
+@pytest.mark.parametrize(
+    "window",
+    [Window((4, 16, 16), 4, (3, 3), (2, 1), (1, 1)), Window((4, 16, 16), 4, (3, 3), (1, 1), (2, 2))],
+    ids=["two strides", "results that are wider"],
+)
+def test_refused(window: Window) -> None:
+    with pytest.raises(FitError):
+        ConvMultiplexed(dense((4, 16, 16), 1024), window, 16)
+    with pytest.raises(FitError):
+        rotations_by_unit(dense((4, 16, 16), 1024), window)

@@ -1,0 +1,137 @@
+"""Refreshes to sines: what is found, its errors, few slots, pairs, and how all evaluators agree."""
+
+from __future__ import annotations
+
+import functools
+import math
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cipherblas.crypto.keys import (
+    EvaluationKeys,
+    SecretKey,
+    decrypt_coefficients,
+    encrypt,
+    generate_secret,
+    make_evaluation_keys,
+)
+from cipherblas.crypto.params import Parameters
+from cipherblas.evaluators.slots.clear import Clear
+from cipherblas.evaluators.slots.native import Native
+from cipherblas.evaluators.slots.symbolic import Symbolic
+from cipherblas.evaluators.slots.values import Ct
+from cipherblas.lang.refreshing import SINE_SHARE
+from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
+from cipherblas.planner.rings import modulus_chains as chains
+
+LOG_N, SCALE_BITS = 11, 30.0
+HELD = [(0, False), (128, False), (128, True)]
+
+
+@dataclass
+class Party:
+    """A ring for sines, INSECURE, and its keys."""
+
+    method: Bootstrapping
+    params: Parameters
+    secret: SecretKey
+    keys: EvaluationKeys
+
+    @property
+    def limbs(self) -> int:
+        return self.method.limbs_before
+
+    def encrypted(self, ev: Native, values: NDArray[np.float64]) -> Ct:
+        coefficients = self.params.context().encode(values.astype(complex), 2.0**SCALE_BITS)
+        sent = encrypt(self.secret, coefficients, self.limbs).expand()
+        return ev.fresh(sent, bound=1.0, limbs=self.limbs, scale=2.0**SCALE_BITS)
+
+    def decrypted(self, ct: Ct) -> NDArray[np.float64]:
+        found = self.params.context().decode(decrypt_coefficients(self.secret, ct.data) / ct.scale)
+        assert np.abs(found.imag).max() < 1e-3
+        return np.asarray(found.real)
+
+
+@functools.cache
+def party(held: int, repeated: bool) -> Party:
+    sizing = chains.chain(1 << LOG_N, 3, 4, profile=chains.Profile.of_sines(SCALE_BITS))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        params = sizing.parameters(0, insecure=True)
+    method = bootstrapping_of(params)
+    assert method.sine and bootstrapping_of(sizing.shape()).sine
+    method = method.packed(held, repeated) if held else method
+    secret, ev = generate_secret(params), Symbolic(params)
+    method.run_all(ev, [ev.fresh(None, bound=1.0, limbs=method.limbs_before) for _ in range(3)])
+    return Party(method, params, secret, make_evaluation_keys(secret, ev.request))
+
+
+def values_of(kind: str, held: int, repeated: bool, slots: int) -> NDArray[np.float64]:
+    rng, length = np.random.default_rng(3), held or slots
+    values = {
+        "random": rng.uniform(-1, 1, length),
+        "at the bound": rng.choice([-1.0, 1.0], length),
+        "zeros": np.zeros(length),
+    }[kind]
+    return np.tile(values, slots // length) if repeated or not held else np.pad(values, (0, slots - length))
+
+
+@pytest.mark.parametrize(("held", "repeated"), HELD)
+@pytest.mark.parametrize("kind", ["random", "at the bound", "zeros"])
+def test_sines_of_one_two_and_three_ciphertexts(kind: str, held: int, repeated: bool) -> None:
+    """Alone, as the imaginary part of another one, and what is left over."""
+    one = party(held, repeated)
+    ev = Native(one.params, one.keys)
+    values = values_of(kind, held, repeated, ev.slots)
+    for number in (1, 2, 3):
+        given = [sign * values for sign in (1, -1, 0.5)[:number]]
+        found = one.method.run_all(ev, [one.encrypted(ev, each) for each in given])
+        for ct, each in zip(found, given, strict=True):
+            assert ct.limbs == one.method.limbs(one.params.limbs) and ct.bound < 0.8
+            off = np.abs(one.decrypted(ct) - np.sin(2 * math.pi * SINE_SHARE * each))
+            assert (off[: held or None] if not repeated else off).max() <= ct.error(ev.slots) < 1e-3
+
+
+def test_errors_that_values_have_are_damped_by_the_slope() -> None:
+    one = party(0, False)
+    ev = Symbolic(one.params)
+    exact, off = (ev.fresh(None, bound=1.0, limbs=one.limbs) for _ in range(2))
+    off = ev.assume_errors(off, off.errors.with_own(1e-2))
+    before, after = (one.method.run(ev, ct).errors.deviation for ct in (exact, off))
+    assert math.sqrt(after**2 - before**2) == pytest.approx(2 * math.pi * SINE_SHARE * 1e-2, rel=1e-2)
+
+
+def test_evaluators_agree() -> None:
+    one = party(0, False)
+    counted, clear, native = Symbolic(one.params), Clear(one.params), Native(one.params, one.keys)
+    values = values_of("random", 0, False, native.slots)
+    expected = one.method.run(counted, counted.fresh(None, bound=1.0, limbs=one.limbs))
+    in_clear = one.method.run(clear, clear.fresh(values + 0j, bound=1.0, limbs=one.limbs))
+    found = one.method.run(native, one.encrypted(native, values))
+    assert native.counts == counted.counts
+    for ct in (in_clear, found):
+        assert (ct.limbs, ct.bound) == (expected.limbs, expected.bound)
+        assert ct.scale == pytest.approx(expected.scale, rel=1e-9)
+    assert np.abs(in_clear.data.real - np.sin(2 * math.pi * SINE_SHARE * values)).max() < 1e-5
+
+
+def test_the_chain_says_that_sines_are_found() -> None:
+    for scale in chains.SINE_SCALES:
+        for n in (1 << 11, 1 << 15, 1 << 16):
+            profile = chains.Profile.of_sines(scale)
+            assert bootstrapping_of(chains.chain(n, 3, 4, profile=profile).shape()).sine
+    for profile in (chains.LINES, chains.TWO_ROUNDS):
+        for first in (False, True):
+            ring = chains.chain(1 << 15, 3, 8, profile=profile, raised_first=first).shape()
+            assert not bootstrapping_of(ring).sine
+
+
+def test_a_layer_has_room_between_two_refreshes_at_the_smallest_degree() -> None:
+    """A function of degree 126 and a convolution: eight levels, which refreshes of lines leave at twice the degree."""
+    sines = chains.chains(1 << 15, 8, 868.0, profile=chains.Profile.of_sines(30.0))
+    assert sines and min(sizing.log_qp for sizing in sines) <= 868
+    assert chains.most_working(1 << 15, 868.0) < 8
