@@ -28,7 +28,7 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.shared import Shared
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
-from cipherblas.planner.rings.modulus_chains import chain
+from cipherblas.planner.rings.modulus_chains import LINES, TWO_ROUNDS, chain
 from cipherblas_bench.harness import Row, Timing, params_fields, peak_memory, repeats_for, row
 from cipherblas_bench.peers import Peer, PeerError
 
@@ -323,7 +323,8 @@ def run(
             setting, most = PEER_SETTINGS[peer_setting], PEER_ERRORS[peer_setting]
             theirs = beside(setting, peer_python, threads, budget, most)
         sets = RAISED_SETS if raised_first else FINE_SETS if rounds > 1 else SETS
-        sizes = chain(1 << degree, *sets[degree], fine=rounds > 1, raised_first=raised_first)
+        profile = TWO_ROUNDS if rounds > 1 else LINES
+        sizes = chain(1 << degree, *sets[degree], profile=profile, raised_first=raised_first)
         params = sizes.parameters(128, insecure=False)
         ours = Refreshes(params, not complex_slots, slots, rounds, key_memory)
         single = measured(ours, threads, budget, ciphertexts, in_a_row, theirs)

@@ -15,6 +15,14 @@ class First:
         self._found: dict[Hashable, Any] = {}
         self._last: Any = None
 
+    def since(self, kind: Hashable, tried: Sequence[One]) -> Sequence[One]:
+        """Return the sizes from the one that was kept of a kind on, all where none was."""
+        return tried[tried.index(self._found[kind]) :] if kind in self._found else tried
+
+    def keep(self, kind: Hashable, one: Any) -> None:
+        """Remember what did, for `since`."""
+        self._found[kind] = one
+
     def __call__(self, kind: Hashable, tried: Sequence[One], holds: Callable[[One], bool]) -> One | None:
         """The first for which it holds, as it does for all that follow; None where it holds for none."""
         start = next((one for one in (self._found.get(kind), self._last) if one in tried), None)

@@ -34,6 +34,7 @@ class Profile:
         scale: working levels.
         up: limbs of EvalMod.
         transform: those of coefficients to slots, whose errors are far below the others with these.
+        sines: what is refreshed becomes sines, of messages of an eighth of q_0, whose errors are those of the argument.
     """
 
     base: float
@@ -41,12 +42,13 @@ class Profile:
     scale: float
     up: float
     transform: float
+    sines: bool = False
 
     @classmethod
     def of_sines(cls, scale: float) -> Profile:
-        """Where sines are what is refreshed: messages of an eighth of q_0, whose errors are those of the argument."""
+        """Return the sizes for sines at a scale."""
         up = scale + SINE_UP_BITS
-        return cls(scale + SINE_RATIO_BITS, scale, scale, up, up - 1)
+        return cls(scale + SINE_RATIO_BITS, scale, scale, up, up - 1, sines=True)
 
 
 LINES = Profile(50.0, 34.0, 40.0, 49.8, 47.0)
@@ -227,7 +229,7 @@ def chain_sizings(
             modulus=0.0,
             wanted=f"security=128 and ring_degree={MIN_DEGREE} or more, which refreshes need",
         )
-    if profile.base == profile.scale + SINE_RATIO_BITS:
+    if profile.sines:
         return _of_sines(run, n, excess, allowed, first)
     most = most_working(n, allowed, rows, profile)
 
@@ -277,7 +279,8 @@ def _of_sines(
     """`chain_sizings` for sines: with as few working levels as the program spends, and then of the smallest scale that
     is precise enough, which leaves most of the modulus to digits."""
     nearest: NoRingError | None = None
-    for scale in SINE_SCALES:
+    kind = "scale", n
+    for scale in first.since(kind, SINE_SCALES):
         profile = Profile.of_sines(scale)
         try:
             most = most_working(n, allowed, profile=profile)
@@ -301,6 +304,7 @@ def _of_sines(
         counted = run(found[0].shape())
         exceeds = excess(counted)
         if exceeds <= MARGIN:
+            first.keep(kind, scale)
             return found
         nearest = NoRingError(
             f"At N = {n} refreshed values are {exceeds:.3g} times less precise than the program asks for.",
