@@ -124,6 +124,16 @@ def written_values(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return relu(convolved(y, SECOND, 2) + convolved(y, SHORT, 2))
 
 
+def test_functions_of_one_refreshed_value_share_its_sine() -> None:
+    def both(x: Expression) -> dict[str, Expression]:
+        y = cb.refresh(layer(x, FIRST))
+        return {"a": cb.chebyshev(np.tanh, y, degree=15), "b": cb.chebyshev(np.cos, y, degree=14)}
+
+    inside = functions_inside(trace(both, {"x": cb.secret(4, 8, 8)}))
+    assert inside is not None
+    assert sum(node.op == SINE for node in facts_of(inside).order) == 1
+
+
 def test_what_is_refused_is_told_by_the_way_that_comes_nearest() -> None:
     """Refreshes of lines are a thousand times less precise here."""
     options = {"x": cb.secret(4, 8, 8), "form": "tensors"}

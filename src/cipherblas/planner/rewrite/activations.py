@@ -58,12 +58,19 @@ def functions_inside(expression: Expression) -> Expression | None:
         for child in node.children:
             readers.setdefault(id(child), []).append(node)
     made: dict[int, Expression] = {}
+    sines: dict[
+        tuple[int, float], RefreshedSine
+    ] = {}  # by what is refreshed, which several functions may be of
     found = False
     for node in order:
         refresh = _refreshed_argument(node)
         if refresh is not None:
             assert isinstance(node, Polynomial)
-            made[id(node)] = _of_sine(node, made[id(refresh.x)], refresh)
+            x, reach = made[id(refresh.x)], min(refresh.x.bound, node.x.bound)
+            if (id(x), reach) not in sines:
+                promised = x if x.bound <= reach else Assume(x, reach)
+                sines[id(x), reach] = RefreshedSine(promised, reach, refresh.placed)
+            made[id(node)] = _of_sine(node, sines[id(x), reach])
             found = True
             continue
         behind = _behind(node, readers) if isinstance(node, Refresh) else []
@@ -93,17 +100,15 @@ def _refreshed_argument(node: Expression) -> Refresh | None:
     return argument if isinstance(argument, Refresh) and argument.rounds == 1 else None
 
 
-def _of_sine(node: Polynomial, x: Expression, refresh: Refresh) -> Expression:
+def _of_sine(node: Polynomial, sine: RefreshedSine) -> Expression:
     """The function of x that a polynomial of a refreshed x stands for, as a polynomial of a sine."""
-    reach = min(refresh.x.bound, node.x.bound)
-    sine = RefreshedSine(x if x.bound <= reach else Assume(x, reach), reach, refresh.placed)
-    most = math.sin(sine.rate * reach)
-    function = _function_of(node)
+    most, function = math.sin(sine.rate * sine.reach), _function_of(node)
 
     def of_sine(values: Array) -> Array:
-        return function(np.clip(np.arcsin(np.clip(values, -most, most)) / sine.rate, -reach, reach))
+        x = np.arcsin(np.clip(values, -most, most)) / sine.rate
+        return function(np.clip(x, -sine.reach, sine.reach))
 
-    fit = _fit(of_sine, most, node)
+    fit = fit_of_sine(of_sine, most, node.degree, node.error)
     value = on_interval(sine, fit, -most, most, node.function, of_sine)
     value.place = node.place
     return value
@@ -117,13 +122,14 @@ def _function_of(node: Polynomial) -> Callable[[Array], Array]:
     return lambda values: written.evaluate(values, node.evaluate([values]))
 
 
-def _fit(function: Callable[[Array], Array], most: float, node: Polynomial) -> Fit:
-    """Of the degree of the polynomial, or of more in as many levels where it is less precise."""
-    found = fitted(function, -most, most, node.degree, 0.0)
-    for degree in range(node.degree + 1, 1 << node.degree.bit_length()):
-        if found.error <= max(node.error, 2.0**-40 * found.size):
+def fit_of_sine(function: Callable[[Array], Array], most: float, degree: int, error: float) -> Fit:
+    """Return a polynomial for a function of sines up to `most`: of a degree, or of more in as many levels where it is
+    less precise than `error`."""
+    found = fitted(function, -most, most, degree, 0.0)
+    for more in range(degree + 1, 1 << degree.bit_length()):
+        if found.error <= max(error, 2.0**-40 * found.size):
             break
-        better = fitted(function, -most, most, degree, 0.0)
+        better = fitted(function, -most, most, more, 0.0)
         found = better if better.error < found.error else found
     return _shorter(found)
 
