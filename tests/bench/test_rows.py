@@ -81,7 +81,7 @@ def test_the_two_orders_agree_and_are_right() -> None:
 def test_bootstrapping_keeps_what_it_says() -> None:
     """On a toy ring."""
     from cipherblas.methods.bootstrapping.refresh import MANY
-    from cipherblas.planner.rings.modulus_chains import TWO_ROUNDS, chain
+    from cipherblas.planner.rings.modulus_chains import TWO_ROUNDS, Profile, chain
     from cipherblas_bench import bootstrap
 
     params = chain(1 << 9, 3, 4).parameters(0, insecure=True)
@@ -122,6 +122,14 @@ def test_bootstrapping_keeps_what_it_says() -> None:
     assert few["key_bytes"] > 1 << 20 and found["key_memory_bytes"] == found["key_bytes"]
     assert few["ntt_limbs"] < found["ntt_limbs"] and few["levels_left"] >= 3
     assert few["predicted_bits"] <= few["precision_bits"] < 25
+    sines = chain(1 << 9, 8, 4, profile=Profile.of_sines(30.0)).parameters(0, insecure=True)
+    relu = bootstrap.of_a_sine(bootstrap.FUNCTIONS["relu"])
+    inside = bootstrap.Refreshes(sines, True, function=relu)
+    row = bootstrap.measured(inside, 1, 0.0, ciphertexts=3)
+    check(row, bench="bootstrap", ciphertexts=3, levels_left=1)
+    assert row["predicted_bits"] <= row["precision_bits"] < 25 and 1e-3 < row["approximation"] < 1e-2
+    pair = bootstrap.of_a_batch(inside, 2, 1, 0.0, row["seconds"])
+    assert pair["predicted_bits"] <= pair["precision_bits"] < 25
     raised = bootstrap.Refreshes(chain(1 << 9, 3, 4, raised_first=True).parameters(0, insecure=True), True)
     row = bootstrap.measured(raised, 1, 0.0, ciphertexts=3)
     check(row, bench="bootstrap", ciphertexts=3, levels_left=3, algorithm="ModRaise first")

@@ -21,20 +21,36 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.polynomial.chebyshev import chebval
 from numpy.typing import NDArray
 
 from cipherblas.crypto.params import Parameters
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.shared import Shared
 from cipherblas.evaluators.slots.values import Ct
+from cipherblas.lang.approximation import Fit
+from cipherblas.lang.polynomials import largest_value
+from cipherblas.lang.refreshing import SINE_SHARE
 from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
-from cipherblas.planner.rings.modulus_chains import LINES, TWO_ROUNDS, chain
+from cipherblas.methods.polynomial.paterson_stockmeyer import PatersonStockmeyer
+from cipherblas.planner.rewrite.activations import fit_of_sine
+from cipherblas.planner.rings.modulus_chains import LINES, TWO_ROUNDS, Profile, chain, chains
+from cipherblas.planner.rings.sizing import budget_bits
 from cipherblas_bench.harness import Row, Timing, params_fields, peak_memory, repeats_for, row
 from cipherblas_bench.peers import Peer, PeerError
 
 SETS = {16: (15, 3), 15: (3, 8)}  # log2 of the ring degree → working levels, digits
 FINE_SETS = {16: (16, 5), 15: (2, 6)}  # the same for two rounds, which spend one of the levels
 RAISED_SETS = {16: (14, 3), 15: (2, 8)}  # where ModRaise is first, which takes a prime more
+# Inside of refreshes, of values up to 1; the degree of polynomials, log2 of the scale, levels left for a layer.
+FUNCTIONS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    "relu": lambda t: np.maximum(t, 0.0),
+    "silu": lambda t: 4 * t / (1 + np.exp(-4 * t)),
+    "sigmoid": lambda t: 1 / (1 + np.exp(-4 * t)),
+    "tanh": lambda t: np.tanh(4 * t),
+    "identity": lambda t: t,
+}
+FUNCTION_DEGREE, FUNCTION_SCALE, LAYER_LEVELS = 126, 30.0, 1
 MIN_RUNS, MAX_RUNS = 3, 20
 MASKS = 6 << 30  # bytes of encoded diagonals that may be kept
 STEPS = ("slots_to_coefficients", "mod_raise", "coefficients_to_slots", "eval_mod")
@@ -51,6 +67,7 @@ OPENFHE: dict[str, Any] = {
 # With as many levels left as we have, in the same ring and at 128 bits: what primes are left is few bits of precision.
 OPENFHE_DEEP = OPENFHE | {"depth": 16, "first_bits": 51, "scaling_bits": 41, "digits": 5}
 PEER_SETTINGS = {"precise": OPENFHE, "deep": OPENFHE_DEEP}
+MAX_SINE = math.sin(2 * math.pi * SINE_SHARE)  # of values up to 1
 T = TypeVar("T")
 # Of values between -1 and 1: what errs by more refreshes nothing.
 PEER_ERRORS = {"precise": 2.0**-8, "deep": 0.5}
@@ -111,6 +128,7 @@ class Refreshes:
         rounds: int = 1,
         key_memory: int | None = None,
         together: int = 1,
+        function: Fit | None = None,
     ) -> None:
         import cipherblas._core as _core
         from cipherblas.crypto import keys
@@ -118,7 +136,7 @@ class Refreshes:
         from cipherblas.evaluators.slots.native import Native
         from cipherblas.evaluators.slots.symbolic import Symbolic
 
-        self.params, self.real, self.rounds = params, real, rounds
+        self.params, self.real, self.rounds, self.function = params, real, rounds, function
         self.held = params.slots if held is None else held
         self.method = bootstrapping_of(params).packed(self.held).together(together)
         self.limbs = self.method.levels_before + 1  # of what is refreshed
@@ -137,9 +155,24 @@ class Refreshes:
         self.random = np.random.default_rng(1)
 
     def _run(self, method: Bootstrapping, ev: Evaluator, ct: Ct) -> Ct:
-        return (
-            method.refresh_twice(ev, [ct], self.real)[0] if self.rounds > 1 else method.run(ev, ct, self.real)
-        )
+        if self.rounds > 1:
+            return method.refresh_twice(ev, [ct], self.real)[0]
+        return self._applied(ev, method.run(ev, ct, self.real))
+
+    def _applied(self, ev: Evaluator, sine: Ct) -> Ct:
+        """The function of a refreshed value, by the polynomial of its sine."""
+        if self.function is None:
+            return sine
+        t = ev.fold_into_scale(sine, 1 / MAX_SINE)
+        bound = largest_value(self.function.coefficients)
+        return PatersonStockmeyer(self.function.coefficients, bound).run(ev, t, rescaled=True)
+
+    def _expected(self, values: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        """What is computed of them, without errors."""
+        if self.function is None:
+            return values
+        t = np.sin(2 * math.pi * SINE_SHARE * values.real) / MAX_SINE
+        return chebval(t, self.function.coefficients).astype(np.complex128)
 
     def encrypted(self) -> tuple[NDArray[np.complex128], Ct]:
         """Random values of absolute value 1 at most, and a ciphertext of them that waits to be refreshed."""
@@ -176,7 +209,7 @@ class Refreshes:
         elif self.rounds > 1:
             results = timed.refresh_twice(self.ev, cts, self.real)
         elif self.real:
-            results = timed.run_all(self.ev, cts)
+            results = [self._applied(self.ev, ct) for ct in timed.run_all(self.ev, cts)]
         else:
             results = [timed.run(self.ev, ct, False) for ct in cts]
         seconds = _since(start, processor) | timed.seconds
@@ -187,7 +220,7 @@ class Refreshes:
         from cipherblas.crypto import keys
 
         found = self.params.context().decode(keys.decrypt_coefficients(self.secret, ct.data)) / ct.scale
-        errors = found - values
+        errors = (found - self._expected(values))[: self.held]
         return float(np.abs(errors.real if self.real else errors).max())
 
     def once(self) -> tuple[dict[str, float], float, Ct]:
@@ -266,6 +299,7 @@ def run(
     peer: str | None = None,
     peer_python: str | None = None,
     peer_setting: str = "precise",
+    function: str | None = None,
 ) -> Iterator[Row]:
     """Rows of `bench bootstrap`.
 
@@ -287,6 +321,8 @@ def run(
         peer: "openfhe", or None for ours alone.
         peer_python: interpreter with the peer's wheel; by default this one.
         peer_setting: "precise", with our precision, or "deep", with our levels.
+        function: one of `FUNCTIONS`, computed of the sine that is found, in a chain of primes for that: real slots, one
+            round, and no shared a part. Errors are those of its polynomial; `approximation` is what that is off by.
 
     Raises:
         ValueError: no set of parameters has such a degree, the peer is unknown or is not run at it, or the number of
@@ -310,6 +346,12 @@ def run(
         raise ValueError(f"secrets: expected an odd number beside shared, got {secrets}")
     if raised_first and (shared or slots is not None or rounds > 1):
         raise ValueError("raised_first: expected all slots, one round, and no shared a part")
+    if function is not None and function not in FUNCTIONS:
+        raise ValueError(f"function: expected {' or '.join(FUNCTIONS)}, got {function}")
+    if function is not None and (
+        complex_slots or raised_first or shared or rounds > 1 or peer is not None or in_a_row
+    ):
+        raise ValueError("function: expected real slots, one round, no shared a part, and ours alone")
     if peer_setting not in PEER_SETTINGS:
         raise ValueError(f"peer_setting: expected {' or '.join(PEER_SETTINGS)}, got {peer_setting}")
     if peer not in (None, "openfhe"):
@@ -325,8 +367,14 @@ def run(
         sets = RAISED_SETS if raised_first else FINE_SETS if rounds > 1 else SETS
         profile = TWO_ROUNDS if rounds > 1 else LINES
         sizes = chain(1 << degree, *sets[degree], profile=profile, raised_first=raised_first)
+        fit = None
+        if function is not None:
+            fit = of_a_sine(FUNCTIONS[function])
+            levels = (len(fit.coefficients) - 1).bit_length() + LAYER_LEVELS
+            profile = Profile.of_sines(FUNCTION_SCALE)
+            sizes = chains(1 << degree, levels, budget_bits(1 << degree, 128, False), profile=profile)[-1]
         params = sizes.parameters(128, insecure=False)
-        ours = Refreshes(params, not complex_slots, slots, rounds, key_memory)
+        ours = Refreshes(params, not complex_slots, slots, rounds, key_memory, function=fit)
         single = measured(ours, threads, budget, ciphertexts, in_a_row, theirs)
         yield single
         for batch in batches if shared else ():
@@ -337,11 +385,21 @@ def run(
         if batches:
             del ours
             released()
-            ours = Refreshes(params, not complex_slots, slots, rounds, key_memory, max(batches))
+            ours = Refreshes(params, not complex_slots, slots, rounds, key_memory, max(batches), fit)
         for batch in batches:
             yield of_a_batch(ours, batch, threads, budget, single["seconds"])
         del ours
         released()
+
+
+def of_a_sine(function: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Fit:
+    """The polynomial of a sine that stands for a function of values up to 1."""
+
+    def of_sine(sines: NDArray[np.float64]) -> NDArray[np.float64]:
+        x = np.arcsin(np.clip(sines, -MAX_SINE, MAX_SINE)) / (2 * math.pi * SINE_SHARE)
+        return function(np.clip(x, -1, 1))
+
+    return fit_of_sine(of_sine, MAX_SINE, FUNCTION_DEGREE, 0.0)
 
 
 def released() -> None:
@@ -494,7 +552,8 @@ def _row(
         + f", {ours.held} held" * (ours.held < params.slots)
         + ", two rounds" * (ours.rounds > 1)
         + f", {batch} together" * (batch > 1)
-        + ", shared a" * shares,
+        + ", shared a" * shares
+        + ", a function inside" * (ours.function is not None),
         params=params_fields(params),
         algorithm=f"{'ModRaise' if ours.method.raised_first else 'slots to coefficients'} first",
         threads=threads,
@@ -506,6 +565,7 @@ def _row(
         batch=batch,
         ciphertexts=number,
         levels_left=result.limbs - ours.limbs,
+        **({} if ours.function is None else {"approximation": ours.function.error}),
         precision_bits=bits(max(errors)),
         predicted_bits=bits(result.error(number * params.slots)),
         failure_bits=ours.method.failure_bits - log_n,

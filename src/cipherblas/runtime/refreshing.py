@@ -31,7 +31,7 @@ from cipherblas.runtime.values import Cells, Handles, Value, handles_of
 LARGE = 16.0
 
 
-@computes(BLOCKS, REFRESH, SINE)
+@computes(BLOCKS, REFRESH)
 def of_blocks(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
     """Where the entries lie. What imaginary parts hold beside them is removed first, at the limbs that are read: of two
     ciphertexts one is the imaginary part of the other.

@@ -214,6 +214,10 @@ def bootstrap(
     peer_setting: Annotated[
         PeerSetting, typer.Option(help="The peer with our precision, or with as many levels left.")
     ] = PeerSetting.precise,
+    function: Annotated[
+        str | None,
+        typer.Option(help="Compute it inside: relu, silu, sigmoid, tanh, identity.", show_default=False),
+    ] = None,
     threads: OneThread = 1,
     seconds: Seconds = 10.0,
     json: JsonLines = False,
@@ -233,6 +237,7 @@ def bootstrap(
       cipherblas bench bootstrap --slots 1024 --complex
       cipherblas bench bootstrap --rounds 2 --key-memory 2GiB
       cipherblas bench bootstrap --raised-first
+      cipherblas bench bootstrap --log-n 15 --function relu --batch 2
     """
     from cipherblas_bench import run_bootstrap
 
@@ -253,6 +258,7 @@ def bootstrap(
         shared=shared,
         secrets=secrets,
         raised_first=raised_first,
+        function=function,
         **options,
     )
     printed(rows, json, Display(quiet=quiet))
