@@ -27,7 +27,7 @@ from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.rings import modulus_chains
 from cipherblas.planner.rings.sizing import NoRingError, budget_bits
 from cipherblas.planner.search.blocks import BlockStrategy
-from cipherblas.planner.search.budgets import MIN_REFRESHED_UPLOAD, budgets_of, secret_entries
+from cipherblas.planner.search.budgets import LAST_UPLOAD, budgets_of, secret_entries
 from cipherblas.planner.search.forms import has_layers, is_layers, may_be_blocks
 from cipherblas.planner.search.refusals import nearest
 from cipherblas.planner.search.tensors import TensorStrategy, unsupported
@@ -82,20 +82,20 @@ def refreshed(request: PlanRequest, following: Following) -> Outcome:
 
 
 def with_larger_uploads(request: PlanRequest, following: Following) -> Outcome:
-    """Where uploads alone are too large, and nobody said how large they may be, they may be as large as those of
-    programs that refresh: ciphertexts of deep programs are."""
+    """Where uploads alone are too large, and nobody said how large they may be, they may be larger than otherwise:
+    ciphertexts of deep programs are."""
     found = following(request)
     if not isinstance(found, Infeasible) or request.options.upload_budget is not None:
         return found
     if not isinstance(found.error, (PrecisionError, MemoryBudgetError)) or not _lacks_upload(found.error):
         return found
-    return following(request.asking(upload_budget=MIN_REFRESHED_UPLOAD))
+    return following(request.asking(upload_budget=LAST_UPLOAD))
 
 
 def _lacks_upload(failure: CipherblasError) -> bool:
-    """Whether there is a plan that uploads no more than programs that refresh may."""
+    """Whether there is a plan that uploads no more than that."""
     asked = failure.advice[0].options if failure.advice else {}
-    return asked.keys() == {"upload_budget"} and asked["upload_budget"] <= MIN_REFRESHED_UPLOAD
+    return asked.keys() == {"upload_budget"} and asked["upload_budget"] <= LAST_UPLOAD
 
 
 def _attempts(request: PlanRequest) -> list[tuple[int, int, Counted]]:

@@ -16,6 +16,7 @@ from cipherblas.planner.plan.plan import PlanOptions
 # By default the client may upload so many bytes, or so many times the bytes of the secret operands.
 MIN_UPLOAD, UPLOAD_RATIO = 64 << 20, 16
 MIN_REFRESHED_UPLOAD = 1 << 30  # beside some GiB of keys
+LAST_UPLOAD = 1 << 31  # where nothing but uploads stands in the way, and nobody named a budget
 REFRESHED_MASK_SHARE = 4
 MASK_SHARE = 8  # encoded masks and constants that are kept take an eighth of the memory at most
 MEMORY_SLACK = 1.02  # of memory that is advised: primes and masks are not just as they were predicted
