@@ -39,7 +39,6 @@ from cipherblas.methods.matvec_conv.baselines.fhe_mp_cnn import ConvFheMpCnn, Ma
 from cipherblas.methods.matvec_conv.baselines.fhelipe import ConvFhelipe, MatVecFhelipe
 from cipherblas.methods.matvec_conv.baselines.halevi_shoup_bsgs import MatVecHelib
 from cipherblas.methods.matvec_conv.metakernel import ConvMetaKernel, MatVecMetaKernel
-from cipherblas.methods.matvec_conv.multiplexed import ConvMultiplexed
 
 RING = "ring-products"  # likewise, in a ring of their own, see methods/matmul/ring_products.py
 GEMM = "gemm"  # products of matrices that are encrypted by rows: not in slots, see methods/matmul/gemm.py
@@ -87,7 +86,7 @@ _PRODUCTS: tuple[type[Algorithm], ...] = (
     *_PRODUCT_BASELINES,
 )
 _MATVECS: tuple[type[LayerMethod], ...] = (MatVecMetaKernel, MatVecHelib, MatVecFheMpCnn, MatVecFhelipe)
-_CONVOLUTIONS: tuple[type[LayerMethod], ...] = (ConvMetaKernel, ConvMultiplexed, ConvFheMpCnn, ConvFhelipe)
+_CONVOLUTIONS: tuple[type[LayerMethod], ...] = (ConvMetaKernel, ConvFheMpCnn, ConvFhelipe)
 _ENTRIES: dict[tuple[str, str], Entry] = {
     (entry.name, entry.computes): entry
     for entry in (
