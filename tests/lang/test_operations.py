@@ -14,6 +14,7 @@ import cipherblas as cb
 from cipherblas.lang import graph
 from cipherblas.lang.analysis import evaluate_clear, evaluate_results, trace
 from cipherblas.lang.nodes import OPERATIONS, Expression, operation, ordered
+from cipherblas.lang.refreshing import RefreshedSine
 from cipherblas.planner.predict.truncation import sensitivities
 
 S = cb.secret
@@ -30,6 +31,7 @@ PROGRAMS: list[tuple[Any, dict[str, Any]]] = [
     (lambda x: cb.polynomial(W @ x, [0.5, 1.0, -1.0, 0.25]), {"x": S(6, 3)}),
     (lambda x: cb.relu(W @ x, precision=0.1), {"x": S(6, 3)}),
     (lambda x: cb.tanh(W @ x, precision=0.1), {"x": S(6, 3)}),
+    (lambda x: RefreshedSine(W @ x, 6.0), {"x": S(6, 3)}),
     (lambda x: {"one": W @ x, "two": x + 1, "again": W @ x}, {"x": S(6, 3)}),
     (
         lambda x: cb.flatten(cb.avg_pool2d(cb.square(cb.conv2d(x, FILTERS, padding="same")), 2)),

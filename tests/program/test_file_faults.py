@@ -303,7 +303,7 @@ def test_operands_with_other_ciphertexts(flow: Flow) -> None:
         (replace(a, feeds=()), r"expected \[1\], got \[\]"),
         (replace(a, feeds=(feed * 2,)), r"expected \[1\], got \[2\]"),
         (replace(a, feeds=(feed, feed)), r"expected \[1\], got \[1, 1\]"),
-        (replace(a, feeds=((fewer_limbs,),)), r"got \(1, \d+\)"),
+        (replace(a, feeds=((fewer_limbs,),)), r"got FreshCiphertext \(1, \d+\)"),
         (replace(a, shape=(7, 5)), "expected 5x7, got 7x5"),
     ):
         with pytest.raises(cb.ShapeError, match=word):

@@ -88,7 +88,10 @@ class RefreshedSine(Expression):
         self.x, self.reach, self.placed = x, checked_bound(float(reach)), placed
         if x.bound > self.reach * (1 + RANGE_TOLERANCE):
             raise ParameterError(
-                "The argument of a sine exceeds its reach.", expected=f"at most {reach:g}", got=x.bound
+                "The argument of a sine exceeds its reach.",
+                expected=f"at most {reach:g}",
+                got=x.bound,
+                advice=f"cb.assume(x, {reach:g}) in place of its argument x, where its entries stay below",
             )
         bound = math.sin(self.rate * min(x.bound, self.reach))
         super().__init__(x.shape, x.secret, max(bound, BOUND_RANGE[0]), x)

@@ -54,7 +54,7 @@ class Weights:
         def in_units(term: int) -> NDArray[np.float64]:
             return np.asarray(build(term), dtype=np.float64) / self.bound
 
-        return WeightGroup((self.key, place), tuple(sources), in_units, self.stored)
+        return WeightGroup((self.key, self.bound, place), tuple(sources), in_units, self.stored)
 
     @property
     def rows(self) -> tuple[float, float]:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import CipherblasError, PrecisionError
+from cipherblas.common.errors import CipherblasError, PrecisionError, RangeError
 from cipherblas.lang.approximation import Fit, fitted, on_interval
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.layers import Assume
@@ -22,7 +22,7 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.lang.polynomials import Polynomial
 from cipherblas.lang.refreshing import Refresh, RefreshedSine
 from cipherblas.planner.plan.passes import Following, Outcome, PlanRequest
-from cipherblas.planner.predict.feasible import Infeasible
+from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.search.forms import is_layers
 from cipherblas.planner.search.refusals import nearest
 
@@ -36,8 +36,9 @@ def with_functions_inside(request: PlanRequest, following: Following) -> Outcome
     options, inside = request.options, None
     failures: list[CipherblasError] = []
     if options.parameters is None and options.form in (None, "tensors") and is_layers(request.expression):
-        inside = functions_inside(request.expression)
-    if inside is not None:
+        # The polynomial of a sine may have a larger bound, which is beyond the interval of what follows.
+        inside = attempted(lambda: functions_inside(request.expression), only=RangeError)
+    if isinstance(inside, Expression):
         request.tell("functions inside of refreshes")
         found = following(request.of(inside, options.relative_to(inside)))
         if not isinstance(found, Infeasible):

@@ -164,7 +164,7 @@ def working(ring: Ring) -> int:
     Raises:
         NoRingError: it has no limbs for refreshes.
     """
-    found = len(ring.q) - bootstrapping_of(ring).levels_after - bootstrapping_of(ring).levels_before - 1
+    found = len(ring.q) - len(chain(ring.n, 0, 1).q_bits)
     if found < 1:
         raise NoRingError("The parameters have too few limbs for refreshes.", ring.n, 2.0, modulus=0.0)
     return found
@@ -182,7 +182,7 @@ def row_degree(n: int, security: int, insecure: bool) -> int | None:
 
 def limbs_left(ring: Ring) -> int:
     """Of a refreshed ciphertext, and of an operand."""
-    return bootstrapping_of(ring).limbs(len(ring.q))
+    return method_of(ring.n).limbs(len(ring.q))
 
 
 @functools.lru_cache(maxsize=256)
@@ -282,10 +282,9 @@ def _of_sines(
     kind = "scale", n
     for scale in first.since(kind, SINE_SCALES):
         profile = Profile.of_sines(scale)
-        try:
-            most = most_working(n, allowed, profile=profile)
-        except NoRingError as error:
-            nearest = nearest or error
+        most = attempted(functools.partial(most_working, n, allowed, profile=profile), only=NoRingError)
+        if isinstance(most, Infeasible):
+            nearest = nearest or NoRingError(most.error.sentence, n, 2.0, modulus=0.0)
             break
 
         def carries(working: int, profile: Profile = profile) -> bool:
