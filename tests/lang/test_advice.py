@@ -34,6 +34,7 @@ WITHOUT = {
     "layers._image_shape": BEFORE,
     "operations.__init__": BEFORE,
     "polynomials._check": BEFORE,
+    "refreshing.__init__": BEFORE,
     "results.__init__": BEFORE,
 }
 # Errors with advice that the tables do not provoke, and what does.

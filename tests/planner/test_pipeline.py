@@ -172,7 +172,7 @@ def test_uploads_are_larger_where_nothing_else_is_in_the_way() -> None:
     error = cb.MemoryBudgetError("upload", advice=Advice("upload_budget=…", {"upload_budget": 1 << 29}))
     lacking = Infeasible(error)
     pipeline.with_larger_uploads(request(product, SMALL), following)
-    assert asked == [None, 1 << 30]
+    assert asked == [None, 1 << 31]
     asked.clear()
     pipeline.with_larger_uploads(request(product, SMALL, upload_budget=1 << 20), following)
     assert asked == [1 << 20]

@@ -91,7 +91,6 @@ class RefreshedSine(Expression):
                 "The argument of a sine exceeds its reach.",
                 expected=f"at most {reach:g}",
                 got=x.bound,
-                advice=f"cb.assume(x, {reach:g}) in place of its argument x, where its entries stay below",
             )
         bound = math.sin(self.rate * min(x.bound, self.reach))
         super().__init__(x.shape, x.secret, max(bound, BOUND_RANGE[0]), x)

@@ -35,6 +35,9 @@ from cipherblas.planner.search.tensors import TensorStrategy, unsupported
 # Of the levels between two refreshes, that are tried: units and scales may drift so far in long segments that a plan
 # spends more than was counted.
 SHARES = (1.0, 0.9, 0.75, 0.5, 0.25, 0.1, 0.05)
+# A plan may spend less than was counted, too: rings that are sized for it show that by themselves, and of one that is
+# given more is tried.
+MORE_SHARE = 1.25
 # That a ring degree lacks of precision or of budgets: no other distance between refreshes makes up for so much.
 HOPELESS_BITS = 8.0
 MAX_CUTS = 256  # levels at which a graph may be cut, that are looked at
@@ -104,6 +107,7 @@ def _attempts(request: PlanRequest) -> list[tuple[int, int, Counted]]:
     expression, options = request.expression, request.options
     attempts: dict[tuple[int, bool, frozenset[int]], tuple[float, int, Counted]] = {}
     forced = options.ring_degree if options.parameters is None else options.parameters.n
+    shares = SHARES if options.parameters is None else (MORE_SHARE, *SHARES)
     for n in modulus_chains.DEGREES if forced is None else (forced,):
         if attempts and n > modulus_chains.USUAL_DEGREE:
             break
@@ -112,7 +116,7 @@ def _attempts(request: PlanRequest) -> list[tuple[int, int, Counted]]:
             found = attempted(functools.partial(counted, expression, options, n, layers))
             if isinstance(found, Infeasible):
                 continue
-            for working in sorted({math.ceil(share * found.most) for share in SHARES}, reverse=True):
+            for working in sorted({math.ceil(share * found.most) for share in shares}, reverse=True):
                 chosen = placed(found.steps, working)
                 if chosen:  # nothing to refresh: depth is not what this ring lacks
                     cost = found.refresh * sum(found.steps[place].ciphertexts for place in chosen)
