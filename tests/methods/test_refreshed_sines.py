@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from cipherblas.common.errors import LevelError
 from cipherblas.crypto.keys import (
     EvaluationKeys,
     SecretKey,
@@ -100,9 +101,17 @@ def test_errors_that_values_have_are_damped_by_the_slope() -> None:
     one = party(0, False)
     ev = Symbolic(one.params)
     exact, off = (ev.fresh(None, bound=1.0, limbs=one.limbs) for _ in range(2))
-    off = ev.assume_errors(off, off.errors.with_own(1e-2))
+    off = ev.assume_errors(off, off.errors.with_own(1e-3))
     before, after = (one.method.run(ev, ct).errors.deviation for ct in (exact, off))
-    assert math.sqrt(after**2 - before**2) == pytest.approx(2 * math.pi * SINE_SHARE * 1e-2, rel=1e-2)
+    assert math.sqrt(after**2 - before**2) == pytest.approx(2 * math.pi * SINE_SHARE * 1e-3, rel=1e-2)
+
+
+def test_errors_that_carry_messages_beyond_the_sine_are_refused() -> None:
+    one = party(0, False)
+    ev = Symbolic(one.params)
+    ct = ev.fresh(None, bound=1.0, limbs=one.limbs)
+    with pytest.raises(LevelError, match="beyond what a sine"):
+        one.method.run(ev, ev.assume_errors(ct, ct.errors.with_own(5e-2)))
 
 
 def test_evaluators_agree() -> None:

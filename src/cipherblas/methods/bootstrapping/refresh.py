@@ -50,7 +50,9 @@ MAX_DOWN, MAX_UP = 5, 4  # butterflies in a factor, where few slots are held
 MIN_HELD, MIN_UP = 16, 2
 REFRESH_BATCH = 8  # ciphertexts that `run_all` refreshes at one time
 SHARED_BATCH = 4  # groups that share their a part each
-SINE_SLACK = 2.0**-5  # of the messages of a sine, for what errors add to them
+SINE_SLACK = (
+    2.0**-3
+)  # of the messages of a sine, for what errors add to them; see `Bootstrapping.in_coefficients`
 SINE_RATIO_BITS = -math.log2(SINE_SHARE)
 MANY, MANY_BABY_STEPS = 4, (16, 16)  # from so many ciphertexts together on more baby steps are faster
 
@@ -404,7 +406,7 @@ class Bootstrapping:
         """What `_sines` found, with the errors that the values had before."""
         if self.sine:
             slope = 2 * math.pi * SINE_SHARE
-            missed = 2 * math.pi * self.reduction.polynomial_error(SINE_SHARE)
+            missed = 2 * math.pi * self.reduction.polynomial_error(SINE_SHARE * (1 + SINE_SLACK))
             errors, worst, bound = errors.times(slope), slope * worst, _largest_sine()
             errors = errors.with_own(result.errors.deviation).with_common(missed / tail(1.0))
             worst = ev.worst_error(result) + (worst + missed) * result.scale
@@ -471,6 +473,12 @@ class Bootstrapping:
         for x in xs:
             ev.require_levels(x, self.levels_before, "bootstrapping")
         bound = max(x.bound for x in xs) if largest is None else largest
+        if self.sine and bound > 1 + SINE_SLACK:  # EvalMod is near a sine no farther
+            raise LevelError(
+                "Errors carry messages beyond what a sine is found of.",
+                expected=f"at most {1 + SINE_SLACK}",
+                got=bound,
+            )
         found = [self._shrunk(ev, x, bound) for x in xs]
         factor = self.largest(ev) / max(x.scale for x in found)
         if not self.sine:
