@@ -1,6 +1,7 @@
 #include "ckks/arithmetic.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "ring/kernels.h"
@@ -91,7 +92,8 @@ void multiply_scalar(const Context& context, const CiphertextView& x,
 }
 
 void scaled_sums(const Context& context, const std::vector<ScaledSum>& sums) {
-    constexpr std::size_t kChunk = 1024;  // words, of a sum that stays in the first-level cache
+    constexpr std::size_t kChunk = 1024;   // words, of a sum that stays in the first-level cache
+    constexpr std::size_t kMaxTerms = 64;  // of the kernel
     const Kernels& k = kernels();
     std::size_t components = 0, limbs = 0, terms = 0;
     for (const ScaledSum& sum : sums) {
@@ -103,16 +105,22 @@ void scaled_sums(const Context& context, const std::vector<ScaledSum>& sums) {
     const auto add_up = [&](const ScaledSum& sum, int c, int i, std::size_t offset, std::size_t words) {
         const Modulus& m = context.modulus(i);
         const std::size_t limb = static_cast<std::size_t>(i);
-        alignas(64) std::uint64_t product[kChunk];
+        alignas(64) std::uint64_t part[kChunk];
         std::uint64_t* const total = sum.out.limb(c, i) + offset;
-        for (std::size_t t = 0; t < sum.terms.size(); ++t) {
-            k.mul_scalar(t == 0 ? total : product, sum.terms[t].limb(c, i) + offset, sum.residues[t][limb],
-                         words, m);
-            if (t > 0) k.add(total, total, product, words, m);
+        std::array<const std::uint64_t*, kMaxTerms> x;
+        std::array<std::uint64_t, kMaxTerms> factors;
+        for (std::size_t first = 0; first < sum.terms.size(); first += x.size()) {
+            const std::size_t count = std::min(x.size(), sum.terms.size() - first);
+            for (std::size_t t = 0; t < count; ++t) {
+                x[t] = sum.terms[first + t].limb(c, i) + offset;
+                factors[t] = to_montgomery(sum.residues[first + t][limb], m);
+            }
+            const bool shifts = first == 0 && c == 0 && sum.constant[limb] != 0;
+            if (shifts) std::fill_n(part, words, std::uint64_t{1});
+            k.scaled_sum(first == 0 ? total : part, x.data(), factors.data(), static_cast<int>(count),
+                         shifts ? part : nullptr, to_montgomery(sum.constant[limb], m), words, m);
+            if (first > 0) k.add(total, total, part, words, m);
         }
-        if (c > 0 || sum.constant[limb] == 0) return;
-        std::fill_n(product, words, sum.constant[limb]);
-        k.add(total, total, product, words, m);
     };
     parallel_rows(components * limbs, context.n(), terms,
                   [&](std::size_t row, std::size_t offset, std::size_t count) {

@@ -17,6 +17,7 @@ constexpr std::size_t kPieceWords = 4096;
 // Sources that are larger than this together do not wait in the second-level cache.
 constexpr std::size_t kResidentWords = std::size_t{1} << 16;
 constexpr std::size_t kWordsPerLine = 8;
+constexpr int kPreparedTargets = 3;  // fewer of them do not make up for it
 // Sources and converted limbs of one conversion beyond this go past the caches. They come with those of other digits.
 constexpr std::size_t kBypassWords = std::size_t{1} << 19;
 
@@ -139,6 +140,10 @@ void BaseConversion::convert(std::uint64_t* const* out, const int* targets, int 
     const bool bypass = static_cast<std::size_t>(target_count) * n > kBypassWords;
     std::array<const std::uint64_t*, kMaxSources + 1> piece{};
     alignas(64) std::array<std::uint64_t, kPieceWords> counted;
+    // Sources and overflow of a piece, as the kernels read them faster.
+    const bool prepares =
+        k.prepare_words != nullptr && parts == 1 && target_count >= kPreparedTargets && v != nullptr;
+    alignas(64) std::array<std::uint64_t, 2 * kPieceWords> prepared;
 
     for (std::size_t offset = 0; offset < part; offset += step) {
         const std::size_t length = std::min(step, part - offset);
@@ -149,7 +154,12 @@ void BaseConversion::convert(std::uint64_t* const* out, const int* targets, int 
             k.base_overflow(counted.data(), piece.data(), reciprocals_.data(), count(), source_words);
             piece[sources] = counted.data();
         }
-        const ConversionPiece words{piece.data(), packed ? length : part, offset, length};
+        ConversionPiece words{piece.data(), packed ? length : part, offset, length};
+        for (std::size_t i = 0; prepares && i <= sources; ++i) {
+            k.prepare_words(prepared.data() + i * length, piece[i], length);
+            piece[i] = prepared.data() + i * length;
+        }
+        words.prepared = prepares;
         const std::size_t next = fetches ? std::min(step, part - offset - length) : 0;  // of the next piece
         for (int t = 0; t < target_count; ++t) {
             // The next piece is fetched meanwhile: so many short streams are beyond the prefetchers of a CPU.
@@ -158,7 +168,7 @@ void BaseConversion::convert(std::uint64_t* const* out, const int* targets, int 
             for (std::size_t i = sources * number / all; next > 0 && i < sources * (number + 1) / all; ++i) {
                 for (std::size_t p = 0; p < parts; ++p) {
                     const std::uint64_t* const from =
-                        packed ? piece[i] + pieces.stride + p * length : piece[i] + p * part + length;
+                        first + i * source_words + (packed ? pieces.stride + p * length : p * part + length);
                     for (std::size_t j = 0; j < next; j += kWordsPerLine) __builtin_prefetch(from + j, 0, 2);
                 }
             }

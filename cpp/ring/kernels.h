@@ -54,6 +54,7 @@ struct ConversionPiece {
     std::size_t stride, offset, length;
     // Which parts are made: all, or of several a half, which lies at r alone. Halves are for a single near source.
     enum class Parts { kAll, kFirstHalf, kSecondHalf } parts = Parts::kAll;
+    bool prepared = false;  // the words went through prepare_words; there is an overflow then
 };
 
 // One target of a base conversion; see base_convert.
@@ -118,10 +119,16 @@ struct Kernels {
     void (*base_convert)(std::uint64_t* r, const std::uint64_t* const* y, const std::uint64_t* factor,
                          int count, const std::uint64_t* v, std::uint64_t overflow_factor, std::size_t n,
                          const Modulus& m);
+    // The same of residues modulo q: a weighted sum of limbs, and a constant where v is 1.
+    void (*scaled_sum)(std::uint64_t* r, const std::uint64_t* const* x, const std::uint64_t* factor,
+                       int count, const std::uint64_t* v, std::uint64_t constant, std::size_t n,
+                       const Modulus& m);
     // base_convert and the first layers of ntt in one, piece by piece. Those layers combine the same words of several
     // parts, ntt_parts(log_n) <= 8 equal ones; after them each part goes its own way.
     // bypass: r goes past the caches, and order_stores() must follow the last piece.
     int (*ntt_parts)(int log_n);
+    // Null, or r = y in the form in which base_convert_ntt reads it faster: worth it before several targets. r may be y.
+    void (*prepare_words)(std::uint64_t* r, const std::uint64_t* y, std::size_t n);
     void (*base_convert_ntt)(std::uint64_t* r, const ConversionPiece& piece, const ConversionFactors& f,
                              bool bypass, const NttTable& table);
     void (*order_stores)();

@@ -69,4 +69,10 @@ NttTable::NttTable(const Modulus& m, int log_degree) : modulus(m), log_n(log_deg
     last_root_quotient = shoup_quotient(last_root, m);
 }
 
+std::uint32_t* short_limb(int log_n) {
+    thread_local AlignedVector<std::uint32_t> room;
+    room.resize(std::max(room.size(), std::size_t{1} << log_n));
+    return room.data();
+}
+
 }  // namespace cipherblas

@@ -35,4 +35,7 @@ struct NttTable {
     AlignedVector<std::uint64_t> storage_;  // all powers in one block: large ones then lie in huge pages
 };
 
+// Room for 2^log_n words of 32 bits, which transforms of this thread may use while they run.
+std::uint32_t* short_limb(int log_n);
+
 }  // namespace cipherblas

@@ -13,7 +13,7 @@
 namespace cipherblas {
 namespace {
 
-constexpr std::size_t kChunkWords = 2048;  // of every rotation: all of them stay in the core's own cache
+constexpr std::size_t kChunkWords = 1024;  // of every rotation: all of them stay in the core's own cache
 
 [[noreturn]] void fail(const std::string& what, const std::string& expected, const std::string& got) {
     throw std::invalid_argument(what + ": expected " + expected + ", got " + got);

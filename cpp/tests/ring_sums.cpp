@@ -407,8 +407,9 @@ TEST(AccumulateTerms, ManyTerms) {
     struct Many {
         int log_n, count, digits;
     };
-    for (const Many& many : {Many{10, 2, 3}, Many{10, 3, 2}, Many{9, 40, 3}, Many{4, 64, 3}, Many{3, 341, 3},
-                             Many{3, 342, 3}, Many{3, 1000, 3}, Many{3, 2500, 1}, Many{3, 100, 40}}) {
+    for (const Many& many :
+         {Many{10, 2, 3}, Many{10, 3, 2}, Many{9, 40, 3}, Many{4, 64, 3}, Many{3, 341, 3}, Many{3, 342, 3},
+          Many{4, 9, 7}, Many{4, 9, 8}, Many{3, 1000, 3}, Many{3, 2500, 1}, Many{3, 100, 40}}) {
         for (const Modulus& m : test_moduli(many.log_n)) {
             for (const Fill fill : kFills) {
                 for (const bool plaintext : {false, true}) {

@@ -38,14 +38,14 @@ inline Limb make_limb(std::size_t n, std::uint64_t bound, std::mt19937_64& rando
     return limb;
 }
 
-// NTT primes for 2^log_n: the two largest below 2^50, those next to 2^46 and 2^48 (where kernels may change their way of
-// reducing; above them if there is one close by), one of middle size, and the smallest. Where programs are watched, one of
+// NTT primes for 2^log_n: the two largest below 2^50, those next to 2^30, 2^46 and 2^48 (where kernels may change their way
+// of reducing; above them if there is one close by), one of middle size, and the smallest. Where programs are watched, one of
 // each size.
 inline std::vector<Modulus> test_moduli(int log_n) {
     const std::uint64_t n = std::uint64_t{1} << log_n;
     std::vector<Modulus> moduli;
     for (const std::uint64_t q : primes_below(n, 50, kWatched ? 1 : 2)) moduli.emplace_back(q);
-    for (const int bits : {46, 48}) {
+    for (const int bits : {30, 46, 48}) {
         if (kWatched && bits == 46) continue;
         moduli.emplace_back(primes_below(n, bits, 1)[0]);
         const std::vector<std::uint64_t> near = primes_near(n, std::ldexp(1.0, bits), 4);

@@ -13,12 +13,14 @@ namespace cipherblas {
 
 namespace avx2 {
 
-namespace {
-
-// x + q if x is negative, as integers.
-CIPHERBLAS_INLINE __m256i add_if_negative(__m256i x, __m256i q) {
-    return unless_negative(x, _mm256_add_epi64(x, q));
+void mul(Word* r, const Word* a, const Word* b, std::size_t n, const Modulus& modulus) {
+    const Lanes m(modulus);
+    for (std::size_t i = 0; i < n; i += 4) {
+        store(r + i, to_residue(multiply(load_words(a + i), load_words(b + i), m), m));
+    }
 }
+
+namespace {
 
 void add(Word* r, const Word* a, const Word* b, std::size_t n, const Modulus& m) {
     const __m256i q = broadcast(m.q);
@@ -39,13 +41,6 @@ void neg(Word* r, const Word* a, std::size_t n, const Modulus& m) {
     const __m256i q = broadcast(m.q);
     for (std::size_t i = 0; i < n; i += 4) {
         store(r + i, add_if_negative(_mm256_sub_epi64(_mm256_setzero_si256(), load(a + i)), q));
-    }
-}
-
-void mul(Word* r, const Word* a, const Word* b, std::size_t n, const Modulus& modulus) {
-    const Lanes m(modulus);
-    for (std::size_t i = 0; i < n; i += 4) {
-        store(r + i, to_residue(multiply(load_words(a + i), load_words(b + i), m), m));
     }
 }
 
@@ -79,9 +74,9 @@ void from_signed(Word* r, const std::int64_t* a, std::size_t n, const Modulus& m
     const Lanes m(modulus);
     const Lift lift(1, modulus);
     for (std::size_t i = 0; i < n; i += 4) {
-        Sum sum;
+        Sum sum(lift.split);
         lift.add_to(sum, load_signed(a + i));
-        store(r + i, to_residue(lifted(sum, m), m));
+        store(r + i, to_residue(lift.sum(sum, m), m));
     }
 }
 
@@ -112,12 +107,26 @@ void multiply_short_sum(Word* c0, Word* c1, const Word* const* p, std::size_t si
     run(c0, c1, p, size, b0, b1, count, accumulate, first, n, scratch, table);
 }
 
+void prepare_words(Word* r, const Word* y, std::size_t n) {
+    for (std::size_t i = 0; i < n; i += 4) store_real(r + i, load_words(y + i));
+}
+
+void base_convert_ntt(Word* r, const ConversionPiece& piece, const ConversionFactors& f, bool bypass,
+                      const NttTable& table) {
+    const auto run = piece.prepared ? base_convert_prepared : base_convert;
+    if (piece.y[f.count] == nullptr) {  // a single source
+        return undivided::base_convert_ntt<base_convert>(r, piece, f, bypass, table);
+    }
+    run(r + piece.offset, piece.y, f.factor, f.count, piece.y[f.count], f.factor[f.count], piece.length,
+        table.modulus);
+}
+
 constexpr Kernels kTable = {
     .name = "avx2",
     .ntt = ntt,
     .intt = intt,
     .ntt_of_signed = ntt_of_signed,
-    .intt_scaled = undivided::intt_scaled<mul, mul_scalar, intt>,
+    .intt_scaled = intt_scaled,
     .add = add,
     .sub = sub,
     .neg = neg,
@@ -130,11 +139,13 @@ constexpr Kernels kTable = {
     .permute = permute,
     .base_overflow = base_overflow,
     .base_convert = base_convert,
+    .scaled_sum = base_convert,
     .ntt_parts = undivided::ntt_parts,
-    .base_convert_ntt = undivided::base_convert_ntt<base_convert>,
+    .prepare_words = prepare_words,
+    .base_convert_ntt = base_convert_ntt,
     .order_stores = undivided::order_stores,
-    .ntt_part = undivided::ntt_part<ntt>,
-    .ntt_part_add_mul_scalar = undivided::ntt_part_add_mul_scalar<ntt, add_mul_scalar>,
+    .ntt_part = ntt_part,
+    .ntt_part_add_mul_scalar = ntt_part_add_mul_scalar,
     .multiply_sum = multiply_sum,
     .multiply_plain_sum = multiply_plain_sum,
     .multiply_short_sum = multiply_short_sum,

@@ -13,7 +13,8 @@ CIPHERBLAS_INLINE __m256i load_signed(const std::int64_t* a) {
 class Lift {
   public:
     CIPHERBLAS_INLINE Lift(Word factor, const Modulus& m)
-        : high_(broadcast(static_cast<double>(mul_mod((Word{1} << 32) % m.q, factor, m)))),
+        : split(32 + m.bits),
+          high_(broadcast(static_cast<double>(mul_mod((Word{1} << 32) % m.q, factor, m)))),
           low_(broadcast(static_cast<double>(factor))) {}
 
     CIPHERBLAS_INLINE void add_to(Sum& sum, __m256i x) const {
@@ -22,14 +23,16 @@ class Lift {
         sum.add_product(to_real(_mm256_and_si256(x, broadcast(Word{0xffffffff}))), low_);
     }
 
+    // The sum of one or two words in (-q, q).
+    CIPHERBLAS_INLINE __m256d sum(const Sum& products, const Lanes& m) const {
+        return multiply(products.folded(split, m, false), broadcast(1.0), m);
+    }
+
+    Split split;  // of the products
+
   private:
     __m256d high_, low_;
 };
-
-// The sum of one or two words in (-q, q).
-CIPHERBLAS_INLINE __m256d lifted(const Sum& sum, const Lanes& m) {
-    return multiply(sum.folded(m), broadcast(1.0), m);
-}
 
 }  // namespace
 }  // namespace cipherblas

@@ -6,6 +6,8 @@
 #pragma once
 #include <immintrin.h>
 
+#include <cmath>
+
 #include "arith/modulus.h"
 
 namespace cipherblas {
@@ -46,6 +48,11 @@ CIPHERBLAS_INLINE __m256i unless_negative(__m256i x, __m256i otherwise) {
     return _mm256_castpd_si256(_mm256_blendv_pd(value, _mm256_castsi256_pd(otherwise), value));
 }
 
+// x + q if x is negative, as integers.
+CIPHERBLAS_INLINE __m256i add_if_negative(__m256i x, __m256i q) {
+    return unless_negative(x, _mm256_add_epi64(x, q));
+}
+
 // The nearest integer to a * b, rounded once, for |a * b| <= 2^51.
 CIPHERBLAS_INLINE __m256d rounded_product(__m256d a, __m256d b) {
     const __m256d magic = broadcast(0x1.8p52);
@@ -70,6 +77,7 @@ struct Lanes {
 struct Factor {
     __m256d w, ratio;
 
+    Factor() = default;  // none yet
     CIPHERBLAS_INLINE Factor(__m256d w_, __m256d ratio_) : w(w_), ratio(ratio_) {}
     CIPHERBLAS_INLINE Factor(__m256d w_, const Lanes& m) : w(w_), ratio(_mm256_mul_pd(w_, m.reciprocal)) {}
 };
@@ -120,32 +128,54 @@ CIPHERBLAS_INLINE __m256i to_residue(__m256d x, const Lanes& m) {
                            _mm256_add_epi64(biased, _mm256_sub_epi64(m.q_words, bias)));
 }
 
-// A lazily reduced sum of products. A product is split exactly into a multiple of 2^51, collected in `high`, and a rest
-// of magnitude up to 2^50, collected in `low`. fold() is due after kMaxProducts.
+// How a sum of products splits them: `bias` is 1.25 * 2^(bits + 3) for products below 2^bits. Adding it to a product rounds
+// that to a multiple of 2^(bits - 49).
+struct Split {
+    __m256d bias;
+
+    CIPHERBLAS_INLINE explicit Split(int bits) : bias(broadcast(std::ldexp(1.25, bits + 3))) {}
+    CIPHERBLAS_INLINE explicit Split(const Modulus& m) : Split(2 * m.bits) {}
+};
+
+// Moduli of so many bits at most are narrow: quotients of sums of their products are known to a quarter.
+inline constexpr int kNarrowModulus = 46;
+
+// A lazily reduced sum of products of magnitude up to 2^bits, those of its Split. A product is split exactly into a multiple
+// of 2^(bits - 49), collected in `high` beside the bias, and a rest of magnitude up to 2^(bits - 50), collected in `low`.
+// fold() is due after kMaxProducts. `high` stays in the binade of the bias, or falls into the one below, where it is finer.
 struct Sum {
     static constexpr int kMaxProducts = 4;
-    __m256d high = _mm256_setzero_pd();
-    __m256d low = _mm256_setzero_pd();
+    __m256d high, low;
 
-    // |a * b| < 2^101: adding 1.5 * 2^103 rounds to a multiple of 2^51.
+    Sum() = default;  // neither
+    CIPHERBLAS_INLINE explicit Sum(const Split& split) : high(split.bias), low(_mm256_setzero_pd()) {}
+
     CIPHERBLAS_INLINE void add_product(__m256d a, __m256d b) {
-        const __m256d magic = broadcast(0x1.8p103);
-        const __m256d top = _mm256_sub_pd(_mm256_fmadd_pd(a, b, magic), magic);
-        high = _mm256_add_pd(high, top);
+        const __m256d next = _mm256_fmadd_pd(a, b, high);
+        const __m256d top = _mm256_sub_pd(next, high);
+        high = next;
         low = _mm256_add_pd(low, _mm256_fmsub_pd(a, b, top));
     }
-    // The sum as one number of magnitude up to q/2 + 3. With up to 5 products of |a| < 2^50 and 0 <= b < q since the last
-    // fold, |high / q| <= 1.25 * 2^52 * (1 + 1/q); three relative errors of 2^-53 and the rounding put c off by at most
-    // 2.5. So |high - c q| <= 2.5 q, |low| <= 5.5 * 2^50, and all stays an exact integer up to 2^53. The quotients can
-    // pass 2^51 (the second one for small q only), where rounded_product ends. The last rounding is off by 3/q more.
-    CIPHERBLAS_INLINE __m256d folded(const Lanes& m) const {
-        const __m256d c = nearest(_mm256_mul_pd(high, m.reciprocal));
-        const __m256d x = _mm256_add_pd(_mm256_fnmadd_pd(c, m.q, high), low);
+    // The sum as one number. With up to 5 products of |a| < 2^50 and 0 <= b < q since the last fold,
+    // |high / q| <= 1.25 * 2^52 * (1 + 1/q); three relative errors of 2^-53 and the rounding put c off by at most 2.5. So
+    // |high - c q| <= 2.5 q, |low| <= 5.5 * 2^50, and all stays an exact integer up to 2^53. The quotients can pass 2^51
+    // (the second one for small q only), where rounded_product ends. The last rounding is off by 3/q more: of magnitude up to
+    // q/2 + 3.
+    // narrow: q is and so is a, or the number is up to 4.3 q in magnitude: then c is that of high + low, off by at most
+    // 15 * 2^-52 |a / q| 2^bits, that is 1/4, or 3.75 for |a| < 2^50.
+    CIPHERBLAS_INLINE __m256d folded(const Split& split, const Lanes& m, bool narrow) const {
+        const __m256d sum = _mm256_sub_pd(high, split.bias);
+        if (narrow) {
+            const __m256d c = nearest(_mm256_mul_pd(_mm256_add_pd(sum, low), m.reciprocal));
+            return _mm256_add_pd(_mm256_fnmadd_pd(c, m.q, sum), low);
+        }
+        const __m256d c = nearest(_mm256_mul_pd(sum, m.reciprocal));
+        const __m256d x = _mm256_add_pd(_mm256_fnmadd_pd(c, m.q, sum), low);
         return _mm256_fnmadd_pd(nearest(_mm256_mul_pd(x, m.reciprocal)), m.q, x);
     }
-    CIPHERBLAS_INLINE void fold(const Lanes& m) {
-        low = folded(m);
-        high = _mm256_setzero_pd();
+    CIPHERBLAS_INLINE void fold(const Split& split, const Lanes& m, bool narrow) {
+        low = folded(split, m, narrow);
+        high = split.bias;
     }
 };
 

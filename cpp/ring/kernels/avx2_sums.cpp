@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "ring/automorphism.h"
 #include "ring/kernels/avx2_math.h"
+#include "ring/kernels/avx2_words30.h"
 #include "ring/packing.h"
 
 namespace cipherblas::avx2 {
@@ -14,241 +16,442 @@ namespace {
 
 constexpr std::size_t kChunk = 256;
 
-struct PairSums {
-    Sum c0, c1;
+// The arithmetic of sums of products: `Value` is a factor, `Sums` are what is added up. folded() is a sum as a factor, and
+// finish() is the residue of a sum, each times a power of two that factor() makes up for.
+
+template <bool NARROW>
+struct Reals {  // error-free float64, see avx2_math.h
+    using Value = __m256d;
+    using Sums = Sum;
+    static constexpr int kMaxProducts = Sum::kMaxProducts, kMaxFolded = Sum::kMaxProducts;
+
+    explicit Reals(const Modulus& modulus) : m(modulus), split(modulus) {}
+
+    CIPHERBLAS_INLINE Value value(__m256i words) const { return to_real(words); }
+    CIPHERBLAS_INLINE Value constant(Word x) const { return broadcast(static_cast<double>(x)); }
+    CIPHERBLAS_INLINE Sums none() const { return Sum(split); }
+    CIPHERBLAS_INLINE void add_product(Sums& sum, Value a, Value b) const { sum.add_product(a, b); }
+    CIPHERBLAS_INLINE void fold(Sums& sum) const { sum.fold(split, m, NARROW); }
+    CIPHERBLAS_INLINE Value folded(const Sums& sum) const { return sum.folded(split, m, NARROW); }
+    // Of sums times 2^(52 `words`), in which products went through folded() `folds` times.
+    CIPHERBLAS_INLINE Value factor(int words, int, const Modulus& modulus) const {
+        Word result = 1;
+        for (int k = 0; k < words; ++k) result = montgomery_reduce(result, modulus);
+        return constant(result);
+    }
+    CIPHERBLAS_INLINE __m256i finish(const Sums& sum, Value factor) const {
+        return to_residue(multiply(folded(sum), factor, m), m);
+    }
+
+    Lanes m;
+    Split split;
 };
 
-struct TensorSums {
-    Sum c0, c1, c2;
-};
-
-// 2^-52 mod q as a float64 factor.
-double radix_inverse(const Modulus& m) { return static_cast<double>(montgomery_reduce(1, m)); }
-
-// sum * factor, fully reduced.
-CIPHERBLAS_INLINE __m256i finish(const Sum& sum, __m256d factor, const Lanes& m) {
-    return to_residue(multiply(sum.folded(m), factor, m), m);
+// body(arithmetic) with the fastest one for the modulus; small: whether Words30 will do.
+template <typename Body>
+CIPHERBLAS_INLINE void with_arithmetic(const Modulus& m, bool small, const Body& body) {
+    if (small && m.bits <= Words30::kBits) return body(Words30(m));
+    if (m.bits <= kNarrowModulus) return body(Reals<true>(m));
+    body(Reals<false>(m));
 }
 
-// Sums that start from present * scale, or from 0 without `present`.
-CIPHERBLAS_INLINE Sum start_sum(const Word* present, __m256d scale, const Lanes& m) {
-    Sum sum;
-    if (present != nullptr) sum.low = multiply(load_words(present), scale, m);
-    return sum;
+// r = x, or r + x modulo q.
+template <bool ADD>
+CIPHERBLAS_INLINE void store_sum(Word* r, __m256i x, __m256i q) {
+    if constexpr (ADD) x = add_if_negative(_mm256_sub_epi64(_mm256_add_epi64(load(r), x), q), q);
+    store(r, x);
+}
+
+template <typename Sums>
+struct Pair {
+    Sums c0, c1;
+};
+
+// Of eight words.
+template <typename A>
+CIPHERBLAS_INLINE void fold(Pair<typename A::Sums> (&sums)[2], const A& by) {
+#pragma GCC unroll 2
+    for (int k = 0; k < 2; ++k) {
+        by.fold(sums[k].c0);
+        by.fold(sums[k].c1);
+    }
+}
+
+template <bool ADD, typename A>
+void multiply_sum_by(const A& by, Word* c0, Word* c1, Word* c2, const Word* const* a0, const Word* const* a1,
+                     const Word* const* b0, const Word* const* b1, std::size_t count, std::size_t n,
+                     const Modulus& modulus) {
+    const __m256i q = broadcast(modulus.q);
+    const typename A::Value one = by.factor(0, 0, modulus);
+    struct {
+        typename A::Sums c0, c1, c2;
+    } sums[kChunk / 4];
+    for (std::size_t start = 0; start < n; start += kChunk) {
+        const std::size_t size = std::min(kChunk, n - start);
+        for (std::size_t i = 0; i < size / 4; ++i) sums[i] = {by.none(), by.none(), by.none()};
+        for (std::size_t t = 0; t < count; t += 2) {  // two products each into c0 and c2, four into c1
+            const std::size_t end = std::min(t + 2, count);
+            for (std::size_t i = 0; i < size; i += 4) {
+                auto s = sums[i / 4];
+                if (t > 0) {
+                    by.fold(s.c0);
+                    by.fold(s.c1);
+                    by.fold(s.c2);
+                }
+                for (std::size_t k = t; k < end; ++k) {
+                    const auto x0 = by.value(load(a0[k] + start + i)), x1 = by.value(load(a1[k] + start + i));
+                    const auto y0 = by.value(load(b0[k] + start + i)), y1 = by.value(load(b1[k] + start + i));
+                    by.add_product(s.c0, x0, y0);
+                    by.add_product(s.c1, x0, y1);
+                    by.add_product(s.c1, x1, y0);
+                    by.add_product(s.c2, x1, y1);
+                }
+                sums[i / 4] = s;
+            }
+        }
+        for (std::size_t i = 0; i < size; i += 4) {
+            store_sum<ADD>(c0 + start + i, by.finish(sums[i / 4].c0, one), q);
+            store_sum<ADD>(c1 + start + i, by.finish(sums[i / 4].c1, one), q);
+            store_sum<ADD>(c2 + start + i, by.finish(sums[i / 4].c2, one), q);
+        }
+    }
+}
+
+constexpr std::size_t kTogether = 4;  // plaintexts that are read side by side
+
+template <bool ADD, typename A>
+void multiply_plain_sum_by(const A& by, Word* c0, Word* c1, const Word* const* p, const Word* const* b0,
+                           const Word* const* b1, std::size_t count, std::size_t n, const Modulus& modulus) {
+    const __m256i q = broadcast(modulus.q);
+    const typename A::Value scale = by.factor(1, 0, modulus);
+    Pair<typename A::Sums> sums[kChunk / 4];
+    for (std::size_t start = 0; start < n; start += kChunk) {
+        const std::size_t size = std::min(kChunk, n - start);
+        for (std::size_t i = 0; i < size / 4; ++i) sums[i] = {by.none(), by.none()};
+        for (std::size_t t = 0; t < count; t += kTogether) {
+            const std::size_t end = std::min(t + kTogether, count);
+            for (std::size_t i = 0; i < size; i += 4) {
+                auto s = sums[i / 4];
+                if (t > 0 && t % A::kMaxProducts == 0) {
+                    by.fold(s.c0);
+                    by.fold(s.c1);
+                }
+                for (std::size_t k = t; k < end; ++k) {
+                    const auto factor = by.value(load(p[k] + start + i));
+                    by.add_product(s.c0, by.value(load(b0[k] + start + i)), factor);
+                    by.add_product(s.c1, by.value(load(b1[k] + start + i)), factor);
+                }
+                sums[i / 4] = s;
+            }
+        }
+        for (std::size_t i = 0; i < size; i += 4) {
+            store_sum<ADD>(c0 + start + i, by.finish(sums[i / 4].c0, scale), q);
+            store_sum<ADD>(c1 + start + i, by.finish(sums[i / 4].c1, scale), q);
+        }
+    }
 }
 
 }  // namespace
 
-// A product y * factor is below 2^100, whatever q is.
-void base_convert(Word* r, const Word* const* y, const Word* factor, int count, const Word* v,
-                  Word overflow_factor, std::size_t n, const Modulus& modulus) {
-    const Lanes m(modulus);
-    const __m256d scale = broadcast(radix_inverse(modulus));
-    for (std::size_t i = 0; i < n; i += 8) {
-        Sum sums[2];
+namespace {
+
+// Sums of products y * factor below 2^(50 + bits): what is folded may be up to 4.3 q.
+template <bool NARROW, bool PREPARED>
+struct Conversion {
+    const Word* const* y;
+    const double* factor;
+    int count;
+    Lanes m;
+    Split split;
+    Factor scale;
+
+    // The words i to i + 4 VECTORS - 1.
+    template <int VECTORS>
+    CIPHERBLAS_INLINE void run(Word* r, std::size_t i) const {
+        Sum sums[VECTORS];
+#pragma GCC unroll 4
+        for (Sum& sum : sums) sum = Sum(split);
         for (int j = 0; j < count; ++j) {
-            const __m256d f = broadcast(static_cast<double>(factor[j]));
-            if (j > 0 && j % Sum::kMaxProducts == 0) {
-                sums[0].fold(m);
-                sums[1].fold(m);
+            const __m256d f = broadcast(factor[j]);
+#pragma GCC unroll 4
+            for (int k = 0; k < VECTORS; ++k) {
+                if (j > 0 && j % Sum::kMaxProducts == 0) sums[k].fold(split, m, NARROW);
+                const Word* const words = y[j] + i + 4 * k;
+                sums[k].add_product(PREPARED ? load_real(words) : load_words(words), f);
             }
-            sums[0].add_product(load_words(y[j] + i), f);
-            sums[1].add_product(load_words(y[j] + i + 4), f);
         }
-        if (v != nullptr) {  // the fifth product since the last fold at most
-            const __m256d f = broadcast(static_cast<double>(overflow_factor));
-            sums[0].add_product(load_words(v + i), f);
-            sums[1].add_product(load_words(v + i + 4), f);
+#pragma GCC unroll 4
+        for (int k = 0; k < VECTORS; ++k) {
+            const Product x = Product::of_large(sums[k].folded(split, m, NARROW), scale, m);
+            store(r + i + 4 * k, to_residue(_mm256_add_pd(x.high, x.low), m));
         }
-        store(r + i, finish(sums[0], scale, m));
-        store(r + i + 4, finish(sums[1], scale, m));
     }
+};
+
+template <bool NARROW, bool PREPARED>
+void convert(Word* r, const Word* const* y, const double* factor, int count, std::size_t n,
+             const Modulus& m) {
+    const Lanes lanes(m);
+    const Factor scale(broadcast(static_cast<double>(montgomery_reduce(1, m))), lanes);
+    const Conversion<NARROW, PREPARED> conversion{y,    factor, count, lanes, Split(kMaxModulusBits + m.bits),
+                                                  scale};
+    std::size_t i = 0;
+    for (; i + 16 <= n; i += 16) conversion.template run<4>(r, i);
+    for (; i < n; i += 8) conversion.template run<2>(r, i);
+}
+
+template <bool PREPARED>
+void convert_all(Word* r, const Word* const* y, const Word* factor, int count, const Word* v,
+                 Word overflow_factor, std::size_t n, const Modulus& m) {
+    constexpr std::size_t kMost = 64 + 1;  // sources and the overflow
+    std::array<const Word*, kMost> words;
+    std::array<double, kMost> factors;
+    std::copy_n(y, count, words.begin());
+    std::copy_n(factor, count, factors.begin());
+    if (v != nullptr) {
+        words[static_cast<std::size_t>(count)] = v;
+        factors[static_cast<std::size_t>(count++)] = static_cast<double>(overflow_factor);
+    }
+    const auto run = m.bits <= kNarrowModulus ? convert<true, PREPARED> : convert<false, PREPARED>;
+    run(r, words.data(), factors.data(), count, n, m);
+}
+
+}  // namespace
+
+void base_convert(Word* r, const Word* const* y, const Word* factor, int count, const Word* v,
+                  Word overflow_factor, std::size_t n, const Modulus& m) {
+    convert_all<false>(r, y, factor, count, v, overflow_factor, n, m);
+}
+
+void base_convert_prepared(Word* r, const Word* const* y, const Word* factor, int count, const Word* v,
+                           Word overflow_factor, std::size_t n, const Modulus& m) {
+    convert_all<true>(r, y, factor, count, v, overflow_factor, n, m);
 }
 
 void multiply_sum(Word* c0, Word* c1, Word* c2, const Word* const* a0, const Word* const* a1,
                   const Word* const* b0, const Word* const* b1, std::size_t count, bool accumulate, bool,
-                  std::size_t n, const Modulus& modulus) {
-    const Lanes m(modulus);
-    const __m256d one = broadcast(1.0);
-    TensorSums sums[kChunk / 4];
-    for (std::size_t start = 0; start < n; start += kChunk) {
-        const std::size_t size = std::min(kChunk, n - start);
-        for (std::size_t i = 0; i < size; i += 4) {
-            sums[i / 4].c0 = start_sum(accumulate ? c0 + start + i : nullptr, one, m);
-            sums[i / 4].c1 = start_sum(accumulate ? c1 + start + i : nullptr, one, m);
-            sums[i / 4].c2 = start_sum(accumulate ? c2 + start + i : nullptr, one, m);
-        }
-        for (std::size_t t = 0; t < count;
-             t += 2) {  // two products each into c0 and c2, four into c1, then a fold
-            const std::size_t end = std::min(t + 2, count);
-            for (std::size_t i = 0; i < size; i += 4) {
-                TensorSums s = sums[i / 4];
-                for (std::size_t k = t; k < end; ++k) {
-                    const __m256d x0 = load_words(a0[k] + start + i);
-                    const __m256d x1 = load_words(a1[k] + start + i);
-                    const __m256d y0 = load_words(b0[k] + start + i);
-                    const __m256d y1 = load_words(b1[k] + start + i);
-                    s.c0.add_product(x0, y0);
-                    s.c1.add_product(x0, y1);
-                    s.c1.add_product(x1, y0);
-                    s.c2.add_product(x1, y1);
-                }
-                s.c0.fold(m);
-                s.c1.fold(m);
-                s.c2.fold(m);
-                sums[i / 4] = s;
-            }
-        }
-        for (std::size_t i = 0; i < size; i += 4) {
-            store(c0 + start + i, finish(sums[i / 4].c0, one, m));
-            store(c1 + start + i, finish(sums[i / 4].c1, one, m));
-            store(c2 + start + i, finish(sums[i / 4].c2, one, m));
-        }
-    }
+                  std::size_t n, const Modulus& m) {
+    with_arithmetic(m, true, [&](const auto& by) {
+        using A = std::decay_t<decltype(by)>;
+        const auto run = accumulate ? multiply_sum_by<true, A> : multiply_sum_by<false, A>;
+        run(by, c0, c1, c2, a0, a1, b0, b1, count, n, m);
+    });
 }
 
 void multiply_plain_sum(Word* c0, Word* c1, const Word* const* p, const Word* const* b0,
                         const Word* const* b1, std::size_t count, bool accumulate, std::size_t n,
-                        const Modulus& modulus) {
-    const Lanes m(modulus);
-    const __m256d scale = broadcast(radix_inverse(modulus));
-    const __m256d radix = broadcast(static_cast<double>(modulus.r_mod_q));
-    PairSums sums[kChunk / 4];
-    for (std::size_t start = 0; start < n; start += kChunk) {
-        const std::size_t size = std::min(kChunk, n - start);
-        for (std::size_t i = 0; i < size; i += 4) {
-            sums[i / 4].c0 = start_sum(accumulate ? c0 + start + i : nullptr, radix, m);
-            sums[i / 4].c1 = start_sum(accumulate ? c1 + start + i : nullptr, radix, m);
-        }
-        for (std::size_t t = 0; t < count; t += Sum::kMaxProducts) {
-            const std::size_t end = std::min(t + Sum::kMaxProducts, count);
-            for (std::size_t i = 0; i < size; i += 4) {
-                PairSums s = sums[i / 4];
-                for (std::size_t k = t; k < end; ++k) {
-                    const __m256d factor = load_words(p[k] + start + i);
-                    s.c0.add_product(load_words(b0[k] + start + i), factor);
-                    s.c1.add_product(load_words(b1[k] + start + i), factor);
-                }
-                s.c0.fold(m);
-                s.c1.fold(m);
-                sums[i / 4] = s;
-            }
-        }
-        for (std::size_t i = 0; i < size; i += 4) {
-            store(c0 + start + i, finish(sums[i / 4].c0, scale, m));
-            store(c1 + start + i, finish(sums[i / 4].c1, scale, m));
-        }
-    }
+                        const Modulus& m) {
+    with_arithmetic(m, true, [&](const auto& by) {
+        using A = std::decay_t<decltype(by)>;
+        const auto run = accumulate ? multiply_plain_sum_by<true, A> : multiply_plain_sum_by<false, A>;
+        run(by, c0, c1, p, b0, b1, count, n, m);
+    });
 }
 
 // ---- the inner loop of MO-HLT (FAME, Alg. 3)
 
 namespace {
 
-// Four words of a rotated limb. Bit-reversed order maps aligned blocks of 4 to aligned blocks of 4, so they are one
-// vector of the source in another order.
-struct Rotated {
-    std::size_t source;
-    __m256i order;  // of 32-bit halves
+// How eight words are read from a rotated limb. Bit-reversed order maps aligned blocks of 8 to aligned blocks of 8, and their
+// halves to halves, whose words come in another order.
+class Rotation {
+  public:
+    struct Words {
+        std::size_t source[2];
+        __m256i order[2];  // of 32-bit halves
+
+        CIPHERBLAS_INLINE __m256i of(const Word* limb, int half) const {
+            return _mm256_permutevar8x32_epi32(load(limb + source[half]), order[half]);
+        }
+    };
 
     // start: where what is rotated begins.
-    CIPHERBLAS_INLINE Rotated(const Permutation* p, std::size_t i, std::size_t start)
-        : source(i - start), order() {
-        order = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-        if (p == nullptr) return;
-        const std::uint32_t block = p->blocks.data()[i / 8];
-        const Word* lanes = p->lanes.data()[block & 7].data() + i % 8;
-        source = std::size_t{block >> 3} * 8 + (lanes[0] & 4) - start;
-        // Lane l (mod 4) is the halves 2l and 2l + 1.
-        const __m256i lane = _mm256_and_si256(load(lanes), broadcast(Word{3}));
-        const __m256i low = _mm256_slli_epi64(lane, 1);
-        const __m256i high = _mm256_or_si256(_mm256_slli_epi64(lane, 33), broadcast(Word{1} << 32));
-        order = _mm256_or_si256(low, high);
+    Rotation(const Permutation* p, std::size_t start)
+        : blocks_(p == nullptr ? nullptr : p->blocks.data()), start_(start) {
+        for (std::size_t kind = 0; kind < 8; ++kind) {
+            for (std::size_t l = 0; l < 8; ++l) {
+                const Word lane = p == nullptr ? l : p->lanes[kind][l];
+                if (l % 4 == 0) kinds_[kind].half[l / 4] = lane & 4;
+                kinds_[kind].order[2 * l] = static_cast<std::uint32_t>(2 * (lane & 3));
+                kinds_[kind].order[2 * l + 1] = static_cast<std::uint32_t>(2 * (lane & 3) + 1);
+            }
+        }
     }
-    CIPHERBLAS_INLINE __m256d operator()(const Word* limb) const {
-        return to_real(_mm256_permutevar8x32_epi32(load(limb + source), order));
+    CIPHERBLAS_INLINE Words at(std::size_t i) const {
+        const std::size_t block = blocks_ == nullptr ? i : blocks_[i / 8];
+        const Kind& kind = kinds_[block & 7];
+        const std::size_t from = (block >> 3) * 8 - start_;
+        const auto* const order = reinterpret_cast<const __m256i*>(kind.order.data());
+        return {{from + kind.half[0], from + kind.half[1]},
+                {_mm256_load_si256(order), _mm256_load_si256(order + 1)}};
     }
+
+  private:
+    struct Kind {
+        alignas(32) std::array<std::uint32_t, 16> order;
+        std::array<std::size_t, 2> half;
+    };
+    std::array<Kind, 8> kinds_;
+    const std::uint32_t* blocks_;
+    std::size_t start_;
 };
 
-// Words i to i + 3, a multiple of 4: 24 or 25 bytes, of which either half is read with some bytes of the other.
+// Four words: 24 or 25 bytes, of which either half is read with some bytes of the other.
 template <int BITS>
-CIPHERBLAS_INLINE __m256d load_packed(const Word* packed, std::size_t i) {
-    const unsigned char* const at = packed_at(packed, i, BITS);
+CIPHERBLAS_INLINE __m256i load_packed(const unsigned char* at) {
     const auto* const low = reinterpret_cast<const __m128i*>(at);
     if constexpr (BITS == kNarrowBits) {
         const __m256i spread = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, -1, -1, 6, 7, 8, 9, 10, 11, -1, -1,  //
                                                 4, 5, 6, 7, 8, 9, -1, -1, 10, 11, 12, 13, 14, 15, -1, -1);
         const auto* const high = reinterpret_cast<const __m128i*>(at + 8);
-        return to_real(_mm256_shuffle_epi8(_mm256_loadu2_m128i(high, low), spread));
+        return _mm256_shuffle_epi8(_mm256_loadu2_m128i(high, low), spread);
     } else {
         const __m256i spread = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, 6, -1, 6, 7, 8, 9, 10, 11, 12, -1,  //
                                                 3, 4, 5, 6, 7, 8, 9, -1, 9, 10, 11, 12, 13, 14, 15, -1);
         const auto* const high = reinterpret_cast<const __m128i*>(at + 9);
         const __m256i bytes = _mm256_shuffle_epi8(_mm256_loadu2_m128i(high, low), spread);
         const __m256i words = _mm256_srlv_epi64(bytes, _mm256_setr_epi64x(0, 2, 4, 6));
-        return to_real(_mm256_and_si256(words, broadcast((Word{1} << BITS) - 1)));
+        return _mm256_and_si256(words, broadcast((Word{1} << BITS) - 1));
     }
 }
 
-// sum_j digit_j key_j + addend add_factor, folded.
-CIPHERBLAS_INLINE __m256d term_sum(const RotationTerm& term, const Word* const* key, const Word* addend,
-                                   const Rotated& rotated, std::size_t i, __m256d add_factor,
-                                   const Lanes& m) {
-    Sum sum;
+// sums[k].c (+)= sum_j digit_j key_j + addend add_factor of component c at the positions i + 4k to i + 4k + 3: eight words in
+// all, so that there is always something to do while sums wait for products. At most kMaxProducts digits and an addend are
+// added without a fold.
+template <int BITS, typename A>
+CIPHERBLAS_INLINE void add_term(Pair<typename A::Sums> (&sums)[2], const A& by, const RotationTerm& term,
+                                const Rotation& rotation, std::size_t i, typename A::Value add_factor) {
+    const Rotation::Words words = rotation.at(i);
     for (int j = 0; j < term.digit_count; ++j) {
-        if (j > 0 && j % Sum::kMaxProducts == 0) sum.fold(m);
-        const __m256d words = term.key_bits == kNarrowBits ? load_packed<kNarrowBits>(key[j], i)
-                                                           : load_packed<kWideBits>(key[j], i);
-        sum.add_product(rotated(term.digits[j]), words);
+        if (j > 0 && j % A::kMaxProducts == 0) fold(sums, by);
+        const Word* const digit = term.digits[j];
+        const unsigned char* const key0 = packed_at(term.key0[j], i, BITS);
+        const unsigned char* const key1 = packed_at(term.key1[j], i, BITS);
+#pragma GCC unroll 2
+        for (int k = 0; k < 2; ++k) {
+            const auto x = by.value(words.of(digit, k));
+            by.add_product(sums[k].c0, x, by.value(load_packed<BITS>(key0 + k * (BITS / 2))));
+            by.add_product(sums[k].c1, x, by.value(load_packed<BITS>(key1 + k * (BITS / 2))));
+        }
     }
-    if (addend != nullptr) sum.add_product(rotated(addend), add_factor);  // the fifth product at most
-    return sum.folded(m);
+#pragma GCC unroll 2
+    for (int k = 0; k < 2; ++k) {
+        if (term.add0 != nullptr) by.add_product(sums[k].c0, by.value(words.of(term.add0, k)), add_factor);
+        if (term.add1 != nullptr) by.add_product(sums[k].c1, by.value(words.of(term.add1, k)), add_factor);
+    }
 }
+
+// Where the sums of eight words go.
+template <bool ADD, typename A>
+CIPHERBLAS_INLINE void finish(const Pair<typename A::Sums>* sums, const A& by, typename A::Value scale,
+                              Word* out0, Word* out1, __m256i q) {
+#pragma GCC unroll 2
+    for (int k = 0; k < 2; ++k) {
+        store_sum<ADD>(out0 + 4 * k, by.finish(sums[k].c0, scale), q);
+        store_sum<ADD>(out1 + 4 * k, by.finish(sums[k].c1, scale), q);
+    }
+}
+
+// PLAIN: products with plaintexts. A term without has the factor 1, in Montgomery form 2^52 mod q. Together with the keys'
+// Montgomery form the sums carry the factor 2^104, otherwise 2^52.
+template <bool ADD, bool PLAIN, typename A>
+struct Accumulation {
+    using Sums = Pair<typename A::Sums>;
+
+    Accumulation(const A& by_, const Modulus& m)
+        : by(by_),
+          q(broadcast(m.q)),
+          scale(PLAIN ? by.factor(2, 1, m) : by.factor(1, 0, m)),
+          radix(by.constant(m.r_mod_q)) {}
+
+    // A single term, without a plaintext: nothing to keep.
+    template <int BITS>
+    void run(Word* out0, Word* out1, const RotationTerm& term, std::size_t begin, std::size_t end) const {
+        const A local = by;
+        const Rotation rotation(term.permutation, term.start);
+        const typename A::Value add_factor = local.constant(term.add_factor);
+        for (std::size_t i = begin; i < end; i += 8) {
+            Sums sums[2] = {none(), none()};
+            add_term<BITS>(sums, local, term, rotation, i, add_factor);
+            finish<ADD>(sums, local, scale, out0 + i - begin, out1 + i - begin, q);
+        }
+    }
+    // sums += term at the positions from `start` on.
+    template <int BITS>
+    void add(Sums* sums, const RotationTerm& term, std::size_t start, std::size_t size, bool folds) const {
+        const A local = by;
+        const Rotation rotation(term.permutation, term.start);
+        const typename A::Value add_factor = local.constant(term.add_factor);
+        for (std::size_t i = 0; i < size; i += 8) {
+            Sums to[2] = {sums[i / 4], sums[i / 4 + 1]};
+            if (folds) fold(to, local);
+            if constexpr (PLAIN) {
+                Sums of_term[2] = {none(), none()};
+                add_term<BITS>(of_term, local, term, rotation, start + i, add_factor);
+#pragma GCC unroll 2
+                for (std::size_t k = 0; k < 2; ++k) {
+                    auto factor = radix;
+                    if (term.plaintext != nullptr) {
+                        factor = local.value(load(term.plaintext + start + i + 4 * k));
+                    }
+                    local.add_product(to[k].c0, local.folded(of_term[k].c0), factor);
+                    local.add_product(to[k].c1, local.folded(of_term[k].c1), factor);
+                }
+            } else {
+                add_term<BITS>(to, local, term, rotation, start + i, add_factor);
+            }
+            sums[i / 4] = to[0];
+            sums[i / 4 + 1] = to[1];
+        }
+    }
+    void run(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count, std::size_t begin,
+             std::size_t end) const {
+        if (!PLAIN && count == 1) {
+            if (terms->key_bits == kNarrowBits) return run<kNarrowBits>(out0, out1, *terms, begin, end);
+            return run<kWideBits>(out0, out1, *terms, begin, end);
+        }
+        Sums sums[kChunk / 4];
+        for (std::size_t start = begin; start < end; start += kChunk) {
+            const std::size_t size = std::min(kChunk, end - start);
+            std::fill_n(sums, size / 4, none());
+            for (std::size_t t = 0; t < count; ++t) {
+                const bool folds = t > 0 && (!PLAIN || t % A::kMaxFolded == 0);
+                const auto run = terms[t].key_bits == kNarrowBits ? &Accumulation::add<kNarrowBits>
+                                                                  : &Accumulation::add<kWideBits>;
+                (this->*run)(sums, terms[t], start, size, folds);
+            }
+            for (std::size_t i = 0; i < size; i += 8) {
+                const std::size_t at = start - begin + i;
+                finish<ADD>(sums + i / 4, by, scale, out0 + at, out1 + at, q);
+            }
+        }
+    }
+
+  private:
+    CIPHERBLAS_INLINE Sums none() const { return {by.none(), by.none()}; }
+
+    A by;
+    __m256i q;
+    typename A::Value scale, radix;
+};
 
 }  // namespace
 
-// A term without plaintext has the factor 1, in Montgomery form 2^52 mod q. Together with the keys' Montgomery form the
-// sums carry the factor 2^104.
 void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count, bool accumulate,
-                      std::size_t begin, std::size_t end, const Modulus& modulus) {
-    const Lanes m(modulus);
-    const Word inverse = montgomery_reduce(1, modulus);
-    const __m256d scale = broadcast(static_cast<double>(mul_mod(inverse, inverse, modulus)));
-    const __m256d radix = broadcast(static_cast<double>(modulus.r_mod_q));
-    const __m256d radix_squared = broadcast(static_cast<double>(modulus.r2_mod_q));
-    PairSums sums[kChunk / 4];
-    for (std::size_t start = begin; start < end; start += kChunk) {
-        const std::size_t size = std::min(kChunk, end - start);
-        for (std::size_t i = 0; i < size; i += 4) {
-            sums[i / 4].c0 = start_sum(accumulate ? out0 + start - begin + i : nullptr, radix_squared, m);
-            sums[i / 4].c1 = start_sum(accumulate ? out1 + start - begin + i : nullptr, radix_squared, m);
-        }
-        for (std::size_t t = 0; t < count; ++t) {
-            const RotationTerm& term = terms[t];
-            const __m256d add_factor = broadcast(static_cast<double>(term.add_factor));
-            const bool fold = t % Sum::kMaxProducts == Sum::kMaxProducts - 1;
-            for (std::size_t i = 0; i < size; i += 4) {
-                const std::size_t position = start + i;
-                const Rotated rotated(term.permutation, position, term.start);
-                const __m256d factor =
-                    term.plaintext == nullptr ? radix : load_words(term.plaintext + position);
-                PairSums s = sums[i / 4];
-                s.c0.add_product(term_sum(term, term.key0, term.add0, rotated, position, add_factor, m),
-                                 factor);
-                s.c1.add_product(term_sum(term, term.key1, term.add1, rotated, position, add_factor, m),
-                                 factor);
-                if (fold) {
-                    s.c0.fold(m);
-                    s.c1.fold(m);
-                }
-                sums[i / 4] = s;
-            }
-        }
-        for (std::size_t i = 0; i < size; i += 4) {
-            store(out0 + start - begin + i, finish(sums[i / 4].c0, scale, m));
-            store(out1 + start - begin + i, finish(sums[i / 4].c1, scale, m));
-        }
-    }
+                      std::size_t begin, std::size_t end, const Modulus& m) {
+    const auto all = std::span(terms, count);
+    const bool few = std::ranges::all_of(
+        all, [](const RotationTerm& term) { return term.digit_count < Words30::kMaxProducts; });
+    const bool plain =
+        std::ranges::any_of(all, [](const RotationTerm& term) { return term.plaintext != nullptr; });
+    with_arithmetic(m, few, [&](const auto& by) {
+        using A = std::decay_t<decltype(by)>;
+        const auto run = [&](const auto& sums) { sums.run(out0, out1, terms, count, begin, end); };
+        if (plain && accumulate) return run(Accumulation<true, true, A>(by, m));
+        if (plain) return run(Accumulation<false, true, A>(by, m));
+        if (accumulate) return run(Accumulation<true, false, A>(by, m));
+        run(Accumulation<false, false, A>(by, m));
+    });
 }
 
 }  // namespace cipherblas::avx2

@@ -6,6 +6,10 @@ namespace cipherblas::avx2 {
 
 void base_convert(std::uint64_t* r, const std::uint64_t* const* y, const std::uint64_t* factor, int count,
                   const std::uint64_t* v, std::uint64_t overflow_factor, std::size_t n, const Modulus& m);
+// Of words that were prepared, as float64.
+void base_convert_prepared(std::uint64_t* r, const std::uint64_t* const* y, const std::uint64_t* factor,
+                           int count, const std::uint64_t* v, std::uint64_t overflow_factor, std::size_t n,
+                           const Modulus& m);
 void multiply_sum(std::uint64_t* c0, std::uint64_t* c1, std::uint64_t* c2, const std::uint64_t* const* a0,
                   const std::uint64_t* const* a1, const std::uint64_t* const* b0,
                   const std::uint64_t* const* b1, std::size_t count, bool accumulate, bool bypass,

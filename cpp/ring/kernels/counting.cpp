@@ -123,6 +123,13 @@ void base_convert(Word* r, const Word* const* y, const Word* factor, int sources
     inner->base_convert(r, y, factor, sources, v, overflow_factor, n, m);
 }
 
+void scaled_sum(Word* r, const Word* const* x, const Word* factor, int terms, const Word* v, Word constant,
+                std::size_t n, const Modulus& m) {
+    count(totals.scalings, static_cast<std::size_t>(terms) * n);
+    count(totals.sums, static_cast<std::size_t>(terms - (v == nullptr ? 1 : 0)) * n);
+    inner->scaled_sum(r, x, factor, terms, v, constant, n, m);
+}
+
 int ntt_parts(int log_n) { return inner->ntt_parts(log_n); }
 
 // The first layers of the transform are counted with those that follow, which every part must go through.
@@ -219,7 +226,9 @@ Kernels table = {
     .permute = permute,
     .base_overflow = base_overflow,
     .base_convert = base_convert,
+    .scaled_sum = scaled_sum,
     .ntt_parts = ntt_parts,
+    .prepare_words = nullptr,
     .base_convert_ntt = base_convert_ntt,
     .order_stores = order_stores,
     .ntt_part = ntt_part,
@@ -252,6 +261,7 @@ void for_each_total(const Body& body) {
 const Kernels* counting_table(const Kernels& counted) {
     inner = &counted;
     table.name = counted.name;
+    table.prepare_words = counted.prepare_words;
     return &table;
 }
 
