@@ -1,5 +1,6 @@
 #include "ring/ntt.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 

@@ -19,7 +19,7 @@ import cipherblas as cb
 Array = NDArray[np.float64]
 STAGES = (1, 2, 3)
 EPSILON = 1e-5  # of PyTorch's batch norms
-DEGREE = 126  # of the polynomial that stands for ReLU: seven levels
+DEGREE = 62  # of the polynomial that stands for ReLU: six levels
 
 
 @dataclass(frozen=True)

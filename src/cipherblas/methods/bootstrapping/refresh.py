@@ -54,6 +54,7 @@ SINE_SLACK = (
     2.0**-3
 )  # of the messages of a sine, for what errors add to them; see `Bootstrapping.in_coefficients`
 SINE_RATIO_BITS = -math.log2(SINE_SHARE)
+MAX_GIANTS = 4  # giant steps of a factor of coefficients to slots: twice the baby steps take less time than more
 MANY, MANY_BABY_STEPS = 4, (16, 16)  # from so many ciphertexts together on more baby steps are faster
 
 
@@ -561,7 +562,10 @@ class Bootstrapping:
         ):
             rms = math.sqrt(2 * held) * self._deviation * factor ** (index / len(self.up))
             rms *= 2.0 ** -(sum(self.up[:index]) / 2)
-            us = _applied(ev, us, transform, self.baby_steps[1], [rms] * len(us), math.inf)
+            # Of sines alone, whose rings are small: a key more takes less of the memory.
+            many = self.sine and len(transform.terms) > MAX_GIANTS * self.baby_steps[1]
+            baby_steps = self.baby_steps[1] * (2 if many else 1)
+            us = _applied(ev, us, transform, baby_steps, [rms] * len(us), math.inf)
         return [self._parts(ev, ev.fold_into_scale(u, 1 / factor), real) for u in us]
 
     def _trace(self, ev: Evaluator, u: Ct) -> Ct:
