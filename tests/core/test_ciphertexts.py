@@ -136,10 +136,11 @@ def test_multiply_scalar(ring: Ring, value: int) -> None:
 
 @pytest.mark.parametrize("components", [2, 3])
 def test_scaled_sum(ring: Ring, components: int) -> None:
-    """Of numbers that are negative, larger than all moduli, and zero; of one term; and of none, which is refused."""
-    values = [3, -(10**30), 0, 2**64]
+    """Of numbers that are negative, larger than all moduli, and zero; of one term; of more terms than a kernel adds up
+    at a time; and of none, which is refused."""
+    values = [3, -(10**30), 0, 2**64, *range(-64, 64)]
     cts = [ring.random_ciphertext(4, components) for _ in values]
-    for number, constant in ((1, 0), (4, -(10**40))):
+    for number, constant in ((1, 0), (4, -(10**40)), (64, 7), (65, 0), (132, -1)):
         expected = [0 * c for c in ring.polynomials(cts[0])]
         for ct, value in zip(cts[:number], values, strict=False):
             expected = [total + value * c for total, c in zip(expected, ring.polynomials(ct), strict=True)]
