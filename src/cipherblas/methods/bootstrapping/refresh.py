@@ -54,7 +54,7 @@ SINE_SLACK = (
     2.0**-3
 )  # of the messages of a sine, for what errors add to them; see `Bootstrapping.in_coefficients`
 SINE_RATIO_BITS = -math.log2(SINE_SHARE)
-MAX_GIANTS = 4  # giant steps of a factor of coefficients to slots: twice the baby steps take less time than more
+MAX_GIANTS = 4  # giant steps of a factor of coefficients to slots; for more, baby steps are twice as many
 MANY, MANY_BABY_STEPS = 4, (16, 16)  # from so many ciphertexts together on more baby steps are faster
 
 
