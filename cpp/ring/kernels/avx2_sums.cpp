@@ -17,8 +17,7 @@ namespace {
 constexpr std::size_t kChunk = 256;
 
 // The arithmetic of sums of products: `Value` is a factor, `Sums` are what is added up. folded() is a sum as a factor, and
-// finish() is the residue of a sum, each times a power of two that factor() makes up for.
-
+// finish() is the residue of a sum, each times a power of two that factor() makes up for. Words30 is another.
 template <bool NARROW>
 struct Reals {  // error-free float64, see avx2_math.h
     using Value = __m256d;
@@ -150,10 +149,6 @@ void multiply_plain_sum_by(const A& by, Word* c0, Word* c1, const Word* const* p
         }
     }
 }
-
-}  // namespace
-
-namespace {
 
 // Sums of products y * factor below 2^(50 + bits): what is folded may be up to 4.3 q.
 template <bool NARROW, bool PREPARED>
