@@ -113,12 +113,9 @@ void prepare_words(Word* r, const Word* y, std::size_t n) {
 
 void base_convert_ntt(Word* r, const ConversionPiece& piece, const ConversionFactors& f, bool bypass,
                       const NttTable& table) {
-    const auto run = piece.prepared ? base_convert_prepared : base_convert;
-    if (piece.y[f.count] == nullptr) {  // a single source
-        return undivided::base_convert_ntt<base_convert>(r, piece, f, bypass, table);
-    }
-    run(r + piece.offset, piece.y, f.factor, f.count, piece.y[f.count], f.factor[f.count], piece.length,
-        table.modulus);
+    const auto run = piece.prepared ? undivided::base_convert_ntt<base_convert_prepared>
+                                    : undivided::base_convert_ntt<base_convert>;
+    run(r, piece, f, bypass, table);
 }
 
 constexpr Kernels kTable = {

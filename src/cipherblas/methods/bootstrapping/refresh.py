@@ -50,11 +50,9 @@ MAX_DOWN, MAX_UP = 5, 4  # butterflies in a factor, where few slots are held
 MIN_HELD, MIN_UP = 16, 2
 REFRESH_BATCH = 8  # ciphertexts that `run_all` refreshes at one time
 SHARED_BATCH = 4  # groups that share their a part each
-SINE_SLACK = (
-    2.0**-3
-)  # of the messages of a sine, for what errors add to them; see `Bootstrapping.in_coefficients`
+SINE_SLACK = 2.0**-3  # by which errors may carry the messages of a sine beyond 1
 SINE_RATIO_BITS = -math.log2(SINE_SHARE)
-MAX_GIANTS = 4  # giant steps of a factor of coefficients to slots; for more, baby steps are twice as many
+SINE_GIANTS = 4  # see `Bootstrapping.giants`: keys are small in the rings of sines
 MANY, MANY_BABY_STEPS = 4, (16, 16)  # from so many ciphertexts together on more baby steps are faster
 
 
@@ -69,6 +67,7 @@ class Bootstrapping:
         ratio_bits: log2 of q_0 over the largest message.
         baby_steps: of the transforms, down and up: more of them take less time, and more keys, which are small at the
             few limbs of the way down.
+        giants: giant steps of a factor of coefficients to slots; one that takes more has twice the baby steps.
         held: slots from the first one on that are refreshed, 0 for all; what others hold is not read.
         repeated: those numbers are repeated in all others.
         spared: limbs at the top that are not used: `up` has so many factors less than the ring has limbs for.
@@ -88,6 +87,7 @@ class Bootstrapping:
     left: int = 0
     raised_first: bool = False
     sine: bool = False
+    giants: int = 8
 
     def packed(self, held: int, repeated: bool = False) -> Bootstrapping:
         """The same for the first `held` slots alone, a power of two, whatever others hold: smaller transforms, which
@@ -562,9 +562,9 @@ class Bootstrapping:
         ):
             rms = math.sqrt(2 * held) * self._deviation * factor ** (index / len(self.up))
             rms *= 2.0 ** -(sum(self.up[:index]) / 2)
-            # Of sines alone, whose rings are small: a key more takes less of the memory.
-            many = self.sine and len(transform.terms) > MAX_GIANTS * self.baby_steps[1]
-            baby_steps = self.baby_steps[1] * (2 if many else 1)
+            baby_steps = self.baby_steps[1]
+            if len(transform.terms) > self.giants * baby_steps:
+                baby_steps *= 2
             us = _applied(ev, us, transform, baby_steps, [rms] * len(us), math.inf)
         return [self._parts(ev, ev.fold_into_scale(u, 1 / factor), real) for u in us]
 
@@ -652,7 +652,7 @@ def _sines(log_slots: int) -> Bootstrapping:
     """The same factors, of messages as large as the sine is told apart by."""
     reduction = ModularReduction(RANGE, DEGREE, DOUBLINGS, SINE_SHARE * (1 + SINE_SLACK))
     usual = _bootstrapping(log_slots, SINE_RATIO_BITS, False)
-    return replace(usual, reduction=reduction, sine=True)
+    return replace(usual, reduction=reduction, sine=True, giants=SINE_GIANTS)
 
 
 def _largest_sine() -> float:
