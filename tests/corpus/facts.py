@@ -190,7 +190,8 @@ def _sent(one: Any) -> str:
     """One use of an operand: what is encrypted, at how many limbs and which scale."""
     name = f"{one.name}.T" if one.transposed else one.name
     by = " by public key" if one.public_key else ""
-    size = f"{one.limbs} limbs, scale 2^{_number(math.log2(one.scale))}"
+    moduli = f"{one.basis.primes} limbs" if one.basis.primes else "operand moduli"
+    size = f"{moduli}, scale 2^{_number(math.log2(one.scale))}"
     form = one.form
     if form.name == "rows":
         shared = ", shared a parts" if form.secrets else ""

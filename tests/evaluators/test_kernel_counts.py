@@ -25,6 +25,7 @@ from cipherblas.evaluators.slots.shared import SharedSymbolic
 from cipherblas.evaluators.slots.shared_native import SharedNative
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Ct, Plain, Polynomials, WeightGroup, handles_in
+from cipherblas.rlwe.basis import FirstLimbs
 from cipherblas.rlwe.costs import BYTE_MACS
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.matrices.transposition import transpose_plan
@@ -225,8 +226,8 @@ def row_counts(
     shape, limbs, n = (rows, columns), params.limbs, params.n
 
     def run(ev: Any, own: Any, batch: Any) -> None:
-        x = ev.fresh(own, shape, bound=1.0, scale=1024.0, limbs=limbs)
-        operation(ev, x, ev.fresh_batch(batch, shape, bound=1.0, scale=1024.0, limbs=limbs))
+        x = ev.fresh(own, shape, bound=1.0, scale=1024.0, basis=FirstLimbs(limbs))
+        operation(ev, x, ev.fresh_batch(batch, shape, bound=1.0, scale=1024.0, basis=FirstLimbs(limbs)))
 
     planned = RowsSymbolic(params, key_policy=policy)
     run(planned, None, None)

@@ -32,6 +32,7 @@ from cipherblas.forms.convert.coefficients import (
     stage,
     stage_layers,
 )
+from cipherblas.rlwe.basis import FirstLimbs
 from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows
 from cipherblas.rlwe.matrices.rlwe import RlweRows
 from cipherblas.rlwe.noise import TRANSFORM_ERROR
@@ -114,7 +115,9 @@ def test_in_the_clear(n: int, degree: int, rows: int, stages: int, rescales: int
     slots, coefficients = Clear(params), RowsClear(params)
     evs = Evaluators(lambda: slots, lambda: coefficients)
     matrix, scale = matrix_of(rows, degree), raw_scale(params, packing, rescales)
-    x = coefficients.fresh(coefficients.encrypt(matrix, scale), matrix.shape, bound=1.0, scale=scale, limbs=8)
+    x = coefficients.fresh(
+        coefficients.encrypt(matrix, scale), matrix.shape, bound=1.0, scale=scale, basis=FirstLimbs(8)
+    )
     pairs, back = crossed(evs, x, packing, rescales)
     for by_columns in (False, True):
         layout = packing.layout(by_columns)
@@ -145,7 +148,7 @@ def test_encrypted(
 
     def run(slots: Any, coefficients: Any, data: Any) -> tuple[Evaluators, list[Halves], Any]:
         evs = Evaluators(lambda: slots, lambda: coefficients)
-        x = coefficients.fresh(data, matrix.shape, bound=1.0, scale=scale, limbs=8)
+        x = coefficients.fresh(data, matrix.shape, bound=1.0, scale=scale, basis=FirstLimbs(8))
         if amplified:  # an error far above that of the conversion
             x.noise *= 100
         return evs, *crossed(evs, x, packing, rescales, low)
@@ -191,7 +194,7 @@ def test_elements_of_different_levels(low: bool) -> None:
 
     def run(slots: Any, coefficients: Any, data: Any) -> Any:
         evs = Evaluators(lambda: slots, lambda: coefficients)
-        x = coefficients.fresh(data, matrix.shape, bound=1.0, scale=scale, limbs=8)
+        x = coefficients.fresh(data, matrix.shape, bound=1.0, scale=scale, basis=FirstLimbs(8))
         pairs = rows_to_slots(evs, x, packing, 0)
         pairs[2] = Halves(*(ct and slots.drop(ct, 5) for ct in pairs[2]))
         return evs.rows.extracted(slots_to_rows(evs, pairs, 23, packing, low=low))
@@ -216,7 +219,7 @@ def test_to_a_scale(n: int, degree: int, rows: int, stages: int, rescales: int, 
 
     def run(slots: Any, coefficients: Any, data: Any, wanted: float | None) -> tuple[Evaluators, Any]:
         evs = Evaluators(lambda: slots, lambda: coefficients)
-        x = coefficients.fresh(data, matrix.shape, bound=1.0, scale=scale, limbs=8)
+        x = coefficients.fresh(data, matrix.shape, bound=1.0, scale=scale, basis=FirstLimbs(8))
         pairs = rows_to_slots(evs, x, packing, rescales)
         return evs, evs.rows.extracted(slots_to_rows(evs, pairs, x.shape[0], packing, wanted))
 
@@ -242,7 +245,7 @@ def test_what_does_not_fit() -> None:
     evs = Evaluators(lambda: Symbolic(params), lambda: RowsSymbolic(params))
 
     def rows(cols: int, limbs: int = 8) -> Any:
-        return evs.rows.fresh(None, (3, cols), bound=1.0, scale=2.0**30, limbs=limbs)
+        return evs.rows.fresh(None, (3, cols), bound=1.0, scale=2.0**30, basis=FirstLimbs(limbs))
 
     with pytest.raises(ShapeError, match="have the wrong length"):
         rows_to_slots(evs, rows(16), Packing(64, 32, 1))
@@ -261,6 +264,6 @@ def test_what_does_not_fit() -> None:
     none = make_evaluation_keys(secret, RowsSymbolic(params).request)
     native = Evaluators(lambda: Native(params, none), lambda: RowsNative(params, none))
     sent = encrypt_rows(secret, np.ones((2, 16)), 2.0**30)
-    x = native.rows.fresh((sent.a, sent.b), (2, 16), bound=1.0, scale=2.0**30, limbs=8)
+    x = native.rows.fresh((sent.a, sent.b), (2, 16), bound=1.0, scale=2.0**30, basis=FirstLimbs(8))
     with pytest.raises(MissingKeyError):
         rows_to_slots(native, x, Packing(64, 16, 1))

@@ -42,6 +42,7 @@ from cipherblas.forms.row_forms import Placing
 from cipherblas.methods.matmul.ring_elements import Elements, placed_elements, rows_of, spread
 from cipherblas.methods.matmul.ring_products import ALL, SumTerms, inner_product, outer_product
 from cipherblas.methods.matmul.ring_weights import gathered_product, packed_product
+from cipherblas.rlwe.basis import FirstLimbs
 from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows
 from cipherblas.rlwe.matrices.rlwe import RlweRows
 
@@ -116,7 +117,7 @@ def test_rows_become_elements_of_the_ring_of_slots(n: int, own: int, degree: int
     scale = 2.0**40
 
     def run(evs: Evaluators, data: Any) -> list[Any]:
-        x = evs.rows.fresh(data, matrix.shape, bound=1.0, scale=scale, limbs=3)
+        x = evs.rows.fresh(data, matrix.shape, bound=1.0, scale=scale, basis=FirstLimbs(3))
         return bundled_rows(evs, x, packing, 0)
 
     counted = counting(params)
@@ -188,7 +189,7 @@ def placed(evs: Evaluators, secret: SecretKey | None, matrix: NDArray[np.float64
         data = sent.a, sent.b
     elif isinstance(evs.rows, RowsClear):
         data = evs.rows.encrypt(whole, scale)
-    return evs.rows.fresh(data, whole.shape, bound=1.0, scale=scale, limbs=3)
+    return evs.rows.fresh(data, whole.shape, bound=1.0, scale=scale, basis=FirstLimbs(3))
 
 
 @pytest.mark.parametrize(
@@ -381,7 +382,7 @@ def test_what_does_not_fit() -> None:
         Packing(64, 32, 1, 16)
     with pytest.raises(LevelError, match="fewer limbs"):
         evs.slots.parted(evs.slots.fresh(None, bound=1.0, limbs=4), evs.elements)
-    x = evs.rows.fresh(None, (4, 16), bound=1.0, scale=2.0**40, limbs=3)
+    x = evs.rows.fresh(None, (4, 16), bound=1.0, scale=2.0**40, basis=FirstLimbs(3))
     with pytest.raises(ParameterError, match="does not come from ring elements"):
         inner_product(evs, x, [x], 4)
     secret = generate_secret(params)

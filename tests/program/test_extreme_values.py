@@ -12,6 +12,7 @@ import pytest
 import cipherblas as cb
 from cipherblas.evaluators.rows.symbolic import RowsSymbolic
 from cipherblas.lang.operations import Constant
+from cipherblas.rlwe.basis import FirstLimbs
 from cipherblas.rlwe.rings import RingShape
 from tests.support.runs import Run, program_of, run
 
@@ -144,7 +145,7 @@ def test_norms_of_constants_neither_overflow_nor_vanish() -> None:
 def test_a_batch_that_does_not_fit_the_modulus_is_refused_by_the_count() -> None:
     counter = RowsSymbolic(RingShape.from_bits(2048, [24.0], [50.0], 1, 20.0))
     with pytest.raises(cb.LevelError, match="does not fit the modulus"):
-        counter.fresh_batch(None, (4, 4), bound=1.0, scale=2.0**24, limbs=1)
+        counter.fresh_batch(None, (4, 4), bound=1.0, scale=2.0**24, basis=FirstLimbs(1))
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def planned(name: str) -> tuple[cb.Program, cb.Program, str, cb.Encoding]:
     program = cb.compile(function, operands, form=form, **toy)
     usual = program.inputs_of(given)[0]
     bits = math.log2(usual.encoding_scale) + more
-    encoding = cb.Encoding(usual.limbs - fewer, bits, ERROR)
+    encoding = cb.Encoding(usual.basis.words(program.plan.parameters) - fewer, bits, ERROR)
     return program, program.with_encodings({given: encoding}), given, encoding
 
 
@@ -76,7 +76,7 @@ def test_operands_come_as_they_are_given(name: str, tmp_path: Path) -> None:
     sent = parties.inputs({**values, given: values[given] + off})
     for wanted, feed in zip(loaded.inputs_of(given), sent[given].feeds, strict=True):
         assert math.isclose(wanted.encoding_scale, 2.0**encoding.scale_bits)
-        assert {ct.limbs for ct in feed} == {encoding.limbs}
+        assert {ct.extent[0] for ct in feed} == {encoding.limbs}
     error = np.abs(parties.client.decrypt(parties.server.run(sent)) - program.evaluate(values)).max()
     # What the operand comes with reaches the result, beyond what was promised without it, and is promised.
     assert program.plan.error < error or name not in ("left factor", "vector", "by rows and clear")

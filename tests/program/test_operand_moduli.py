@@ -18,6 +18,7 @@ from cipherblas.crypto.params import make_parameters
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.in_process import run_ranks
 from cipherblas.planner.plan.explain import shown_nodes
+from cipherblas.rlwe.basis import OPERAND_BASIS
 from cipherblas.rlwe.matrices import OperandRows, encryption, transpose_request
 from cipherblas.rlwe.matrices.encryption import encrypt_rows
 from tests.corpus.machine import MACHINE
@@ -257,7 +258,7 @@ def test_saved_rows(tmp_path: Path) -> None:
     found = OperandRows.load(tmp_path / "rows", **low)
     np.testing.assert_array_equal(found.b, rows.b)
     np.testing.assert_array_equal(found.a, rows.a)
-    assert found.limbs == rows.limbs == 2
+    assert found.basis == rows.basis == OPERAND_BASIS
     moduli = program.plan.parameters.operand_moduli or ()
     assert found.a.shape[0] == -(-len(moduli) // 8)
     for i, modulus in enumerate(moduli):
@@ -284,7 +285,9 @@ def test_moduli_that_there_are_none_of(moduli: Any) -> None:
 def test_a_prime_holds_the_masks_of_operands() -> None:
     options: dict[str, Any] = {"special_limbs": 0, "insecure": True, "operand_moduli": (255,)}
     params = make_parameters(64, [16.5], **options)
-    assert encrypt_rows(generate_secret(params), np.ones((2, 5)), 4.0, kind=OperandRows).limbs == 2
+    assert (
+        encrypt_rows(generate_secret(params), np.ones((2, 5)), 4.0, kind=OperandRows).basis == OPERAND_BASIS
+    )
     with pytest.raises(cb.ParameterError, match="No prime is large enough"):
         make_parameters(64, [15.5], **options)
 

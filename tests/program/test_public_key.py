@@ -172,7 +172,7 @@ def test_the_noise_model_by_rows() -> None:
     assert isinstance(rows, RlweRows) and isinstance(spec.form, RowForm)
     errors = decrypt(client._secret, rows) * spec.scale
     counter = RowsSymbolic(program.plan.parameters)
-    handle = counter.fresh(None, (40, 500), bound=1.0, scale=spec.scale, limbs=spec.limbs, public_key=True)
+    handle = counter.fresh(None, (40, 500), bound=1.0, scale=spec.scale, basis=spec.basis, public_key=True)
     assert (
         0.75 < errors.std() / handle.noise < 1.05
     )  # the secret and the key's error are taken as large as they may be

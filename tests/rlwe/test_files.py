@@ -21,6 +21,7 @@ from cipherblas.common.errors import (
     StorageError,
 )
 from cipherblas.crypto import files
+from cipherblas.rlwe.basis import FirstLimbs
 from cipherblas.rlwe.matrices import CoefficientMatrix, RlweRows, SharedBatch
 from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows
 from cipherblas.rlwe.matrices.uniform import expand
@@ -167,7 +168,7 @@ def test_hostile_tensors(tmp_path: Path) -> None:
 def test_a_part_beyond_the_memory() -> None:
     params = samples.toy(1 << 12)
     with pytest.raises(MemoryBudgetError, match="Expanding"):
-        expand(params, bytes(32), 1, 1 << 30)  # 32 TiB, of 8 GiB of b
+        expand(params, bytes(32), FirstLimbs(1), 1 << 30)  # 32 TiB, of 8 GiB of b
 
 
 def test_a_server_needs_files_alone(tmp_path: Path) -> None:

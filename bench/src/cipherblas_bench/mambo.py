@@ -29,6 +29,7 @@ from cipherblas.evaluators.slots.values import Ct
 from cipherblas.forms.convert.coefficients import Halves, Packing, slots_to_rows
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.planner.rings.modulus_chains import chain
+from cipherblas.rlwe.basis import FirstLimbs
 from cipherblas.rlwe.rings import LOW_LIMBS
 from cipherblas.runtime.conversions import REFRESHED_SHARE
 from cipherblas.runtime.row_products.clear_factors import rounded
@@ -103,7 +104,7 @@ class Fused:
 
         sent = encrypt_rows(self.secret, matrix, scale, LOW_LIMBS)
         found: Rows = self.evs.rows.fresh(
-            (sent.a, sent.b), matrix.shape, bound=1.0, scale=scale, limbs=LOW_LIMBS
+            (sent.a, sent.b), matrix.shape, bound=1.0, scale=scale, basis=FirstLimbs(LOW_LIMBS)
         )
         return found
 

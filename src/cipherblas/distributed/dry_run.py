@@ -31,6 +31,7 @@ from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.values import ClearFactor, EncryptedMatrix, MultiSecretRows, Rows
 from cipherblas.evaluators.slots.shared import SharedSymbolic
 from cipherblas.evaluators.slots.values import Ct
+from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.inputs import SymbolicInputs
 from cipherblas.runtime.listing import Listing, Replay
@@ -177,15 +178,15 @@ class _PlannedOperand(OperandShare):
     """`OperandShare` on shapes."""
 
     def __init__(
-        self, memory: Memory, limbs: int, a_rows: int, shape: tuple[int, int], shares: Shares, rank: int
+        self, memory: Memory, words: int, a_rows: int, shape: tuple[int, int], shares: Shares, rank: int
     ) -> None:
         nowhere: Any = None
         super().__init__(nowhere, shape, shares, rank)
-        self._memory, self._limbs, self._a_rows = memory, limbs, a_rows
+        self._memory, self._words, self._a_rows = memory, words, a_rows
 
     def _read(self, is_b: bool, columns: Indices | None) -> Words:
         width = self._width(is_b) if columns is None else len(columns)
-        return self._memory.operand(self._limbs, self.shape[0] if is_b else self._a_rows, width)
+        return self._memory.operand(self._words, self.shape[0] if is_b else self._a_rows, width)
 
 
 class _Planned(RowsRanks):
@@ -216,15 +217,15 @@ class _Planned(RowsRanks):
 
     def fresh(self, data: Any, shape: tuple[int, int], **options: Any) -> Rows:
         """An operand of this shape."""
-        return super().fresh(self._operand(options["limbs"], shape, shape[0]), shape, **options)
+        return super().fresh(self._operand(options["basis"], shape, shape[0]), shape, **options)
 
     def fresh_batch(self, data: Any, shape: tuple[int, int], **options: Any) -> MultiSecretRows:
         """The same, of rows that share their a parts."""
-        own = self._operand(options["limbs"], shape, -(-shape[1] // self.n))
+        own = self._operand(options["basis"], shape, -(-shape[1] // self.n))
         return super().fresh_batch(own, shape, **options)
 
-    def _operand(self, limbs: int, shape: tuple[int, int], a_rows: int) -> OperandShare:
-        return _PlannedOperand(self.memory, limbs, a_rows, shape, self.shares, self.rank)
+    def _operand(self, basis: Basis, shape: tuple[int, int], a_rows: int) -> OperandShare:
+        return _PlannedOperand(self.memory, basis.words(self.params), a_rows, shape, self.shares, self.rank)
 
     def _empty(self, shape: tuple[int, ...], zero: bool = False) -> Words:
         return self.memory.array(*shape)

@@ -220,7 +220,7 @@ class RowsRanks(RowsNative):
         whole = self.gathered_share(x.data)
         alone = MultiSecretRows(
             x.shape,
-            x.limbs,
+            x.basis,
             x.scale,
             x.bound,
             x.noise,

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 import cipherblas._core as _core
 from cipherblas.engines.handles import Ciphertext, Key, Matrix, Words
 from cipherblas.engines.operations import Shape, like, operation
+from cipherblas.rlwe.basis import OPERAND_BASIS
 from cipherblas.rlwe.costs import Costs
 from cipherblas.rlwe.counts import Counts
-from cipherblas.rlwe.rings import Ring, operand_level, words_at
+from cipherblas.rlwe.rings import Ring
 from cipherblas.rlwe.working_memory import clear_gemm_bytes, gemm_bytes
 
 ALL = slice(None)
@@ -177,7 +178,7 @@ class OnMatrices(Protocol):
         """
         ...
 
-    @operation(made=lambda ring, integers: (words_at(ring, operand_level(ring)), *integers.shape))
+    @operation(made=lambda ring, integers: (OPERAND_BASIS.words(ring), *integers.shape))
     def operand_integers(self, integers: NDArray[Any]) -> Matrix:
         """Words of residues modulo the moduli of operands, to multiply these by.
 

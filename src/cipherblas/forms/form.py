@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from cipherblas.common.errors import ShapeError
 from cipherblas.crypto.params import Parameters
 from cipherblas.evaluators.family import Evaluators
+from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.matrices import CoefficientMatrix
 from cipherblas.rlwe.rings import Ring
 from cipherblas.rlwe.traffic import Traffic
@@ -36,7 +37,7 @@ class Sealer(Protocol):
     ) -> tuple[Any, ...]:
         """Vectors of slots, each made by a function."""
 
-    def matrix(self, kind: type[CoefficientMatrix], matrix: Matrix, scale: float, limbs: int) -> Any:
+    def matrix(self, kind: type[CoefficientMatrix], matrix: Matrix, scale: float, basis: Basis) -> Any:
         """A matrix of coefficients."""
 
 
@@ -100,7 +101,7 @@ class Form:  # no ABC: every value is asked for the kind of its form, which must
         """Of the ring, of those of a program, in which it is encrypted."""
 
     @abstractmethod
-    def upload(self, limbs: int, n: int, public_key: bool) -> Traffic:
+    def upload(self, words: int, n: int, public_key: bool) -> Traffic:
         """Return the traffic of one value in this form, and the client's work for it."""
 
     @abstractmethod
@@ -108,10 +109,10 @@ class Form:  # no ABC: every value is asked for the kind of its form, which must
         """Return the traffic of one result in this form, and the client's work for it."""
 
     @abstractmethod
-    def resident_bytes(self, limbs: int, n: int, public_key: bool) -> tuple[int, int]:
+    def resident_bytes(self, words: int, n: int, public_key: bool) -> tuple[int, int]:
         """Bytes on the server for the whole run: of the arrays as they came, and of what it makes beside them."""
 
-    def packing_bytes(self, limbs: int, n: int, public_key: bool) -> int:
+    def packing_bytes(self, words: int, n: int, public_key: bool) -> int:
         """Memory that encryption takes for a while, beside what it makes."""
         return 0
 
@@ -122,25 +123,28 @@ class Form:  # no ABC: every value is asked for the kind of its form, which must
     # ---- from the client to the server ----
 
     @abstractmethod
-    def sealed(self, by: Sealer, matrix: Matrix, scale: float, limbs: int) -> tuple[Any, ...]:
+    def sealed(self, by: Sealer, matrix: Matrix, scale: float, basis: Basis) -> tuple[Any, ...]:
         """Return an operand, packed and encrypted, as it is sent."""
 
     @abstractmethod
-    def sent(self, limbs: int, params: Parameters) -> list[tuple[type, tuple[int, ...]]]:
-        """Of each part the kind and the extent (limbs first)."""
+    def sent(self, basis: Basis, params: Parameters) -> list[tuple[type, tuple[int, ...]]]:
+        """Of each part the kind and the extent (words of an entry first)."""
 
     @abstractmethod
     def received(self, by: Receiver, feed: Sequence[Any], key: Hashable) -> list[Any]:
         """Return the data that a server computes with, from a feed as it was sent."""
 
     @abstractmethod
-    def fresh(self, evaluators: Evaluators, data: Any, public_key: bool, options: Any) -> list[list[Any]]:
+    def fresh(
+        self, evaluators: Evaluators, data: Any, public_key: bool, bound: float, basis: Basis, scale: float
+    ) -> list[list[Any]]:
         """Handles on it, block by block.
 
         Args:
             data: an iterator over the evaluator's representation of each part; None where there are none, and one block
                 stands for all.
-            options: bound, limbs and scale.
+            bound: on the absolute value of a slot or entry.
+            basis, scale: of the encryption.
         """
 
     # ---- and back ----

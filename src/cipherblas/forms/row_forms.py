@@ -18,6 +18,7 @@ from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.forms import byte_rows
 from cipherblas.forms.form import Form, Matrix, Opener, Receiver, Sealer, Words
+from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.matrices import CoefficientMatrix, OperandRows, SharedBatch, rows_format
 from cipherblas.rlwe.rings import Ring, row_ring
 from cipherblas.rlwe.traffic import Traffic
@@ -130,22 +131,22 @@ class RowForm(Form):
     def degree(self, ring: Ring) -> int:
         return row_ring(ring).n
 
-    def upload(self, limbs: int, n: int, public_key: bool) -> Traffic:
+    def upload(self, words: int, n: int, public_key: bool) -> Traffic:
         rows, cols, secrets = self.shape[0], sum(self.widths), self.secrets
         pieces = len(self.pieces)
-        uniform = limbs * pieces * (1 if secrets else rows)  # rows of a parts
+        uniform = words * pieces * (1 if secrets else rows)  # rows of a parts
         segments = rows * sum(-(-width // n) for width in self.widths)
         seeds = 0 if public_key else pieces
-        sent = limbs * rows * (cols + (pieces - seeds) * n)
+        sent = words * rows * (cols + (pieces - seeds) * n)
         return Traffic(
             upload_bytes=sent * WORD_BYTES + seeds * SEED_BYTES,
             noise_words=rows * (cols + n * pieces * public_key),
             secret_words=n * (secrets + rows * pieces * public_key),
             client_streams=rows * pieces * (1 + 2 * public_key) + secrets + uniform * (not public_key),
             seeded_streams=0 if public_key else uniform,
-            encrypted_words=limbs * rows * cols + public_key * uniform * n,
+            encrypted_words=words * rows * cols + public_key * uniform * n,
             # The a part forward (or the ephemeral secret), its product with every secret back.
-            transforms=uniform + limbs * segments * (1 + public_key) + limbs * secrets,
+            transforms=uniform + words * segments * (1 + public_key) + words * secrets,
             seeded_words=0 if public_key else uniform * n,
             threaded=True,
         )
@@ -160,51 +161,48 @@ class RowForm(Form):
             threaded=True,
         )
 
-    def resident_bytes(self, limbs: int, n: int, public_key: bool) -> tuple[int, int]:
+    def resident_bytes(self, words: int, n: int, public_key: bool) -> tuple[int, int]:
         """Seeds are expanded when the arrays come, and stay so."""
-        return 0, limbs * (self.shape[0] * sum(self.widths) + self._a_rows(n) * n) * WORD_BYTES
+        return 0, words * (self.shape[0] * sum(self.widths) + self._a_rows(n) * n) * WORD_BYTES
 
     def _a_rows(self, n: int) -> int:
         return self.shape[0] * len(self.pieces)
 
-    def packing_bytes(self, limbs: int, n: int, public_key: bool) -> int:
+    def packing_bytes(self, words: int, n: int, public_key: bool) -> int:
         """Under a public key once more an a part."""
-        return limbs * self.shape[0] * n * WORD_BYTES * public_key
+        return words * self.shape[0] * n * WORD_BYTES * public_key
 
     def opened_words(self, n: int) -> int:
         """The pieces."""
         return math.prod(self.shape)
 
-    def sealed(self, by: Sealer, matrix: Matrix, scale: float, limbs: int) -> tuple[Any, ...]:
+    def sealed(self, by: Sealer, matrix: Matrix, scale: float, basis: Basis) -> tuple[Any, ...]:
         matrix, found = self.laid(matrix, self.degree(by.params)), []
-        for (start, stop), (kind, _) in zip(self.pieces, self.sent(limbs, by.params), strict=True):
+        for (start, stop), (kind, _) in zip(self.pieces, self.sent(basis, by.params), strict=True):
             piece = matrix[:, start:stop]
             missing = stop - start - piece.shape[1]
             if missing:
                 piece = np.pad(piece, ((0, 0), (0, missing)))
-            found.append(by.matrix(kind, piece, scale, limbs))
+            found.append(by.matrix(kind, piece, scale, basis))
         return tuple(found)
 
-    def sent(self, limbs: int, params: Parameters) -> list[tuple[type, tuple[int, ...]]]:
+    def sent(self, basis: Basis, params: Parameters) -> list[tuple[type, tuple[int, ...]]]:
         own = row_parameters(params)
-        return [(self._kind(width, limbs, own), (limbs, self.shape[0], width)) for width in self.widths]
+        words = basis.words(own)
+        return [(self._kind(width, basis, own), (words, self.shape[0], width)) for width in self.widths]
 
-    def _kind(self, width: int, limbs: int, params: Parameters) -> type[CoefficientMatrix]:
-        return OperandRows if limbs > params.limbs else rows_format(width, params.n)
+    def _kind(self, width: int, basis: Basis, params: Parameters) -> type[CoefficientMatrix]:
+        return OperandRows if basis.of_operands else rows_format(width, params.n)
 
     def received(self, by: Receiver, feed: Sequence[Any], key: Hashable) -> list[Any]:
         return by.matrices(feed, key)
 
-    def fresh(self, evaluators: Evaluators, data: Any, public_key: bool, options: Any) -> list[list[Any]]:
+    def fresh(
+        self, evaluators: Evaluators, data: Any, public_key: bool, bound: float, basis: Basis, scale: float
+    ) -> list[list[Any]]:
         ev, rows = evaluators.rows, self.shape[0]
-        return [
-            [
-                [
-                    ev.fresh(data and next(data), (rows, width), public_key=public_key, **options)
-                    for width in self.widths
-                ]
-            ]
-        ]
+        options: Any = {"public_key": public_key, "bound": bound, "basis": basis, "scale": scale}
+        return [[[ev.fresh(data and next(data), (rows, width), **options) for width in self.widths]]]
 
     def evaluator(self, evaluators: Evaluators) -> RowsEvaluator:
         return evaluators.rows
@@ -250,14 +248,17 @@ class SharedRowForm(RowForm):
     def _a_rows(self, n: int) -> int:
         return -(-sum(self.widths) // n)
 
-    def packing_bytes(self, limbs: int, n: int, public_key: bool) -> int:
+    def packing_bytes(self, words: int, n: int, public_key: bool) -> int:
         """As much of secrets and noise."""
-        return limbs * self.shape[0] * n * WORD_BYTES
+        return words * self.shape[0] * n * WORD_BYTES
 
-    def _kind(self, width: int, limbs: int, params: Parameters) -> type[CoefficientMatrix]:
+    def _kind(self, width: int, basis: Basis, params: Parameters) -> type[CoefficientMatrix]:
         return SharedBatch
 
-    def fresh(self, evaluators: Evaluators, data: Any, public_key: bool, options: Any) -> list[list[Any]]:
+    def fresh(
+        self, evaluators: Evaluators, data: Any, public_key: bool, bound: float, basis: Basis, scale: float
+    ) -> list[list[Any]]:
+        options: Any = {"bound": bound, "basis": basis, "scale": scale}
         return [[[evaluators.rows.fresh_batch(data and next(data), self.shape, **options)]]]
 
 
@@ -286,9 +287,9 @@ class ByteRowForm(RowForm):
     def cut(self) -> tuple[bool, bool]:
         return self.rows_by_bytes, self.columns_by_bytes
 
-    def packing_bytes(self, limbs: int, n: int, public_key: bool) -> int:
+    def packing_bytes(self, words: int, n: int, public_key: bool) -> int:
         """Digits too."""
-        return super().packing_bytes(limbs, n, public_key) + math.prod(self.shape) * 3 * WORD_BYTES
+        return super().packing_bytes(words, n, public_key) + math.prod(self.shape) * 3 * WORD_BYTES
 
     def opened_words(self, n: int) -> int:
         """Pieces before and after they are rounded, and two terms of their sum."""

@@ -20,6 +20,7 @@ from cipherblas.forms.blocks import block_of, join
 from cipherblas.forms.form import Form, Matrix, Opener, Receiver, Sealer, Words
 from cipherblas.forms.layouts import Layout
 from cipherblas.forms.tensors import TensorLayout
+from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.rings import Ring
 from cipherblas.rlwe.traffic import Traffic
 
@@ -88,21 +89,21 @@ class SlotForm(Form):
     def degree(self, ring: Ring) -> int:
         return ring.n
 
-    def upload(self, limbs: int, n: int, public_key: bool) -> Traffic:
+    def upload(self, words: int, n: int, public_key: bool) -> Traffic:
         count = self.ciphertexts
         seeds = 0 if public_key else count
         sent = 2 * count - seeds  # polynomials
         return Traffic(
-            upload_bytes=sent * limbs * n * WORD_BYTES + seeds * SEED_BYTES,
+            upload_bytes=sent * words * n * WORD_BYTES + seeds * SEED_BYTES,
             messages=count,
             noise_words=sent * n,
             secret_words=count * n * public_key,
-            client_streams=sent + seeds * limbs + count * public_key,
-            seeded_streams=seeds * limbs,
-            encrypted_words=sent * limbs * n,
-            transforms=sent * limbs,
-            seeded_words=seeds * limbs * n,
-            copied_words=seeds * limbs * n,
+            client_streams=sent + seeds * words + count * public_key,
+            seeded_streams=seeds * words,
+            encrypted_words=sent * words * n,
+            transforms=sent * words,
+            seeded_words=seeds * words * n,
+            copied_words=seeds * words * n,
         )
 
     def download(self, limbs: int, components: int, n: int) -> Traffic:
@@ -115,9 +116,9 @@ class SlotForm(Form):
             answer_words=words,
         )
 
-    def resident_bytes(self, limbs: int, n: int, public_key: bool) -> tuple[int, int]:
-        whole = 2 * self.ciphertexts * limbs * n * WORD_BYTES
-        return self.upload(limbs, n, public_key).upload_bytes, 0 if public_key else whole
+    def resident_bytes(self, words: int, n: int, public_key: bool) -> tuple[int, int]:
+        whole = 2 * self.ciphertexts * words * n * WORD_BYTES
+        return self.upload(words, n, public_key).upload_bytes, 0 if public_key else whole
 
     def arrays(self, limbs: int, components: int, n: int) -> list[tuple[int, ...]]:
         return [(components, limbs, n)] * self.ciphertexts
@@ -126,7 +127,7 @@ class SlotForm(Form):
         """Complex slots of all ciphertexts."""
         return self.ciphertexts * n
 
-    def sealed(self, by: Sealer, matrix: Matrix, scale: float, limbs: int) -> tuple[Any, ...]:
+    def sealed(self, by: Sealer, matrix: Matrix, scale: float, basis: Basis) -> tuple[Any, ...]:
         layout, each, places = self.layout, self.layout.ciphertexts, dict[int, tuple[int, int]]()
         for place, number in enumerate(self.numbers):
             places.setdefault(number, divmod(place, each))
@@ -135,20 +136,23 @@ class SlotForm(Form):
             cell = block_of(matrix, layout.rows, layout.cols, *divmod(block, self.grid[1]))
             return layout.pack_one(cell, number)
 
-        return by.vectors([partial(packed, *place) for place in places.values()], scale, limbs)
+        return by.vectors([partial(packed, *place) for place in places.values()], scale, basis.limbs)
 
-    def sent(self, limbs: int, params: Parameters) -> list[tuple[type, tuple[int, ...]]]:
-        return [(FreshCiphertext, (limbs, params.n))] * self.ciphertexts
+    def sent(self, basis: Basis, params: Parameters) -> list[tuple[type, tuple[int, ...]]]:
+        return [(FreshCiphertext, (basis.limbs, params.n))] * self.ciphertexts
 
     def received(self, by: Receiver, feed: Sequence[Any], key: Hashable) -> list[Any]:
         return by.ciphertexts(self, feed, key)
 
-    def fresh(self, evaluators: Evaluators, data: Any, public_key: bool, options: Any) -> list[list[Any]]:
+    def fresh(
+        self, evaluators: Evaluators, data: Any, public_key: bool, bound: float, basis: Basis, scale: float
+    ) -> list[list[Any]]:
         ev, count, (rows, cols) = evaluators.slots, self.layout.ciphertexts, self.grid
+        options: Any = {"public_key": public_key, "bound": bound, "limbs": basis.limbs, "scale": scale}
         if data is None:
-            cts = ev.fresh_block([None] * count, public_key=public_key, **options)
+            cts = ev.fresh_block([None] * count, **options)
             return [[cts] * cols] * rows
-        own = ev.fresh_block(list(itertools.islice(data, self.ciphertexts)), public_key=public_key, **options)
+        own = ev.fresh_block(list(itertools.islice(data, self.ciphertexts)), **options)
         cts = [own[number] for number in self.numbers]
         blocks = [cts[start : start + count] for start in range(0, len(cts), count)]
         return [blocks[start : start + cols] for start in range(0, rows * cols, cols)]

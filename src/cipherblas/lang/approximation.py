@@ -212,10 +212,11 @@ def _value_of(f: Numeric, point: float) -> float:
 
 
 def _points(degree: int) -> NDArray[np.float64]:
-    """Where errors are measured: evenly, and as dense at the ends as a polynomial can change there."""
+    """Where errors are measured: evenly, and as dense at the ends as a polynomial can change there. They are rounded: no
+    two of them differ by what a processor's cosine is off."""
     count = POINTS_PER_DEGREE * (degree + 1)
     dense = np.cos(np.arange(count + 1) * math.pi / count)
-    return np.union1d(dense, np.linspace(-1.0, 1.0, UNIFORM_POINTS))
+    return np.union1d(np.round(dense, 12), np.round(np.linspace(-1.0, 1.0, UNIFORM_POINTS), 12))
 
 
 def _largest_error(

@@ -64,7 +64,8 @@ class Encoding:
     """How an operand comes, where a program does not choose it: see `Program.with_encodings`.
 
     Attributes:
-        limbs: of its ciphertexts: the first ones of the program's.
+        limbs: of its ciphertexts: the first ones of the program's; words of an entry, where the plan gives it moduli of
+            its own.
         scale_bits: log2 of what an entry is multiplied by to become one of the message.
         error: by which an entry may be off what it stands for when it is encrypted.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import cipherblas._core as _core
 from cipherblas.common.gemm_paths import (
@@ -346,9 +346,6 @@ class Costs:
     def multiply_matrices(self, counts: Counts, m: int, k: int, width: int, limbs: int) -> None:
         """An m × k matrix of residues times `width` columns of residues, exactly: modulo narrow primes by a float64
         GEMM, or by four products of bytes each."""
-        if limbs > len(self._moduli):
-            self.multiply_operands(counts, m, k, width)
-            return
         short = sum(map(are_bytes, self._moduli[:limbs]))
         narrow = sum(q * q / 4 * k <= 2.0**FLOAT_BITS for q in self._moduli[:limbs] if not are_bytes(q))
         wide = limbs - narrow
@@ -370,18 +367,26 @@ class Costs:
 
     def gram(self, counts: Counts, k: int, cols: int, limbs: int) -> None:
         """The transpose of a k × cols matrix of residues times itself: the products that `Engine.gram` makes here."""
-        if cols <= GRAM_COLUMNS:
-            self.multiply_matrices(counts, cols, k, cols, limbs)
-            return
-        half = cols // 2
-        self.gram(counts, k, half, limbs)
-        self.gram(counts, k, cols - half, limbs)
-        self.multiply_matrices(counts, half, k, cols - half, limbs)
-        self._write(counts, min(limbs, len(self._moduli)) * half * (cols - half))
+        self._gram(
+            counts, k, cols, limbs, lambda m, width: self.multiply_matrices(counts, m, k, width, limbs)
+        )
 
     def gram_operands(self, counts: Counts, k: int, cols: int) -> None:
-        """The same modulo the moduli of operands."""
-        self.gram(counts, k, cols, len(self._moduli) + 1)
+        """The same modulo the moduli of operands, switched to all limbs."""
+        limbs = len(self._moduli)
+        self._gram(counts, k, cols, limbs, lambda m, width: self.multiply_operands(counts, m, k, width))
+
+    def _gram(
+        self, counts: Counts, k: int, cols: int, limbs: int, multiply: Callable[[int, int], None]
+    ) -> None:
+        if cols <= GRAM_COLUMNS:
+            multiply(cols, cols)
+            return
+        half = cols // 2
+        self._gram(counts, k, half, limbs, multiply)
+        self._gram(counts, k, cols - half, limbs, multiply)
+        multiply(half, cols - half)
+        self._write(counts, limbs * half * (cols - half))
 
     def rows_as_ciphertexts(self, counts: Counts, limbs: int, rows: int) -> None:
         """Both parts of rows, transformed."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from cipherblas.crypto.fields import MODULI_OF_WORD, ROW_LIMBS
+from cipherblas.crypto.fields import ROW_LIMBS
 from cipherblas.crypto.params import (
     Parameters,
     descending,
@@ -99,26 +99,6 @@ class RingShape:
 def limbs_of_level(ring: Ring) -> int:
     """Limbs that a rescale drops."""
     return ring.level_limbs or 1
-
-
-def operand_level(ring: Ring) -> int:
-    """Return the number that stands for a number of limbs of operands with moduli of their own: one more than any other
-    number."""
-    return len(ring.q) + 1
-
-
-def moduli_at(ring: Ring, limbs: int) -> Sequence[float]:
-    """Return the moduli of rows with this number of limbs: their primes, or the moduli of operands."""
-    if limbs == operand_level(ring) and ring.operand_moduli is not None:
-        return ring.operand_moduli
-    return ring.q[:limbs]
-
-
-def words_at(ring: Ring, limbs: int) -> int:
-    """Words of an entry of rows of so many limbs: one for each prime, or for eight residues of operands."""
-    moduli = len(moduli_at(ring, limbs))
-    of_operands = limbs == operand_level(ring) and ring.operand_moduli is not None
-    return -(-moduli // MODULI_OF_WORD) if of_operands else moduli
 
 
 def encapsulating_shape(ring: Ring) -> RingShape:

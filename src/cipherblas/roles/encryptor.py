@@ -22,9 +22,9 @@ from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto import randomness
 from cipherblas.crypto.keys import FreshCiphertext, PublicKey, SecretKey, encrypt
 from cipherblas.forms.form import Matrix
+from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.matrices import CoefficientMatrix
 from cipherblas.rlwe.matrices.encryption import encrypt_rows
-from cipherblas.rlwe.rings import words_at
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.planned import PlannedProgram, secret_operand
 from cipherblas.roles.wire.messages import (
@@ -124,7 +124,7 @@ def encrypt_operands(
     encrypted: dict[str, EncryptedOperand] = {}
     for name, matrix in matrices.items():
         feeds = tuple(
-            one.form.sealed(sealer, _arranged(one, matrix), one.encoding_scale, one.limbs)
+            one.form.sealed(sealer, _arranged(one, matrix), one.encoding_scale, one.basis)
             for one in inputs_of[name]
         )
         encrypted[name] = EncryptedOperand(
@@ -176,7 +176,7 @@ def _goes_to_file(key: Key, inputs: Sequence[Input], what: str, folder: str | Pa
 def _working_bytes(key: Key, inputs: Sequence[Input]) -> int:
     """Memory that encryption takes: all that is made, and what is made for one at a time."""
     public = isinstance(key, PublicKey)
-    sizes = [(words_at(key.params, one.limbs), one.form.degree(key.params), public) for one in inputs]
+    sizes = [(one.basis.words(key.params), one.form.degree(key.params), public) for one in inputs]
     kept = sum(one.form.upload(*size).upload_bytes for one, size in zip(inputs, sizes, strict=True))
     once = (one.form.packing_bytes(*size) for one, size in zip(inputs, sizes, strict=True))
     return kept + max(once, default=0)
@@ -218,11 +218,11 @@ class KeySealer:
         return tuple(found)
 
     def matrix(
-        self, kind: type[CoefficientMatrix], matrix: Matrix, scale: float, limbs: int
+        self, kind: type[CoefficientMatrix], matrix: Matrix, scale: float, basis: Basis
     ) -> CoefficientMatrix:
         """Encrypted in the format of this kind."""
         key = self._key.rows if isinstance(self._key, SecretKey) else self._key
-        found = encrypt_rows(key, matrix, scale, limbs, kind)
+        found = encrypt_rows(key, matrix, scale, basis, kind)
         self._steps.tick()
         return found
 

@@ -99,7 +99,7 @@ def _check_operand(
         )
     params = program.plan.parameters
     for one, feed in zip(inputs, value.feeds, strict=True):
-        for part, (kind, extent) in zip(feed, one.form.sent(one.limbs, params), strict=True):
+        for part, (kind, extent) in zip(feed, one.form.sent(one.basis, params), strict=True):
             if not issubclass(part.kind, kind) or part.extent != extent:
                 raise ShapeError(
                     f"A ciphertext of operand {name!r} has the wrong shape.",

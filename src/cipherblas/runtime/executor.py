@@ -46,7 +46,7 @@ class NodeFigures:
     Attributes:
         number: of the node in `ordered`.
         choice: the decision; None where there was none to make.
-        limbs, scale, ciphertexts: of its value.
+        limbs, scale, ciphertexts: of its value; no limbs where its moduli are those of operands.
         error: of an entry, by encryption, as predicted.
     """
 
@@ -494,7 +494,7 @@ class Executor:
             self.figures.append(
                 NodeFigures(
                     *(number, node.title, form, choice, spent - self._of_children),
-                    *(first.limbs, first.scale, len(value.handles), value.error()),
+                    *(first.basis.primes, first.scale, len(value.handles), value.error()),
                 )
             )
             self._of_children = others + spent

@@ -199,5 +199,4 @@ def fresh(wanted: Input, bound: float, evaluators: Evaluators, data: Any) -> lis
         data: an iterator over the evaluator's representation of each, block by block; None where there are none, and
             one block stands for all.
     """
-    options = {"bound": bound, "limbs": wanted.limbs, "scale": wanted.scale}
-    return wanted.form.fresh(evaluators, data, wanted.public_key, options)
+    return wanted.form.fresh(evaluators, data, wanted.public_key, bound, wanted.basis, wanted.scale)

@@ -29,7 +29,7 @@ def joined(run: RowRun, node: Expression, required: RequiredRows) -> Value:
         found[place] = run.value(child, own)
         if not run.run.refreshed and run.own_scale(child) is not None:
             first = found[place].first()
-            own = RequiredRows(by_columns, first.scale / abs(found[place].unit), first.limbs, matched=True)
+            own = RequiredRows(by_columns, first.scale / abs(found[place].unit), first.basis, matched=True)
     values = [found[place] for place in range(len(node.children))]
     if len({value.unit < 0 for value in values}) > 1:
         raise UnmatchedError(

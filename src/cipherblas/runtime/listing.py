@@ -61,7 +61,7 @@ class ResultEncoding:
 
     Attributes:
         ciphertexts: or encrypted rows, or plaintexts.
-        limbs, scale: of the first of them; of clear ones 0.
+        limbs, scale: of the first of them; 0 of clear ones, and no limbs where the moduli are those of operands.
         form: None where the instruction leaves that of what it reads.
         unit: an entry is unit · what is encrypted; NaN where `form` is None.
     """
@@ -264,7 +264,8 @@ def _encoding(cells: Cells) -> ResultEncoding:
     number = len(cells) * len(cells[0]) * len(cells[0][0])
     if isinstance(first, (Rows, MultiSecretRows)):
         number = sum(piece.shape[0] for piece in cells[0][0])
-    return ResultEncoding(number, getattr(first, "limbs", 0), getattr(first, "scale", 0.0))
+    limbs = first.basis.primes if hasattr(first, "basis") else 0
+    return ResultEncoding(number, limbs, getattr(first, "scale", 0.0))
 
 
 class Replay:

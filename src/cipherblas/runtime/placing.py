@@ -8,6 +8,7 @@ from typing import NamedTuple
 from cipherblas.forms.row_forms import Placing, RowForm
 from cipherblas.lang.joins import JOINED, PART
 from cipherblas.lang.nodes import Expression, matrix_shape
+from cipherblas.rlwe.basis import Basis
 
 UNMOVED = ("scale", "assume", "truncated")  # operations that change how values are read alone
 LAID = (JOINED, PART)  # whose rows are those of encryptions
@@ -22,13 +23,13 @@ class RequiredRows(NamedTuple):
     """The encoding that a reader requires of a value: encrypted by columns or by rows, and for operands the scale. A
     value that was converted keeps its limbs, and its scale unless that must be matched.
 
-    `limbs`: of operands; None for all. `matched`: the value is added to one of this scale. `placing`: its rows hold
-    all N coefficients, with the entries there. `kind`: how an operand is encrypted.
+    `basis`: of operands; None for all limbs. `matched`: the value is added to one of this scale. `placing`: its rows
+    hold all N coefficients, with the entries there. `kind`: how an operand is encrypted.
     """
 
     by_columns: bool
     scale: float
-    limbs: int | None = None
+    basis: Basis | None = None
     matched: bool = False
     placing: Placing | None = None
     kind: type[RowForm] = RowForm

@@ -17,6 +17,7 @@ from cipherblas.lang.arrangements import first_of
 from cipherblas.lang.facts import products
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.lang.operations import Leaf
+from cipherblas.rlwe.basis import Basis, FirstLimbs
 from cipherblas.rlwe.matrices.matrix import bit_ceil
 from cipherblas.rlwe.rings import low_limbs
 from cipherblas.runtime.executor import Executor, FormRun
@@ -39,7 +40,7 @@ class RowPieces(FormRun, ABC):
 
     Attributes:
         ev: the evaluator of rows.
-        limbs: of fresh encryptions.
+        basis: of fresh encryptions.
         mixed: values come from slots, or go there.
         kept: what kinds of products keep for the whole run.
     """
@@ -49,7 +50,8 @@ class RowPieces(FormRun, ABC):
     def __init__(self, run: Executor, in_pieces: bool) -> None:
         super().__init__(run)
         self.ev = run.evaluators.rows
-        self.limbs = low_limbs(run.evaluators.slots.params) if run.refreshed else len(self.ev.params.q)
+        limbs = low_limbs(run.evaluators.slots.params) if run.refreshed else len(self.ev.params.q)
+        self.basis: Basis = FirstLimbs(limbs)
         self.mixed = len(run.decisions.every_form) > 1
         self.kept: dict[Hashable, Any] = {}
         # Of more than N columns. So are operands that a public key encrypts, since longer rows have secrets of the
@@ -116,20 +118,21 @@ class RowPieces(FormRun, ABC):
 
     def _sent(self, node: Expression, required: RequiredRows, form: RowForm) -> Value:
         assert node.operand is not None
-        given, limbs, scale = node.operand.encoding, required.limbs or self.limbs, float(required.scale)
-        if node.operand.public_key and self.ev.is_operand(limbs):
+        given, basis, scale = node.operand.encoding, required.basis or self.basis, float(required.scale)
+        if node.operand.public_key and basis.of_operands:
             raise LevelError(
                 "A public key does not encrypt modulo the moduli of operands.",
-                expected=f"at most {self.limbs} limbs",
+                expected=f"at most {self.basis}",
                 got=f"operand {node.name!r} of a product of secrets",
             )
         rows, cols = matrix_shape(node)
         shape = (cols, rows) if required.by_columns else (rows, cols)
         if given is not None:
-            limbs, scale = given.limbs, 2.0**given.scale_bits
+            own = basis.of_operands and given.limbs == basis.words(self.ev.params)
+            basis, scale = basis if own else FirstLimbs(given.limbs), 2.0**given.scale_bits
         wanted = Input(
             *(node.name, node.transposed != required.by_columns, shape, form),
-            *(limbs, scale, 1.0, node.operand.public_key),
+            *(basis, scale, 1.0, node.operand.public_key),
             steps=node.steps,
         )
         return Value(node.shape, form, self.run.received(wanted, form.largest(node.bound)), 1.0)
@@ -203,6 +206,8 @@ class RowPieces(FormRun, ABC):
 
     def at_equal_limbs(self, x: Value, y: Value) -> tuple[Value, Value]:
         """Both at the limbs of the one that has fewer."""
+        if x.first().basis == y.first().basis:
+            return x, y
         limbs = min(x.first().limbs, y.first().limbs)
 
         def dropped(value: Value) -> Value:

@@ -88,12 +88,10 @@ class RowRun(RowPieces):
             for required in requirements
             if isinstance(required, RequiredRows) and required.placing is None
         ]
-        made = [
-            required for required in made if required.limbs is None or not self.ev.is_operand(required.limbs)
-        ]
+        made = [required for required in made if required.basis is None or not required.basis.of_operands]
         if made:
             return max(made, key=lambda required: required.scale)
-        room = min(self.ev.log_modulus(self.limbs) - 1 - self._headroom(node), MAX_SCALE_BITS)
+        room = min(self.ev.log_modulus(self.basis) - 1 - self._headroom(node), MAX_SCALE_BITS)
         assumed = node
         while assumed.op == "assume":  # what it is a promise about must fit as well
             (assumed,) = assumed.children
@@ -196,7 +194,7 @@ def add(run: RowRun, node: Expression, required: RequiredRows) -> Value:
     if not second.secret:
         return _with_clear(run, x, second)
     if run.mixed:
-        required = RequiredRows(required.by_columns, x.first().scale, x.first().limbs, matched=True)
+        required = RequiredRows(required.by_columns, x.first().scale, x.first().basis, matched=True)
     y = run.value(second, required)
     x, y = run.at_equal_limbs(x, y)
     if abs(x.unit) != abs(y.unit):

@@ -21,6 +21,7 @@ from cipherblas.lang.operations import Leaf
 from cipherblas.lang.polynomials import POLYNOMIAL
 from cipherblas.lang.refreshing import REFRESH, SINE
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
+from cipherblas.rlwe.basis import FirstLimbs
 from cipherblas.rlwe.noise import TAIL, MatrixSums, SlotErrors, worst
 from cipherblas.runtime import schedule
 from cipherblas.runtime.executor import Executor, FormRun
@@ -165,7 +166,7 @@ class SlotRun(FormRun):
         sent = form.repeating(node.shape, node.repeated)
         wanted = Input(
             *(node.name, node.transposed, shape, sent),
-            *(how.limbs, scale, how.unit, node.operand.public_key),
+            *(FirstLimbs(how.limbs), scale, how.unit, node.operand.public_key),
             steps=node.steps,
         )
         cells = self.run.received(wanted, bound)

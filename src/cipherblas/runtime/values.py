@@ -22,6 +22,7 @@ from cipherblas.forms.row_forms import RowForm
 from cipherblas.forms.slot_forms import SlotForm, TensorForm
 from cipherblas.forms.tensors import TensorLayout
 from cipherblas.lang.steps import Step
+from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.key_policies import KeyPolicy
 
 Handles = list[Any]  # ciphertexts or encrypted rows, or plaintexts where the value is clear
@@ -180,7 +181,7 @@ class Input:
     Attributes:
         transposed: the transpose of the operand is packed.
         shape: of what is packed; a vector or an image is a column.
-        scale: of the encryption.
+        basis, scale: of the encryption.
         unit: an entry is unit · what is encrypted.
         public_key: it may be encrypted with the public key.
         steps: how the operand is arranged first.
@@ -190,7 +191,7 @@ class Input:
     transposed: bool
     shape: tuple[int, int]
     form: Form
-    limbs: int
+    basis: Basis
     scale: float
     unit: float = 1.0
     public_key: bool = False
@@ -199,7 +200,16 @@ class Input:
     @property
     def key(self) -> Hashable:
         """Equal for uses that one encryption serves."""
-        return self.name, self.steps, self.transposed, self.form.key, self.limbs, self.scale, self.unit
+        return self.name, self.steps, self.transposed, self.form.key, self.basis, self.scale, self.unit
+
+    @property
+    def limbs(self) -> int:
+        """The number of limbs.
+
+        Raises:
+            LevelError: an operand with moduli of its own has none.
+        """
+        return self.basis.limbs
 
     @property
     def encoding_scale(self) -> float:

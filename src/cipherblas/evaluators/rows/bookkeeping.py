@@ -29,12 +29,13 @@ from cipherblas.evaluators.rows.values import (
     TransposedHalf,
 )
 from cipherblas.evaluators.slots.values import Ledger
+from cipherblas.rlwe.basis import Basis, FirstLimbs
 from cipherblas.rlwe.costs import Costs
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy
 from cipherblas.rlwe.matrices.transposition import TransposePolicy, transpose_plan
 from cipherblas.rlwe.noise import TAIL, CoefficientNoise
-from cipherblas.rlwe.rings import Ring, moduli_at, words_at
+from cipherblas.rlwe.rings import Ring
 
 Kind = TypeVar("Kind", bound="RowsBookkeeper")
 STEPS_PER_PRODUCT = 10  # of the budget of work
@@ -186,29 +187,31 @@ class RowsBookkeeper(ABC):
         """Largest number of bytes of live encryptions and working buffers so far."""
         return self.ledger.peak
 
-    def log_modulus(self, limbs: int) -> float:
-        """log2 of q_0 … q_{limbs - 1}, or of the modulus of operands."""
-        return math.fsum(math.log2(q) for q in moduli_at(self.params, limbs))
+    def log_modulus(self, basis: Basis) -> float:
+        """log2 of the product of all moduli."""
+        return math.fsum(math.log2(q) for q in basis.moduli(self.params))
 
-    def is_operand(self, limbs: int) -> bool:
-        """Whether so many limbs stand for the moduli of operands, which only products of these take."""
-        return self.params.operand_moduli is not None and limbs > len(self.params.q)
+    @property
+    def whole(self) -> Basis:
+        """All limbs of Q."""
+        return FirstLimbs(len(self.params.q))
 
-    def dropped(self, limbs: int, kept: int) -> float:
-        """The divisor of scales between one number of limbs and a smaller one.
+    def dropped(self, basis: Basis, kept: Basis) -> float:
+        """The divisor of scales between a basis and a smaller one.
 
         Raises:
             LevelError: no double holds it.
         """
-        if self.is_operand(limbs):
-            kept_product = math.prod(map(float, self.params.q[:kept]))
-            return math.prod(map(float, moduli_at(self.params, limbs))) / kept_product
-        found = math.prod(map(float, self.params.q[kept:limbs]))
+        if basis.of_operands:
+            moduli = (basis.moduli(self.params), kept.moduli(self.params))
+            above, below = (math.prod(map(float, some)) for some in moduli)
+            return above / below
+        found = math.prod(map(float, self.params.q[kept.limbs : basis.limbs]))
         if not math.isfinite(found):
             raise LevelError(
                 "Rows are divided by too many limbs at once.",
                 expected="limbs whose product is below 2^1024",
-                got=f"{limbs - kept} limbs",
+                got=f"{basis.limbs - kept.limbs} limbs",
             )
         return found
 
@@ -217,26 +220,26 @@ class RowsBookkeeper(ABC):
         fractions are rounded, which counts for each modulus and sum of `OPERAND_DEPTH` products."""
         kept = self.params.q
         unit = 2.0 ** FRACTION_BITS[0 if len(kept) == 1 else 1]
-        weights = 64 * len(moduli_at(self.params, x.limbs)) * -(-x.shape[0] // _core.OPERAND_DEPTH)
+        weights = 64 * len(x.basis.moduli(self.params)) * -(-x.shape[0] // _core.OPERAND_DEPTH)
         return 1 + 2 * weights * math.prod(map(float, kept)) / unit
 
     def check_switched(self, x: EncryptedMatrix, what: str) -> None:
         """Raise LevelError for operands with moduli of their own."""
-        if self.is_operand(x.limbs):
+        if x.basis.of_operands:
             raise LevelError(
                 f"Rows modulo the moduli of operands cannot be {what}.",
                 expected=f"at most {len(self.params.q)} limbs",
                 got="an operand of products",
             )
 
-    def nbytes(self, shape: tuple[int, int], limbs: int) -> int:
+    def nbytes(self, shape: tuple[int, int], basis: Basis) -> int:
         """Bytes of an encryption."""
-        return words_at(self.params, limbs) * shape[0] * (self.n + shape[1]) * WORD_BYTES
+        return basis.words(self.params) * shape[0] * (self.n + shape[1]) * WORD_BYTES
 
     def make(
         self,
         shape: tuple[int, int],
-        limbs: int,
+        basis: Basis,
         scale: float,
         bound: float,
         noise: float,
@@ -257,28 +260,28 @@ class RowsBookkeeper(ABC):
             LevelError: scale · bound needs a larger modulus.
         """
         if math.isfinite(bound):
-            self._check_room(limbs, scale, bound, noise, bias)
-        nbytes = self.nbytes(shape, limbs) if booked and source is None else 0
+            self._check_room(basis, scale, bound, noise, bias)
+        nbytes = self.nbytes(shape, basis) if booked and source is None else 0
         known = independent, source, spread
-        return Rows(shape, limbs, scale, bound, noise, bias, data, self.ledger, nbytes, *known)
+        return Rows(shape, basis, scale, bound, noise, bias, data, self.ledger, nbytes, *known)
 
-    def _check_room(self, limbs: int, scale: float, bound: float, noise: float, bias: float) -> None:
+    def _check_room(self, basis: Basis, scale: float, bound: float, noise: float, bias: float) -> None:
         magnitude = math.log2(scale * bound + TAIL * noise + bias)
-        if magnitude + 1 > self.log_modulus(limbs):
+        if magnitude + 1 > self.log_modulus(basis):
             raise LevelError(
                 "The message does not fit the modulus.",
-                expected=f"log2(scale · bound) below {self.log_modulus(limbs) - 1:.1f} at {limbs} limbs",
+                expected=f"log2(scale · bound) below {self.log_modulus(basis) - 1:.1f} at {basis}",
                 got=f"{magnitude:.1f}",
             )
 
     def fresh_batch(
-        self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, limbs: int
+        self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, basis: Basis
     ) -> MultiSecretRows:
         """A handle on a fresh encryption whose rows share their a parts; see `fresh`."""
         noise = math.sqrt(self._variance.fresh())
-        self._check_room(limbs, scale, bound, noise, 0.0)
+        self._check_room(basis, scale, bound, noise, 0.0)
         own = self._fresh_data(data)
-        return MultiSecretRows(shape, limbs, scale, bound, noise, 0.0, own, self.ledger, 0, True)
+        return MultiSecretRows(shape, basis, scale, bound, noise, 0.0, own, self.ledger, 0, True)
 
     def _fresh_data(self, data: Any) -> Any:
         """The evaluator's own representation of what `fresh` and `fresh_batch` are given."""
@@ -291,7 +294,7 @@ class RowsBookkeeper(ABC):
         *,
         bound: float,
         scale: float,
-        limbs: int,
+        basis: Basis,
         public_key: bool = False,
     ) -> Rows:
         """A handle on a fresh encryption; entries are rounded to integers after scaling.
@@ -301,7 +304,7 @@ class RowsBookkeeper(ABC):
         Raises:
             LevelError: the message does not fit the modulus, or of an operand with moduli of its own a word.
         """
-        if self.is_operand(limbs) and scale * bound >= MAX_OPERAND_MESSAGE:
+        if basis.of_operands and scale * bound >= MAX_OPERAND_MESSAGE:
             raise LevelError(
                 "The messages of operands with moduli of their own are words.",
                 expected=f"log2(scale · bound) below {math.log2(MAX_OPERAND_MESSAGE):.1f}",
@@ -309,7 +312,7 @@ class RowsBookkeeper(ABC):
             )
         noise = math.sqrt(self._variance.fresh(public_key))
         own = self._fresh_data(data)
-        return self.make(shape, limbs, scale, bound, noise, 0.0, own, independent=True, booked=False)
+        return self.make(shape, basis, scale, bound, noise, 0.0, own, independent=True, booked=False)
 
     # ---- costs ----
 

@@ -105,7 +105,7 @@ class RowsClear(RowsEvaluator):
         return self._divided(first, x), self._divided(second, x)
 
     def _divided(self, product: Pair, x: Rows) -> Pair:
-        dropped = self.dropped(x.limbs, len(self.params.q))
+        dropped = self.dropped(x.basis, self.whole)
         return product[0] / dropped, product[1] / dropped
 
     def _transpose_data(self, x: Rows) -> Pair:

@@ -39,9 +39,9 @@ from cipherblas.evaluators.rows.values import (
     TransposedHalf,
     spread_over,
 )
+from cipherblas.rlwe.basis import Basis, FirstLimbs
 from cipherblas.rlwe.matrices.transposition import gathered_switches, transpose_plan
 from cipherblas.rlwe.noise import TAIL, rounded_product
-from cipherblas.rlwe.rings import words_at
 from cipherblas.rlwe.working_memory import CLEAR_COPIES, clear_gemm_bytes, gemm_bytes, spread_bytes
 
 SCALE_TOLERANCE = 2.0**-40
@@ -73,13 +73,13 @@ class RowsEvaluator(RowsBookkeeper):
             raise ShapeError(
                 "The inner dimensions of the product differ.", expected=f"{k} rows", got=x.shape[0]
             )
-        if self.is_operand(x.limbs):
+        if x.basis.of_operands:
             return self._reduced_product(factor, x, most)
         noise, bias, spread, exact = self._amplified(factor, x, math.sqrt(1 + self._weight))
         for width in (self.n, x.shape[1]):
             self.costs.multiply_integers(self.counts, m, k, width, x.limbs, factor.largest, exact)
         bound, scale = min(factor.gain * x.bound, most), x.scale / factor.unit
-        result = self.make((m, x.shape[1]), x.limbs, scale, bound, noise, bias, None, spread=spread)
+        result = self.make((m, x.shape[1]), x.basis, scale, bound, noise, bias, None, spread=spread)
         self.ledger.touch(clear_gemm_bytes(m, k, max(self.n, x.shape[1])))
         result.data = self._clear_product_data(factor, x, exact)
         return result
@@ -89,17 +89,16 @@ class RowsEvaluator(RowsBookkeeper):
         if not factor.exact or factor.largest > MAX_REDUCED:
             self.check_switched(x, "multiplied by weights that are no whole numbers of 16 bits")
         m, k = factor.shape
-        kept = len(self.params.q)
-        dropped = self.dropped(x.limbs, kept)
+        dropped = self.dropped(x.basis, self.whole)
         noise, bias = x.weighed_noise(factor) / dropped, factor.largest_sum * x.bias / dropped
         noise = math.hypot(noise, math.sqrt(self._variance.rounding()) * self.switch_rounding(x))
         for width in (self.n, x.shape[1]):
-            self.costs.multiply_matrices(self.counts, m, k, width, x.limbs)
+            self.costs.multiply_operands(self.counts, m, k, width)
         self.counts.rescales += 1
         bound, scale = min(factor.gain * x.bound, most), x.scale / factor.unit / dropped
-        result = self.make((m, x.shape[1]), kept, scale, bound, noise, bias, None)
+        result = self.make((m, x.shape[1]), self.whole, scale, bound, noise, bias, None)
         packed = self.costs.operand_bytes(m, k, max(self.n, x.shape[1]))
-        self.ledger.touch(packed + (words_at(self.params, x.limbs) + 1) * m * k * WORD_BYTES)
+        self.ledger.touch(packed + (x.basis.words(self.params) + 1) * m * k * WORD_BYTES)
         result.data = self._reduced_product_data(factor, x)
         return result
 
@@ -133,7 +132,7 @@ class RowsEvaluator(RowsBookkeeper):
         for start in range(0, x.shape[1], self.n):
             self.costs.switch_rows(self.counts, m, x.limbs)
             cols = min(self.n, x.shape[1] - start)
-            pieces.append(self.make((m, cols), x.limbs, scale, bound, noise, bias, None))
+            pieces.append(self.make((m, cols), x.basis, scale, bound, noise, bias, None))
         product = x.limbs * m * x.shape[1] * WORD_BYTES
         # What the keys add to b, and copies of it and of its part of the product.
         switched = x.limbs * m * (self.n + 2 * min(self.n, x.shape[1])) * WORD_BYTES
@@ -180,8 +179,8 @@ class RowsEvaluator(RowsBookkeeper):
         x = self.extracted(x)
         self._check_length(x)
         a, b = self._parts_data(x)
-        return TransposedHalf((self.n, x.shape[0]), x.limbs, a), TransposedHalf(
-            (x.shape[1], x.shape[0]), x.limbs, b
+        return TransposedHalf((self.n, x.shape[0]), x.basis, a), TransposedHalf(
+            (x.shape[1], x.shape[0]), x.basis, b
         )
 
     def part_product(self, part: TransposedHalf, x: Rows) -> Rows:
@@ -190,31 +189,37 @@ class RowsEvaluator(RowsBookkeeper):
         x = self.extracted(x)
         self._check_length(x)
         m, k = part.shape
-        if k != x.shape[0] or part.limbs != x.limbs:
+        if k != x.shape[0] or part.basis != x.basis:
             raise ShapeError(
                 "The factors of a product differ in inner dimension or limbs.",
-                expected=(k, part.limbs),
-                got=(x.shape[0], x.limbs),
+                expected=(k, str(part.basis)),
+                got=(x.shape[0], str(x.basis)),
             )
         for width in (self.n, x.shape[1]):
-            self.costs.multiply_matrices(self.counts, m, k, width, x.limbs)
-        if self.is_operand(x.limbs):
+            self._book_product(m, k, width, x.basis)
+        if x.basis.of_operands:
             result = self._switched_rows((m, x.shape[1]), x)
             result.data = self._switched_product_data(part, x)
             return result
-        result = self.make((m, x.shape[1]), x.limbs, x.scale, math.inf, 0.0, 0.0, None)
+        result = self.make((m, x.shape[1]), x.basis, x.scale, math.inf, 0.0, 0.0, None)
         self.ledger.touch(gemm_bytes(m, k, max(self.n, x.shape[1])))
         result.data = self._part_product_data(part, x)
         return result
 
+    def _book_product(self, m: int, k: int, width: int, basis: Basis) -> None:
+        """The costs of an m × k matrix of residues times `width` columns of residues."""
+        if basis.of_operands:
+            self.costs.multiply_operands(self.counts, m, k, width)
+        else:
+            self.costs.multiply_matrices(self.counts, m, k, width, basis.limbs)
+
     def _switched_rows(self, shape: tuple[int, int], x: Rows) -> Rows:
         """A product of so many rows with x, switched from the moduli of operands to Q."""
         self.counts.rescales += 1
-        kept = len(self.params.q)
-        scale = x.scale / self.dropped(x.limbs, kept)
+        scale = x.scale / self.dropped(x.basis, self.whole)
         noise = math.sqrt(self._variance.rounding()) * self.switch_rounding(x)
         self.ledger.touch(self.costs.operand_bytes(shape[0], x.shape[0], max(self.n, x.shape[1])))
-        return self.make(shape, kept, scale, math.inf, noise, 0.0, None)
+        return self.make(shape, self.whole, scale, math.inf, noise, 0.0, None)
 
     def gram_products(self, x: Rows) -> tuple[Rows, Rows]:
         """`part_product` of both parts of x with x itself: two symmetric matrices, of which a half is computed, and two
@@ -222,16 +227,19 @@ class RowsEvaluator(RowsBookkeeper):
         x = self.extracted(x)
         self._check_length(x)
         k, cols = x.shape
-        self.costs.gram(self.counts, k, self.n, x.limbs)
-        self.costs.multiply_matrices(self.counts, self.n, k, cols, x.limbs)
-        self.costs.gram(self.counts, k, cols, x.limbs)
-        if self.is_operand(x.limbs):
+        for width in (self.n, cols):
+            if x.basis.of_operands:
+                self.costs.gram_operands(self.counts, k, width)
+            else:
+                self.costs.gram(self.counts, k, width, x.limbs)
+        self._book_product(self.n, k, cols, x.basis)
+        if x.basis.of_operands:
             switched = [self._switched_rows((rows, cols), x) for rows in (self.n, cols)]
             for one, data in zip(switched, self._switched_gram_data(x), strict=True):
                 one.data = data
             return switched[0], switched[1]
         found = [
-            self.make((rows, cols), x.limbs, x.scale, math.inf, 0.0, 0.0, None) for rows in (self.n, cols)
+            self.make((rows, cols), x.basis, x.scale, math.inf, 0.0, 0.0, None) for rows in (self.n, cols)
         ]
         self.ledger.touch(gemm_bytes(self.n, k, self.n))
         for one, data in zip(found, self._gram_data(x), strict=True):
@@ -259,7 +267,7 @@ class RowsEvaluator(RowsBookkeeper):
         self.costs.transpose_rows(self.counts, self.n, x.limbs, switches, len(keys))
         gathered = gathered_switches(self.n, policy, x.shape[0])
         noise = math.hypot(x.noise, math.sqrt(gathered * self._variance.switch(x.limbs)))
-        result = self.make((self.n, self.n), x.limbs, x.scale, x.bound, noise, x.bias, None)
+        result = self.make((self.n, self.n), x.basis, x.scale, x.bound, noise, x.bias, None)
         self.ledger.touch(spread_bytes(x.shape, self.n, x.limbs))
         result.data = self._transpose_spent_data(x) if last_use else self._transpose_data(x)
         return result
@@ -276,7 +284,7 @@ class RowsEvaluator(RowsBookkeeper):
         self._use_keys("relinearisation", (RELINEARISATION,), x.limbs)
         self.costs.relinearise_rows(self.counts, x.shape[0], x.limbs)
         noise = math.hypot(math.sqrt(self._weight) * x.noise, math.sqrt(self._variance.switch(x.limbs)))
-        result = self.make(x.shape, x.limbs, x.scale, math.inf, noise, 0.0, None)
+        result = self.make(x.shape, x.basis, x.scale, math.inf, noise, 0.0, None)
         result.data = self._relinearise_data(x)
         return result
 
@@ -290,14 +298,16 @@ class RowsEvaluator(RowsBookkeeper):
             LevelError: there is one limb alone.
         """
         x = self.extracted(x)
+        self.check_switched(x, "rescaled")
         if x.limbs < 2:
             raise LevelError("Rows of one limb cannot be rescaled.", expected="at least 2", got=x.limbs)
-        self.check_switched(x, "rescaled")
         dropped = float(self.params.q[x.limbs - 1])
         self.counts.rescales += 1
         self._for_parts(self.costs.rescale_matrix, x.shape, x.limbs)
         noise = math.hypot(x.noise / dropped, math.sqrt(self._variance.rounding()))
-        result = self.make(x.shape, x.limbs - 1, x.scale / dropped, x.bound, noise, x.bias / dropped, None)
+        result = self.make(
+            x.shape, FirstLimbs(x.limbs - 1), x.scale / dropped, x.bound, noise, x.bias / dropped, None
+        )
         result.data = self._rescale_data(x)
         return result
 
@@ -363,13 +373,13 @@ class RowsEvaluator(RowsBookkeeper):
                 got=(shape, len(datas)),
             )
         if each == 1:
-            found = self.make(shape, limbs, scale, bound, noise, bias, None, independent)
+            found = self.make(shape, FirstLimbs(limbs), scale, bound, noise, bias, None, independent)
             found.keep_elements(datas, limbs * rows * (self.n - cols) * WORD_BYTES)
             found.packed = datas if held is None else None
             return found
         self._for_parts(self.costs.copied, shape, limbs)
         data = self._of_elements_data(datas, shape, each, scale)
-        found = self.make(shape, limbs, scale, bound, noise, bias, data, independent)
+        found = self.make(shape, FirstLimbs(limbs), scale, bound, noise, bias, data, independent)
         if held is None:
             found.keep_packed(datas, len(datas) * 2 * limbs * self.n * WORD_BYTES)
         return found
@@ -384,7 +394,7 @@ class RowsEvaluator(RowsBookkeeper):
             self._for_parts(self.costs.copied, x.shape, x.limbs)
             pending.data = self._of_elements_data(pending.elements, x.shape, 1, x.scale)
             pending.extracted = True
-            x.book(self.nbytes(x.shape, x.limbs))
+            x.book(self.nbytes(x.shape, x.basis))
         if x.data is None:
             x.data = pending.data
         return x
@@ -409,20 +419,20 @@ class RowsEvaluator(RowsBookkeeper):
         Raises:
             LevelError: there are not so many.
         """
+        self.check_switched(x, "taken to fewer limbs")
         if limbs == x.limbs:
             return x
-        self.check_switched(x, "taken to fewer limbs")
         if not 1 <= limbs < x.limbs:
             raise LevelError("The rows cannot keep so many limbs.", expected=f"1 to {x.limbs}", got=limbs)
         data = self._drop_data(self.extracted(x), limbs)
-        return self._another(x, data, limbs=limbs)
+        return self._another(x, data, basis=FirstLimbs(limbs))
 
     def take(self, x: Rows, rows: int, cols: int) -> Rows:
         """The first rows and columns: a copy."""
         x = self.extracted(x)
         self._for_parts(self.costs.copied, (rows, cols), x.limbs)
         data = self._take_data(x, rows, cols)
-        return self.make((rows, cols), x.limbs, x.scale, x.bound, x.noise, x.bias, data)
+        return self.make((rows, cols), x.basis, x.scale, x.bound, x.noise, x.bias, data)
 
     def rows_of(self, x: Rows, start: int, stop: int) -> Rows:
         """Rows start to stop - 1, and the ring elements that they came from, where they did. Free."""
@@ -433,7 +443,7 @@ class RowsEvaluator(RowsBookkeeper):
         data = None if x.data is None else self._rows_data(x, start, stop)
         shape = (stop - start, x.shape[1])
         found = self.make(
-            *(shape, x.limbs, x.scale, x.bound, x.noise, x.bias, data), source=x, spread=x.spread
+            *(shape, x.basis, x.scale, x.bound, x.noise, x.bias, data), source=x, spread=x.spread
         )
         if x.pending is not None:
             found.pending = PendingElements(x.pending.elements[start:stop], extracted, data)
@@ -458,7 +468,7 @@ class RowsEvaluator(RowsBookkeeper):
             return self._stacked_elements(xs, shape, bound, noise, bias)
         data = self._stack_data([self.extracted(x) for x in xs])
         spread = Spread(math.hypot(*(x.spread.noise for x in xs)), math.hypot(*(x.spread.bias for x in xs)))
-        return self.make(shape, first.limbs, first.scale, bound, noise, bias, data, spread=spread)
+        return self.make(shape, first.basis, first.scale, bound, noise, bias, data, spread=spread)
 
     def _stacked_elements(
         self, xs: Sequence[Rows], shape: tuple[int, int], bound: float, noise: float, bias: float
@@ -467,7 +477,7 @@ class RowsEvaluator(RowsBookkeeper):
         extracted = all(x.pending is not None and x.pending.extracted for x in xs)
         xs = [self.extracted(x) for x in xs] if extracted else xs
         data = None if any(x.data is None for x in xs) else self._stack_data(xs)
-        found = self.make(shape, xs[0].limbs, xs[0].scale, bound, noise, bias, data)
+        found = self.make(shape, xs[0].basis, xs[0].scale, bound, noise, bias, data)
         elements = [one for x in xs if x.pending is not None for one in x.pending.elements]
         found.keep_elements(elements, found.limbs * shape[0] * (self.n - shape[1]) * WORD_BYTES, extracted)
         return found
@@ -489,7 +499,7 @@ class RowsEvaluator(RowsBookkeeper):
         noise, bias = x.noise + y.noise, x.bias + y.bias  # both may come from one operand
         independent = x.independent and y.independent
         result = self.make(
-            *(x.shape, x.limbs, x.scale, x.bound + y.bound, noise, bias, None, independent),
+            *(x.shape, x.basis, x.scale, x.bound + y.bound, noise, bias, None, independent),
             spread=x.spread.plus(y.spread),
         )
         result.data = combine(x, y)
@@ -497,11 +507,11 @@ class RowsEvaluator(RowsBookkeeper):
 
     @staticmethod
     def _check_same_shape(x: Rows, y: Rows, shape: tuple[int, int]) -> None:
-        if y.shape != shape or x.limbs != y.limbs:
+        if y.shape != shape or x.basis != y.basis:
             raise FitError(
                 "Encryptions that are combined must have equal shapes and limbs.",
-                expected=(shape, x.limbs),
-                got=(y.shape, y.limbs),
+                expected=(shape, str(x.basis)),
+                got=(y.shape, str(y.basis)),
             )
         if abs(x.scale - y.scale) > SCALE_TOLERANCE * x.scale:
             raise UnmatchedError(
@@ -517,7 +527,7 @@ class RowsEvaluator(RowsBookkeeper):
         self.counts.adds += 1
         bias = x.bias + 0.5  # equal values have equal errors
         result = self.make(
-            *(x.shape, x.limbs, x.scale, x.bound + bound, x.noise, bias, None, x.independent),
+            *(x.shape, x.basis, x.scale, x.bound + bound, x.noise, bias, None, x.independent),
             spread=x.spread.plus(spread_over(x.shape, 0.0, 0.5)),
         )
         entries = x.shape[0] * x.shape[1]
@@ -533,7 +543,7 @@ class RowsEvaluator(RowsBookkeeper):
         """The same matrix, whose errors count as a part of its message: the caller keeps them. Free."""
         x = self.extracted(x)
         bound = x.bound + (TAIL * x.noise + x.bias) / x.scale
-        return self.make(x.shape, x.limbs, x.scale, bound, 0.0, 0.0, x.data, x.independent, source=x)
+        return self.make(x.shape, x.basis, x.scale, bound, 0.0, 0.0, x.data, x.independent, source=x)
 
     def fold_into_scale(self, x: Rows, factor: float) -> Rows:
         """Return the matrix times a positive number by reinterpretation of the scale. It is exact and free."""
@@ -544,13 +554,13 @@ class RowsEvaluator(RowsBookkeeper):
         x: Rows,
         data: Any,
         *,
-        limbs: int | None = None,
+        basis: Basis | None = None,
         bound: float | None = None,
         scale: float | None = None,
     ) -> Rows:
         """Another handle on the same message and errors."""
         return self.make(
-            *(x.shape, limbs or x.limbs, scale or x.scale, x.bound if bound is None else bound),
+            *(x.shape, basis or x.basis, scale or x.scale, x.bound if bound is None else bound),
             *(x.noise, x.bias, data, x.independent),
             source=x,
             spread=x.spread,
@@ -570,4 +580,4 @@ class RowsEvaluator(RowsBookkeeper):
         x = self.extracted(x)
         spread = spread.plus(spread_over(x.shape, x.noise, 0.0))
         noise = math.hypot(x.noise, noise)
-        return self.make(x.shape, x.limbs, scale, bound, noise, bias, x.data, source=x, spread=spread)
+        return self.make(x.shape, x.basis, scale, bound, noise, bias, x.data, source=x, spread=spread)

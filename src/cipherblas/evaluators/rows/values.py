@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from cipherblas.evaluators.slots.values import Ledger
+from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.noise import tail
 
 # A float64 GEMM is exact while no partial sum exceeds the significand.
@@ -119,7 +120,7 @@ class EncryptedMatrix:
 
     Attributes:
         shape: rows × columns of the message.
-        limbs: q-limbs.
+        basis: moduli of its residues.
         scale: the message is scale · entry.
         bound: on the absolute value of an entry; infinite where the message fills the modulus.
         noise: standard deviation of the message's error, in units of the message.
@@ -135,11 +136,11 @@ class EncryptedMatrix:
         "_booked",
         "_ledger",
         "_source",
+        "basis",
         "bias",
         "bound",
         "data",
         "independent",
-        "limbs",
         "noise",
         "norm",
         "scale",
@@ -150,7 +151,7 @@ class EncryptedMatrix:
     def __init__(
         self,
         shape: tuple[int, int],
-        limbs: int,
+        basis: Basis,
         scale: float,
         bound: float,
         noise: float,
@@ -163,7 +164,7 @@ class EncryptedMatrix:
         spread: Spread = UNKNOWN,
     ) -> None:
         self.spread, self.norm = spread, math.inf
-        self.shape, self.limbs, self.scale, self.bound = shape, limbs, scale, bound
+        self.shape, self.basis, self.scale, self.bound = shape, basis, scale, bound
         self.noise, self.bias, self.data, self.independent = noise, bias, data, independent
         self._ledger, self._booked = ledger, nbytes
         self._source = source  # whose data these are, booked there
@@ -171,6 +172,15 @@ class EncryptedMatrix:
 
     def __del__(self) -> None:
         self._ledger.release(self._booked)
+
+    @property
+    def limbs(self) -> int:
+        """The number of limbs.
+
+        Raises:
+            LevelError: an operand with moduli of its own has none.
+        """
+        return self.basis.limbs
 
     def detached_errors(self) -> tuple[float, float]:
         """Standard deviation and bias of the entries' errors, which are not counted from here on."""
@@ -237,7 +247,7 @@ class Rows(EncryptedMatrix):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         source = self._source
-        same = isinstance(source, Rows) and (self.shape, self.limbs) == (source.shape, source.limbs)
+        same = isinstance(source, Rows) and (self.shape, self.basis) == (source.shape, source.basis)
         self.packed = source.packed if same else None  # type: ignore[union-attr]
         self.first = source.first if same else 0  # type: ignore[union-attr]
         self.others = source.others if same else 0.0  # type: ignore[union-attr]
@@ -292,10 +302,10 @@ class TransposedHalf:
 
     Attributes:
         shape: N × k (of the a part) or m × k (of the b part), k the rows of the encryption.
-        limbs: q-limbs.
+        basis: moduli of the residues.
         data: the evaluator's own representation.
     """
 
     shape: tuple[int, int]
-    limbs: int
+    basis: Basis
     data: Any

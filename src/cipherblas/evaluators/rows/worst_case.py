@@ -26,6 +26,7 @@ from cipherblas.evaluators.rows.values import (
     Spread,
     TransposedHalf,
 )
+from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.matrices.transposition import gathered_switches
 from cipherblas.rlwe.noise import WorstCoefficients, rounded_product
@@ -70,19 +71,19 @@ class RowsWorstCase(RowsEvaluator):
         *,
         bound: float,
         scale: float,
-        limbs: int,
+        basis: Basis,
         public_key: bool = False,
     ) -> Rows:
         """A handle on a fresh encryption; `data` is not looked at."""
-        rows = super().fresh(None, shape, bound=bound, scale=scale, limbs=limbs, public_key=public_key)
+        rows = super().fresh(None, shape, bound=bound, scale=scale, basis=basis, public_key=public_key)
         rows.data = self._encrypted(scale * bound, public_key)
         return rows
 
     def fresh_batch(
-        self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, limbs: int
+        self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, basis: Basis
     ) -> MultiSecretRows:
         """A handle on a fresh encryption whose rows share their a parts."""
-        batch = super().fresh_batch(None, shape, bound=bound, scale=scale, limbs=limbs)
+        batch = super().fresh_batch(None, shape, bound=bound, scale=scale, basis=basis)
         batch.data = self._encrypted(scale * bound, False)
         return batch
 
@@ -151,24 +152,24 @@ class RowsWorstCase(RowsEvaluator):
     # ---- hooks ----
 
     def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> WorstRows:
-        return self._amplified_data(factor, x.data, x.limbs, exact, math.sqrt(1 + self._weight))
+        return self._amplified_data(factor, x.data, x.basis, exact, math.sqrt(1 + self._weight))
 
     def _fixed_product_data(
         self, factor: ClearFactor, number: int, x: MultiSecretRows, exact: bool
     ) -> Sequence[WorstRows]:
-        product = self._amplified_data(factor, x.data, x.limbs, exact, 1.0)
+        product = self._amplified_data(factor, x.data, x.basis, exact, 1.0)
         switched = replace(product, error=product.error + self._worst.switch(x.limbs))
         return [switched] * -(-x.shape[1] // self.n)
 
     def _amplified_data(
-        self, factor: ClearFactor, x: WorstRows, limbs: int, exact: bool, secret: float
+        self, factor: ClearFactor, x: WorstRows, basis: Basis, exact: bool, secret: float
     ) -> WorstRows:
         k, largest = factor.shape[1], factor.largest
         error = factor.largest_sum * x.error
         if not factor.exact:
             error += k * 0.5 * x.message
         if not exact:
-            rounding = rounded_product(k, largest, self.params.q[:limbs])
+            rounding = rounded_product(k, largest, basis.moduli(self.params))
             error += self._worst.sums(secret * rounding)
         return WorstRows(factor.gain / factor.unit * x.message, error)
 
@@ -188,14 +189,14 @@ class RowsWorstCase(RowsEvaluator):
         return found, found
 
     def _switched_product_data(self, part: TransposedHalf, x: Rows) -> WorstRows:
-        product, dropped = self._part_product_data(part, x), self.dropped(x.limbs, len(self.params.q))
+        product, dropped = self._part_product_data(part, x), self.dropped(x.basis, self.whole)
         error = self._worst.rounding() * self.switch_rounding(x)
         return WorstRows(math.inf, error, product.product / dropped)
 
     def _reduced_product_data(self, factor: ClearFactor, x: Rows) -> WorstRows:
         product, dropped = (
             self._clear_product_data(factor, x, True),
-            self.dropped(x.limbs, len(self.params.q)),
+            self.dropped(x.basis, self.whole),
         )
         rounding = self._worst.rounding() * self.switch_rounding(x)
         return WorstRows(product.message / dropped, product.error / dropped + rounding)

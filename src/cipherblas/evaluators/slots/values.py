@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.errors import MismatchError
+from cipherblas.rlwe.basis import Basis, FirstLimbs
 from cipherblas.rlwe.key_policies import Step, total_step
 from cipherblas.rlwe.noise import TRANSFORM_ERROR, SlotErrors, tail
 
@@ -117,6 +118,11 @@ class Ct:
         self.components = components
         self.data = data
         self._booking = None if ledger is None else _Booking(ledger, nbytes)
+
+    @property
+    def basis(self) -> Basis:
+        """The moduli of its residues."""
+        return FirstLimbs(self.limbs)
 
     def twins(self, data: Sequence[Any]) -> list[Ct]:
         """Handles on other ciphertexts of which everything but the data is known to be the same; not booked."""

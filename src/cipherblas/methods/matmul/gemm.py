@@ -35,7 +35,7 @@ def secret_product(
     anything is switched. The modulus must hold the product of both scales. Keys: those of `transpose` and
     `relinearise`.
     """
-    (k, m), n, limbs = left.shape, right.shape[1], left.limbs
+    (k, m), n = left.shape, right.shape[1]
     rest: Rows | None = None
     if left is right:
         w, rest = ev.gram_products(right)
@@ -50,7 +50,7 @@ def secret_product(
     if rest is None:
         rest = ev.part_product(ev.parts(left)[1], right)
     total = ev.add(first, ev.at_key_limbs(rest))
-    dropped = ev.dropped(limbs, total.limbs)
+    dropped = ev.dropped(left.basis, total.basis)
     # (Δ1 M1 + E1)(Δ2 M2 + E2), entries as large as their bounds, and sums of them as far as they are known.
     # Errors of one factor meet the other one; where its norm is known, all of them together grow by that.
     both, (of_right, from_right) = TAIL * left.noise * right.noise * k, _met(right, left)

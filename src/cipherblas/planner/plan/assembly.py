@@ -28,7 +28,6 @@ from cipherblas.rlwe.rings import (
     Ring,
     descending_ring,
     encapsulating_shape,
-    limbs_of_level,
     row_ring,
 )
 from cipherblas.rlwe.traffic import Traffic
@@ -109,7 +108,7 @@ def assemble(
         upload_ciphertexts=sum(one.form.ciphertexts for one in run.inputs),
         result_ciphertexts=sum(one.form.ciphertexts for one in outputs),
         result_bytes=traffic.result_bytes,
-        levels=-(-(max(one.limbs for one in run.inputs) - run.limbs) // limbs_of_level(parameters)),
+        levels=max(one.basis.levels_above(run.limbs, parameters) for one in run.inputs),
         peak_bytes=peak_bytes_of(run, key_bytes, parameters) + weights,
         results=tuple(
             ResultFigures(

@@ -15,6 +15,7 @@ from cipherblas.planner.plan.plan import Plan
 from cipherblas.planner.plan.targets import ResultFigures
 from cipherblas.planner.predict.caches import Cache
 from cipherblas.planner.predict.machine import Machine
+from cipherblas.rlwe.basis import FirstLimbs
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.fast_memory import FastMemory
 from cipherblas.rlwe.noise import FAILURE_BITS
@@ -193,15 +194,12 @@ def shown_nodes(plan: Plan) -> list[ShownNode]:
 
 def _shown(plan: Plan, one: NodeFigures) -> ShownNode:
     seconds = duration(plan.seconds_of(one.counts))
-    return ShownNode(one.number, one.title, one.form, _how(plan, one), _limbs(plan, one), seconds)
+    return ShownNode(one.number, one.title, one.form, _how(plan, one), _limbs(one), seconds)
 
 
-def _limbs(plan: Plan, one: NodeFigures) -> str:
+def _limbs(one: NodeFigures) -> str:
     """Limbs for people."""
-    params = plan.parameters
-    if params.operand_moduli is not None and one.limbs > params.limbs:
-        return "operand modulus"
-    return f"{one.limbs} limb{'s' if one.limbs != 1 else ''}"
+    return str(FirstLimbs(one.limbs)) if one.limbs else "operand modulus"
 
 
 def _nodes(plan: Plan) -> list[str]:

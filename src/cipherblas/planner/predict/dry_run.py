@@ -24,7 +24,7 @@ from cipherblas.planner.predict.feasible import TooSlowError
 from cipherblas.planner.predict.promises import BOUNDS, Promise, Promised
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy
-from cipherblas.rlwe.rings import Ring, limbs_of_level, operand_level, row_ring, words_at
+from cipherblas.rlwe.rings import Ring, limbs_of_level, row_ring
 from cipherblas.rlwe.traffic import Traffic
 from cipherblas.runtime.executor import Executor, MethodChooser, NodeFigures
 from cipherblas.runtime.inputs import SymbolicInputs
@@ -134,12 +134,12 @@ class DryRun:
 
 def sent(one: Input, ring: Ring) -> Traffic:
     """Return the traffic of one use of an operand, with the client's work for it."""
-    words = words_at(ring, one.limbs)
+    words = one.basis.words(ring)
     found = one.form.upload(words, one.form.degree(ring), one.public_key)
-    if one.limbs != operand_level(ring) or ring.operand_moduli is None:
+    if not one.basis.of_operands:
         return found
     # Residues are made by themselves, two at a time by transforms, and drawn by two words for each of theirs.
-    moduli = len(ring.operand_moduli)
+    moduli = len(one.basis.moduli(ring))
     return replace(
         found,
         transforms=found.transforms // words * -(-moduli // BYTE_BATCH),
@@ -149,7 +149,7 @@ def sent(one: Input, ring: Ring) -> Traffic:
 
 
 def _resident(one: Input, ring: Ring) -> tuple[int, int]:
-    return one.form.resident_bytes(words_at(ring, one.limbs), one.form.degree(ring), one.public_key)
+    return one.form.resident_bytes(one.basis.words(ring), one.form.degree(ring), one.public_key)
 
 
 class _LimitedSymbolic(Symbolic):
@@ -270,9 +270,7 @@ def dry_run(
     large = [one for one in wanted if _resident(one, ring)[1] > KEPT_BYTES]
     streamed_bytes = sum(_resident(one, ring)[1] for one in large if one.key in executor.streamed)
     made = sum(_resident(one, ring)[1] for one in wanted) - streamed_bytes
-    sizes = [
-        2 * words_at(ring, one.limbs) * ring.n * WORD_BYTES for one in large if one.key in executor.taken
-    ]
+    sizes = [2 * one.basis.words(ring) * ring.n * WORD_BYTES for one in large if one.key in executor.taken]
     if sizes:  # some ciphertexts of both sides of a product at a time
         made += 2 * max(streaming_batch(each) * each for each in sizes)
     return DryRun(

@@ -33,6 +33,7 @@ from cipherblas.planner.search.budgets import Budgets
 from cipherblas.planner.search.method_prices import counted_plains
 from cipherblas.planner.search.rows import weight_bits_for
 from cipherblas.planner.search.strategy import Candidate, RefuseUpload, Strategy
+from cipherblas.rlwe.basis import FirstLimbs
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import RingShape, low_limbs, row_ring
 from cipherblas.runtime import schedule
@@ -223,7 +224,11 @@ class Placement:
             slots_to_rows(evs, pairs, shape[0], packing)
             return evs.counts * pieces
         x = evs.rows.fresh(
-            None, (shape[0], packing.degree), bound=1.0, scale=2.0**NOMINAL_ROW_BITS, limbs=self._low
+            None,
+            (shape[0], packing.degree),
+            bound=1.0,
+            scale=2.0**NOMINAL_ROW_BITS,
+            basis=FirstLimbs(self._low),
         )
         if self._refreshed:
             bootstrapping_of(self._ring).of_rows(evs, x, packing, self._low - 1)

@@ -14,6 +14,7 @@ from cipherblas.crypto import randomness
 from cipherblas.crypto.fields import MAX_OPERAND_MESSAGE
 from cipherblas.crypto.keys import PublicKey, SecretKey
 from cipherblas.rlwe import noise
+from cipherblas.rlwe.basis import Basis, FirstLimbs
 from cipherblas.rlwe.matrices.matrix import (
     CoefficientMatrix,
     Matrix,
@@ -22,7 +23,6 @@ from cipherblas.rlwe.matrices.matrix import (
 )
 from cipherblas.rlwe.matrices.rlwe import RlweColumns, RlweRows
 from cipherblas.rlwe.matrices.uniform import expand
-from cipherblas.rlwe.rings import moduli_at, words_at
 
 Key = SecretKey | PublicKey
 
@@ -33,7 +33,7 @@ def encrypt_rows(
     key: Key,
     matrix: ArrayLike,
     scale: float,
-    limbs: int | None = None,
+    basis: Basis | int | None = None,
     kind: type[CoefficientMatrix] = RlweRows,
 ) -> CoefficientMatrix:
     """Encrypt a matrix as RLWE rows, or in another format that has rows.
@@ -43,7 +43,7 @@ def encrypt_rows(
             formats have secrets that are derived from the client's, or moduli that no public key has.
         matrix: real, of as many columns as the format can hold: N of RLWE rows.
         scale: the message is round(scale · matrix).
-        limbs: limbs of the ciphertext; by default all of the parameters.
+        basis: moduli of the ciphertext, or a number of limbs; by default all that the format has.
         kind: the format.
 
     Raises:
@@ -52,17 +52,17 @@ def encrypt_rows(
         ParameterError: no such scale, or number of limbs.
         SecurityError: the secret key is closed.
     """
-    values, limbs = _checked(key, kind, matrix, scale, limbs)
+    values, basis = _checked(key, kind, matrix, scale, basis)
     if isinstance(key, PublicKey) and kind is RlweRows:
-        a, b = _encrypt_public(key, values, scale, limbs)
+        a, b = _encrypt_public(key, values, scale, basis.limbs)
         return kind(key.params, (values.shape[0], values.shape[1]), scale, b, a, key.key_id)
-    return _encrypt_secret(_only_secret(key), kind, values, scale, limbs)
+    return _encrypt_secret(_only_secret(key), kind, values, scale, basis)
 
 
 def encrypt_columns(key: Key, matrix: ArrayLike, scale: float, limbs: int | None = None) -> RlweColumns:
     """Encrypt a matrix of at most N rows as RLWE columns; see `encrypt_rows`."""
-    values, limbs = _checked(key, RlweColumns, matrix, scale, limbs)
-    rows = encrypt_rows(key, values.T, scale, limbs)
+    values, basis = _checked(key, RlweColumns, matrix, scale, limbs)
+    rows = encrypt_rows(key, values.T, scale, basis)
     return RlweColumns(
         key.params, (values.shape[0], values.shape[1]), scale, rows.b, rows.uniform, key.key_id
     )
@@ -101,7 +101,7 @@ def decrypt(
         raise MismatchError(
             "The matrix belongs to another key pair.", expected=secret.key_id, got=encrypted.key_id
         )
-    if encrypted.OF_OPERANDS:
+    if encrypted.basis.of_operands:
         raise DTypeError(
             "Rows modulo the moduli of operands are decrypted as products alone.",
             expected="a product, switched to Q",
@@ -110,7 +110,7 @@ def decrypt(
     encrypted.check_residues()
     with secret.held_open():
         if weights is None:
-            secrets = secrets_of(secret, type(encrypted), encrypted.shape, encrypted.limbs)
+            secrets = secrets_of(secret, type(encrypted), encrypted.shape, encrypted.basis)
         else:
             secrets = _weighted_secrets(secret, encrypted, weights)
         rows = params.context().decrypt_rows(
@@ -138,10 +138,12 @@ def _shared_coefficients(secret: SecretKey, count: int) -> Array:
     return coefficients
 
 
-def secrets_of(secret: SecretKey, kind: type[CoefficientMatrix], shape: tuple[int, int], limbs: int) -> Array:
+def secrets_of(
+    secret: SecretKey, kind: type[CoefficientMatrix], shape: tuple[int, int], basis: Basis
+) -> Array:
     """The secrets that a matrix of this format and shape is under: uint64 (count, limbs or more, N), NTT form."""
     own = kind.own_secrets(secret.params, shape)
-    return shared_secrets(secret, own, limbs) if own else secret.ntt()[None]
+    return shared_secrets(secret, own, basis.limbs) if own else secret.ntt()[None]
 
 
 def _forget(secret: SecretKey, secrets: Array) -> None:
@@ -202,7 +204,7 @@ def combined_secrets(secret: SecretKey, weights: NDArray[Any]) -> NDArray[np.int
 
 
 def _encrypt_secret(
-    secret: SecretKey, kind: type[Matrix], values: NDArray[Any], scale: float, limbs: int
+    secret: SecretKey, kind: type[Matrix], values: NDArray[Any], scale: float, basis: Basis
 ) -> Matrix:
     """Encrypt checked values; the a part is that of a fresh public seed.
 
@@ -211,13 +213,13 @@ def _encrypt_secret(
     params, context = secret.params, secret.params.context()
     shape = values.shape[0], values.shape[1]
     seed = randomness.fresh_seed()
-    moduli = list(params.operand_moduli or ()) if kind.OF_OPERANDS else None
-    words = words_at(params, limbs)
+    moduli = list(map(int, basis.moduli(params))) if basis.of_operands else None
+    words = basis.words(params)
     step = shape[0] if kind.ONE_A_PART else max(1, STRIP_WORDS // (words * max(params.n, shape[1])))
 
     def encrypted(secrets: Array, rows: slice) -> Array:
         some = np.ascontiguousarray(values[rows], np.float64)
-        a = expand(params, seed, limbs, kind.a_rows(params, (len(some), shape[1])), first=rows.start)
+        a = expand(params, seed, basis, kind.a_rows(params, (len(some), shape[1])), first=rows.start)
         noise_words = _noise_words(len(some), shape[1])
         # Rounding has a word of its own: a message that depends on its error is no longer what the proof is about.
         messages = some, float(scale), randomness.fresh_dither()
@@ -229,7 +231,7 @@ def _encrypt_secret(
         return np.asarray(found)
 
     with secret.held_open():
-        secrets = secrets_of(secret, kind, shape, limbs)
+        secrets = secrets_of(secret, kind, shape, basis)
         strips = [slice(start, start + step) for start in range(0, shape[0], step)]
         if len(strips) == 1:
             b = encrypted(secrets, strips[0])
@@ -272,9 +274,9 @@ def _only_secret(key: Any) -> SecretKey:
 
 
 def _checked(
-    key: Key, kind: type[CoefficientMatrix], matrix: ArrayLike, scale: float, limbs: int | None
-) -> tuple[NDArray[Any], int]:
-    """The matrix and the number of limbs, once everything fits."""
+    key: Key, kind: type[CoefficientMatrix], matrix: ArrayLike, scale: float, basis: Basis | int | None
+) -> tuple[NDArray[Any], Basis]:
+    """The matrix and its moduli, once everything fits."""
     if not isinstance(key, (SecretKey, PublicKey)):
         raise DTypeError(
             "A matrix is encrypted with a secret key or a public one.",
@@ -282,8 +284,9 @@ def _checked(
             got=type(key).__name__,
         )
     params = key.params
-    limbs = kind.limbs_of(params, params.limbs) if limbs is None else limbs
-    kind.check_moduli(params, words_at(params, limbs) if kind.OF_OPERANDS else limbs)
+    if not isinstance(basis, Basis):
+        basis = kind.basis_of(params.limbs) if basis is None else FirstLimbs(basis)
+    kind.check_moduli(params, basis.primes or basis.words(params))
     given = np.asarray(matrix)
     if given.dtype.kind not in "fiub":
         raise DTypeError("A matrix must hold real numbers.", expected="real numbers", got=given.dtype)
@@ -295,14 +298,14 @@ def _checked(
         raise RangeError(
             "A matrix must hold finite numbers.", expected="finite entries", got="NaN or infinity"
         )
-    modulus = math.prod(map(int, moduli_at(params, limbs)))
+    modulus = math.prod(map(int, basis.moduli(params)))
     room = modulus // 2 - math.ceil(noise.fresh_bound(params, isinstance(key, PublicKey)))
-    if kind.OF_OPERANDS:
+    if basis.of_operands:
         room = min(room, MAX_OPERAND_MESSAGE)
     message = checked_scale(scale) * max(largest, -smallest)
     if message > room:  # also where the product is infinite
         raise RangeError(
-            f"An entry times the scale does not fit {limbs} limbs.",
+            f"An entry times the scale does not fit {basis}.",
             expected=f"scale · |entry| up to 2^{math.log2(max(room, 1)):.2f}",
         )
-    return given, limbs
+    return given, basis

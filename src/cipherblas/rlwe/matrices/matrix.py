@@ -24,8 +24,8 @@ from cipherblas.common.memory import Array, aligned_empty, check_memory
 from cipherblas.common.pickles import Rebuilt
 from cipherblas.crypto import files, randomness
 from cipherblas.crypto.params import Parameters
+from cipherblas.rlwe.basis import Basis, FirstLimbs
 from cipherblas.rlwe.matrices.uniform import expand
-from cipherblas.rlwe.rings import moduli_at, operand_level
 
 MAX_DIMENSION = 1 << 31  # rows or columns: stream indices have 32 bits for a row
 
@@ -73,7 +73,6 @@ class CoefficientMatrix(Rebuilt):
 
     NAME: ClassVar[str] = ""  # in files
     ONE_A_PART: ClassVar[bool] = False  # for all rows
-    OF_OPERANDS: ClassVar[bool] = False  # modulo the moduli of operands
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", checked_shape(self.shape))
@@ -120,9 +119,9 @@ class CoefficientMatrix(Rebuilt):
         params.check_limbs(residues)
 
     @classmethod
-    def limbs_of(cls, params: Parameters, residues: int) -> int:
-        """The limbs that so many residues are."""
-        return residues
+    def basis_of(cls, residues: int) -> Basis:
+        """The moduli of so many residues."""
+        return FirstLimbs(residues)
 
     # What all have.
 
@@ -133,13 +132,22 @@ class CoefficientMatrix(Rebuilt):
 
     @property
     def extent(self) -> tuple[int, ...]:
-        """Limbs first."""
-        return self.limbs, *self.shape
+        """Words of an entry first."""
+        return int(self.b.shape[0]), *self.shape
+
+    @property
+    def basis(self) -> Basis:
+        """The moduli of its residues."""
+        return self.basis_of(int(self.b.shape[0]))
 
     @property
     def limbs(self) -> int:
-        """Number of limbs; `rings.operand_level` where the moduli are those of operands."""
-        return self.limbs_of(self.params, int(self.b.shape[0]))
+        """Number of limbs.
+
+        Raises:
+            LevelError: its moduli are those of operands.
+        """
+        return self.basis.limbs
 
     @property
     def seed(self) -> bytes | None:
@@ -150,14 +158,14 @@ class CoefficientMatrix(Rebuilt):
     def a(self) -> Array:
         """The a part, uint64 (limbs, a rows, N); expanded from the seed at the first use, and kept."""
         if isinstance(self.uniform, bytes):
-            return expand(self.params, self.uniform, self.limbs, self.a_rows(self.params, self.shape))
+            return expand(self.params, self.uniform, self.basis, self.a_rows(self.params, self.shape))
         return self.uniform
 
     def a_columns(self, columns: NDArray[np.int64]) -> Array:
         """Some columns of the a part; of a seed that was not expanded no others are kept."""
         if isinstance(self.uniform, bytes) and "a" not in vars(self):
             rows = self.a_rows(self.params, self.shape)
-            return expand(self.params, self.uniform, self.limbs, rows, columns)
+            return expand(self.params, self.uniform, self.basis, rows, columns)
         return _taken(self.a, columns)
 
     def b_columns(self, columns: NDArray[np.int64]) -> Array:
@@ -171,9 +179,9 @@ class CoefficientMatrix(Rebuilt):
 
     def check_residues(self) -> None:
         """Raise RangeError unless all residues are below their moduli."""
-        check_residues(self.params, self.b, self.limbs)
+        check_residues(self.params, self.b, self.basis)
         if not isinstance(self.uniform, bytes):
-            check_residues(self.params, self.uniform, self.limbs)
+            check_residues(self.params, self.uniform, self.basis)
 
     def _check_arrived(self) -> None:
         self.check_residues()
@@ -288,20 +296,19 @@ def _taken(part: Array, columns: NDArray[np.int64]) -> Array:
     return found
 
 
-def check_residues(params: Parameters, residues: Array, limbs: int) -> None:
-    """Raise RangeError unless all residues of so many limbs, limb major, are below their moduli."""
-    if params.operand_moduli is not None and limbs == operand_level(params):
+def check_residues(params: Parameters, residues: Array, basis: Basis) -> None:
+    """Raise RangeError unless all residues, limb major, are below their moduli."""
+    if basis.of_operands:
+        moduli = list(params.operand_moduli or ())
         for number, word in enumerate(residues):
-            if word.size and not _core.are_operands(
-                np.ascontiguousarray(word), list(params.operand_moduli), number
-            ):
+            if word.size and not _core.are_operands(np.ascontiguousarray(word), moduli, number):
                 raise RangeError(
                     f"A residue of an operand, in word {number}, is not below its modulus.",
-                    expected=f"bytes below {', '.join(map(str, params.operand_moduli))}",
+                    expected=f"bytes below {', '.join(map(str, moduli))}",
                     got="others",
                 )
         return
-    for number, (limb, modulus) in enumerate(zip(residues, moduli_at(params, limbs), strict=True)):
+    for number, (limb, modulus) in enumerate(zip(residues, basis.moduli(params), strict=True)):
         largest = int(limb.max(initial=0))
         if largest >= modulus:
             raise RangeError(
@@ -353,7 +360,7 @@ def check_stackable(matrices: list[CoefficientMatrix]) -> None:
     for other in matrices[1:]:
         pairs = [
             ("parameters", first.params.fingerprint(), other.params.fingerprint()),
-            ("numbers of limbs", first.limbs, other.limbs),
+            ("numbers of limbs", str(first.basis), str(other.basis)),
         ]
         if first.key_id and other.key_id:
             pairs.append(("key pairs", first.key_id, other.key_id))

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from cipherblas.common.errors import DTypeError, MismatchError, ParameterError, ShapeError
 from cipherblas.crypto.params import Parameters
+from cipherblas.rlwe.basis import OPERAND_BASIS, Basis
 from cipherblas.rlwe.matrices.matrix import CoefficientMatrix, Matrix, bit_ceil, check_stackable
-from cipherblas.rlwe.rings import operand_level, words_at
 
 
 def _check_length(params: Parameters, length: int, what: str) -> None:
@@ -58,21 +58,20 @@ class OperandRows(RlweRows):
     """
 
     NAME: ClassVar[str] = "operand-rows"
-    OF_OPERANDS: ClassVar[bool] = True
 
     @classmethod
     def check_moduli(cls, params: Parameters, residues: int) -> None:
         """Raise ParameterError unless the parameters have so many words of them."""
-        words = words_at(params, operand_level(params)) if params.operand_moduli is not None else 0
+        words = OPERAND_BASIS.words(params)
         if not words or residues != words:
             raise ParameterError(
                 "The parameters have not so many moduli of operands.", expected=f"{words} words", got=residues
             )
 
     @classmethod
-    def limbs_of(cls, params: Parameters, residues: int) -> int:
-        """Number that stands for their level."""
-        return operand_level(params)
+    def basis_of(cls, residues: int) -> Basis:
+        """The moduli of operands."""
+        return OPERAND_BASIS
 
     def _check_same(self, other: CoefficientMatrix) -> None:
         raise self._refused("added")

@@ -9,13 +9,13 @@ import cipherblas._core as _core
 from cipherblas.common.memory import Array, aligned_empty, check_memory
 from cipherblas.crypto import randomness
 from cipherblas.crypto.params import Parameters
-from cipherblas.rlwe.rings import words_at
+from cipherblas.rlwe.basis import Basis
 
 
 def expand(
     params: Parameters,
     seed: bytes,
-    limbs: int,
+    basis: Basis,
     rows: int,
     columns: NDArray[np.int64] | None = None,
     first: int = 0,
@@ -23,7 +23,7 @@ def expand(
     """The a part of a seed: row i of limb l is stream l·2^32 + i, modulo q_l; of operands, of word l of their residues.
 
     Args:
-        limbs: of the matrix; `operand_level` for the moduli of operands.
+        basis: of the matrix.
         rows: how many.
         columns: of the N that are kept, if not all.
         first: of the rows.
@@ -34,20 +34,21 @@ def expand(
     Raises:
         MemoryBudgetError: it would not fit this machine's memory (a small file can ask for much).
     """
-    width, count = params.n if columns is None else len(columns), words_at(params, limbs)
+    width, count = params.n if columns is None else len(columns), basis.words(params)
     check_memory(count * rows * width * 8, "expanding the a part of a matrix")
     a = aligned_empty((count, rows, width))
     if not width:
         return a
     context = params.context()
-    of_operands = limbs > params.limbs
     moduli = list(params.operand_moduli or ())
-    spare = params.n if of_operands else randomness.UNIFORM_SPARE_WORDS  # two words for each of operands
+    spare = (
+        params.n if basis.of_operands else randomness.UNIFORM_SPARE_WORDS
+    )  # two words for each of operands
 
     words = aligned_empty((1, params.n + spare))
     for limb, row in np.ndindex(count, rows):  # one after the other: see `randomness.streams`
         randomness.keystream(seed, randomness.Purpose.MATRIX_UNIFORM, limb << 32 | first + row, words)
-        if of_operands:
+        if basis.of_operands:
             drawn = np.asarray(_core.uniform_operands(words.reshape(params.n, 2), moduli, limb))
         else:
             drawn = np.asarray(context.uniform(words, [limb]))[0]

@@ -14,6 +14,7 @@ from cipherblas.common.pickles import Rebuilt
 from cipherblas.crypto import files
 from cipherblas.crypto.params import Parameters
 from cipherblas.crypto.randomness import SEED_BYTES
+from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.matrices import CoefficientMatrix
 from cipherblas.rlwe.matrices.matrix import check_residues, checked_scale, checked_shape
 from cipherblas.rlwe.matrices.uniform import expand
@@ -73,14 +74,14 @@ class StoredRows(Rebuilt):
         return self.kind.NAME
 
     @property
-    def limbs(self) -> int:
-        """Number of limbs, as of the matrix."""
-        return self.kind.limbs_of(self.params, self.stored.shape[1])
+    def basis(self) -> Basis:
+        """The moduli of residues, as of the matrix."""
+        return self.kind.basis_of(self.stored.shape[1])
 
     @property
     def extent(self) -> tuple[int, ...]:
-        """Limbs first, as of the matrix."""
-        return self.limbs, *self.shape
+        """Words of an entry first, as of the matrix."""
+        return self.stored.shape[1], *self.shape
 
     @property
     def seed(self) -> bytes | None:
@@ -102,7 +103,7 @@ class StoredRows(Rebuilt):
     def a(self) -> Words:
         """The a part."""
         if isinstance(self.uniform, bytes):
-            return expand(self.params, self.uniform, self.limbs, self._a_rows)
+            return expand(self.params, self.uniform, self.basis, self._a_rows)
         return self._checked(by_rows(self.uniform.whole()))
 
     @property
@@ -113,7 +114,7 @@ class StoredRows(Rebuilt):
     def a_columns(self, columns: NDArray[np.int64]) -> Words:
         """Some columns of the a part, in rising order."""
         if isinstance(self.uniform, bytes):
-            return expand(self.params, self.uniform, self.limbs, self._a_rows, columns)
+            return expand(self.params, self.uniform, self.basis, self._a_rows, columns)
         return self._columns(self.uniform, columns)
 
     def b_columns(self, columns: NDArray[np.int64]) -> Words:
@@ -132,7 +133,7 @@ class StoredRows(Rebuilt):
     @files.advised("ciphertext")
     def _checked(self, residues: Words) -> Words:
         try:
-            check_residues(self.params, residues, self.limbs)
+            check_residues(self.params, residues, self.basis)
         except RangeError as error:
             raise FormatError(f"{self.stored.reader.path}: {error}") from error
         return residues

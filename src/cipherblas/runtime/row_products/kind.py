@@ -12,6 +12,7 @@ from cipherblas.common.errors import ParameterError
 from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.lang.nodes import Expression
 from cipherblas.methods.products import GEMM
+from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.inputs import Inputs
 from cipherblas.runtime.placing import RequiredRows
@@ -46,10 +47,10 @@ class FactorRequest:
         assert self.clear is not None
         return self.clear
 
-    def times(self, growth: float, limbs: int) -> FactorRequest:
-        """The same at so many limbs, and at a scale that is so many times as large."""
+    def times(self, growth: float, basis: Basis) -> FactorRequest:
+        """The same in another basis, and at a scale that is so many times as large."""
         requirements = {
-            side: required._replace(scale=required.scale * growth, limbs=limbs)
+            side: required._replace(scale=required.scale * growth, basis=basis)
             for side, required in self.requirements.items()
         }
         return replace(self, requirements=requirements)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.nodes import Expression
-from cipherblas.rlwe.rings import operand_level
+from cipherblas.rlwe.basis import OPERAND_BASIS
 from cipherblas.runtime.placing import RequiredRows
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.byte_factors import has_two_bytes
@@ -48,10 +48,9 @@ class ReducedWeights(Variant):
         self, run: RowPieces, product: Expression, required: RequiredRows, bounds: tuple[float, float]
     ) -> FactorRequest:
         found = self.beneath.request(run, product, required, bounds)
-        if required.limbs not in (None, run.limbs):
+        if required.basis not in (None, run.basis):
             return found
-        limbs = operand_level(run.ev.params)
-        return found.times(run.ev.dropped(limbs, run.limbs), limbs)
+        return found.times(run.ev.dropped(OPERAND_BASIS, run.basis), OPERAND_BASIS)
 
     def sizes(self, search: RingSearch[Size]) -> Sequence[Size]:
         return search.of_operands()

@@ -9,8 +9,8 @@ from cipherblas.lang.facts import operands_of
 from cipherblas.lang.graph import same
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.methods.matmul.gemm import secret_product
+from cipherblas.rlwe.basis import OPERAND_BASIS, Basis
 from cipherblas.rlwe.counts import Counts
-from cipherblas.rlwe.rings import operand_level
 from cipherblas.runtime.listing import RunContext
 from cipherblas.runtime.placing import RequiredRows
 from cipherblas.runtime.row_pieces import RowPieces
@@ -34,13 +34,13 @@ class SecretFactors(RowProduct):
     ) -> FactorRequest:
         """Both at scales that fill the modulus together; where operands have moduli of their own, modulo these."""
         left, right = product.children
-        scale, limbs = _before_switch(run, required)
+        scale, basis = _before_switch(run, required)
         if (
             right.packable and not run.mixed and same(left.T, right)
         ):  # Xᵀ X: one encryption of X serves for both
-            return FactorRequest({1: RequiredRows(False, math.sqrt(scale), limbs)})
+            return FactorRequest({1: RequiredRows(False, math.sqrt(scale), basis)})
         scales = balanced(scale, bounds)
-        return FactorRequest({side: RequiredRows(side == 0, scales[side], limbs) for side in (0, 1)})
+        return FactorRequest({side: RequiredRows(side == 0, scales[side], basis) for side in (0, 1)})
 
     def compute(
         self, run: RowPieces, product: Expression, required: RequiredRows, request: FactorRequest
@@ -65,24 +65,23 @@ def balanced(scale: float, bounds: tuple[float, float]) -> tuple[float, float]:
     return left, scale / left
 
 
-def _before_switch(run: RowPieces, required: RequiredRows) -> tuple[float, int | None]:
-    """Scale and limbs of the product of both factors, before it is switched from the moduli of operands."""
+def _before_switch(run: RowPieces, required: RequiredRows) -> tuple[float, Basis | None]:
+    """Scale and basis of the product of both factors, before it is switched from the moduli of operands."""
     if run.ev.params.operand_moduli is None:
-        return required.scale, required.limbs
-    limbs = operand_level(run.ev.params)
-    return required.scale * run.ev.dropped(limbs, run.limbs), limbs
+        return required.scale, required.basis
+    return required.scale * run.ev.dropped(OPERAND_BASIS, run.basis), OPERAND_BASIS
 
 
 def _factors(
     run: RowPieces, product: Expression, requirements: Mapping[int, RequiredRows], required: RequiredRows
 ) -> tuple[Value, Value]:
-    """Both factors of a product; what was in slots comes first: operands have its limbs."""
+    """Both factors of a product; what was in slots comes first: operands have its basis."""
     found: dict[int, Value] = {}
     for side in sorted(requirements, key=lambda side: run.mixed and run.order(product.children[side])):
         own = requirements[side]
         if run.mixed and found:
             first = next(iter(found.values())).first()
-            own = own._replace(limbs=first.limbs)
+            own = own._replace(basis=first.basis)
             if required.matched:
                 scale, _ = _before_switch(run, required)
                 own = own._replace(scale=scale / first.scale, matched=True)

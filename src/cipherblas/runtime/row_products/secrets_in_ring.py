@@ -23,6 +23,7 @@ from cipherblas.methods.matmul.ring_products import (
 )
 from cipherblas.methods.matmul.ring_weights import gathered_product, packed_product
 from cipherblas.methods.products import RING
+from cipherblas.rlwe.basis import Basis
 from cipherblas.runtime.executor import EXTRACTION, OPERAND
 from cipherblas.runtime.listing import RunContext
 from cipherblas.runtime.placing import Carried, RequiredRows, carried, placeable
@@ -49,7 +50,7 @@ class SecretsInRing(SecretFactors):
         self, run: RowPieces, product: Expression, required: RequiredRows, bounds: tuple[float, float]
     ) -> FactorRequest:
         scales = balanced(required.scale, bounds)
-        return FactorRequest({side: RequiredRows(side == 0, scales[side], required.limbs) for side in (0, 1)})
+        return FactorRequest({side: RequiredRows(side == 0, scales[side], required.basis) for side in (0, 1)})
 
     def compute(
         self, run: RowPieces, product: Expression, required: RequiredRows, request: FactorRequest
@@ -74,7 +75,7 @@ def _outer(run: RowPieces, node: Expression, required: RequiredRows, scales: tup
 
     def placed(side: int, placing: Placing) -> Value:
         return run.value(
-            node.children[side], RequiredRows(side == 0, scales[side], required.limbs, placing=placing)
+            node.children[side], RequiredRows(side == 0, scales[side], required.basis, placing=placing)
         )
 
     x = placed(wide, Placing(each))
@@ -97,9 +98,9 @@ def _outer_moved(run: RowPieces, node: Expression, required: RequiredRows, moved
     each, by_columns = run.ev.n // degree, narrow == 0
     of_inputs, part = _moved_factor(run, moved.product, transposed=not by_columns), moved.rows
     factor, gain = of_inputs(run.inputs).columns(*part), moved.gain
-    y = _operand(run, moved, by_columns, each, _placed_scale(run), required.limbs)
+    y = _operand(run, moved, by_columns, each, _placed_scale(run), required.basis)
     scale = required.scale * moved.gain * factor.unit / _placed_scale(run)
-    requested = RequiredRows(not by_columns, scale, required.limbs, placing=Placing(each))
+    requested = RequiredRows(not by_columns, scale, required.basis, placing=Placing(each))
     x = run.value(node.children[1 - narrow], requested)
     wide = as_elements(run, x.cells)
     (made, terms), other = factor.shape, node.children[narrow].bound / gain
@@ -145,12 +146,12 @@ def _inner(run: RowPieces, node: Expression, required: RequiredRows, scales: tup
         factor = _moved_factor(run, moved.product, transposed=by_columns)(run.inputs)
         others = _placed_scale(run)
         own = required.scale * moved.gain * factor.unit / others / each  # which what is taken apart grows by
-    x = run.value(packed, RequiredRows(by_columns, own, required.limbs))
+    x = run.value(packed, RequiredRows(by_columns, own, required.basis))
     held, terms = x.first(), left.shape[1]
     if held.packed is None:  # it lay the other way, and was transposed: its rows are no ring elements
-        limbs = held.limbs  # its scale may be that for a clear factor that would have moved
+        basis = held.basis  # its scale may be that for a clear factor that would have moved
         matched = required.scale / held.scale if required.matched or moved is not None else None
-        y = run.value(other, RequiredRows(not by_columns, matched or others, limbs))
+        y = run.value(other, RequiredRows(not by_columns, matched or others, basis))
         pair = run.at_equal_limbs(*((x, y) if by_columns else (y, x)))
         return pieces_product(run, node, required, *pair)
     if moved is not None:
@@ -159,7 +160,7 @@ def _inner(run: RowPieces, node: Expression, required: RequiredRows, scales: tup
     scale = required.scale / held.scale if required.matched else others
     ys = [
         run.value(
-            other, RequiredRows(by_columns, scale, held.limbs, placing=Placing(each, first, negative=True))
+            other, RequiredRows(by_columns, scale, held.basis, placing=Placing(each, first, negative=True))
         )
         for first in range(-held.first, terms, each)
     ]
@@ -180,7 +181,7 @@ def _inner_moved(run: RowPieces, node: Expression, x: Value, moved: Carried, sca
     each = run.ev.n // degree
     of_inputs, part = _moved_factor(run, moved.product, transposed=by_columns), moved.rows
     count, inner = of_inputs(run.inputs).rows(*part).shape
-    y = _operand(run, moved, by_columns, each, scale, held.limbs)
+    y = _operand(run, moved, by_columns, each, scale, held.basis)
 
     def extracted(context: RunContext, pieces: Handles) -> Handles:
         evs = context.evaluators
@@ -249,13 +250,13 @@ def _moved(run: RowPieces, factor: Expression, by_columns: bool, each: int) -> C
 
 
 def _operand(
-    run: RowPieces, moved: Carried, by_columns: bool, each: int, scale: float, limbs: int | None
+    run: RowPieces, moved: Carried, by_columns: bool, each: int, scale: float, basis: Basis | None
 ) -> list[Cells]:
     """The secret operand encrypted the other way, in groups of `each` entries that stand together, as elements."""
     (node,) = (child for child in moved.product.children if child.secret)
     length = matrix_shape(node)[1 if by_columns else 0]
     return [
-        _placed_elements(run, node, RequiredRows(not by_columns, scale, limbs, placing=Placing(each, first)))
+        _placed_elements(run, node, RequiredRows(not by_columns, scale, basis, placing=Placing(each, first)))
         for first in range(0, length, each)
     ]
 
@@ -273,7 +274,7 @@ def _moved_factor(run: RowPieces, product: Expression, transposed: bool) -> Fact
 def _placed_elements(run: RowPieces, node: Expression, required: RequiredRows) -> Cells:
     """A placed operand as ring elements, for all products that take it like this."""
     transposed = node.transposed != required.by_columns
-    key = SecretsInRing, node.name, transposed, node.steps, required.placing, required.scale, required.limbs
+    key = SecretsInRing, node.name, transposed, node.steps, required.placing, required.scale, required.basis
     if key not in run.kept:
         value = run.placed_operand(node, required, transposed=False)
         with run.run.timed_separately(node, OPERAND):
@@ -285,4 +286,4 @@ def _placed_elements(run: RowPieces, node: Expression, required: RequiredRows) -
 def _placed_scale(run: RowPieces) -> float:
     """Of operands that are multiplied as they are sent, one scale for all products: a quarter of the modulus, of which
     clear factors and what else is multiplied take the rest."""
-    return float(2.0 ** math.floor(run.ev.log_modulus(run.limbs) / 4))
+    return float(2.0 ** math.floor(run.ev.log_modulus(run.basis) / 4))
