@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cipherblas.common.errors import CipherblasError
-from cipherblas.crypto.params import Parameters, encapsulating, make_parameters
+from cipherblas.crypto.params import Parameters, make_parameters
 
 pytestmark = pytest.mark.filterwarnings("ignore::cipherblas.common.errors.InsecureParametersWarning")
 Q, SECURE = (97, 193, 353), make_parameters(1 << 13, [50.0, 40.0, 40.0])
@@ -105,15 +105,15 @@ REFUSED: dict[str, dict[str, str]] = {
         "security=0, insecure=True, for tests alone": "make(40.0, 40.0, 40.0, 40.0, 40.0, security=0, insecure=True)",
     },
     "make(security=256)": {"n=16384": "make(n=16384, security=256)", "security=192": "make(security=192)"},
-    "encapsulating(SECURE)": {
+    "SECURE.family.sparse": {
         "a ring in which a sparse secret is secure: n=32768, and q_0 of 50 bits at most": (
-            "encapsulating(make(50.0, 40.0, n=32768))"
+            "make(50.0, 40.0, n=32768).family.sparse"
         )
     },
 }
 
 
-NAMES = {"Parameters": Parameters, "encapsulating": encapsulating, "make_parameters": make_parameters}
+NAMES = {"Parameters": Parameters, "make_parameters": make_parameters}
 NAMES |= {"of": of, "make": make, "Q": Q, "SECURE": SECURE, "WIDE": WIDE}
 
 

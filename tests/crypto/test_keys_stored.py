@@ -24,7 +24,7 @@ from cipherblas.common.errors import (
 from cipherblas.crypto import files, keys
 from cipherblas.crypto.keys import EvaluationKeys, Galois, KeyId, KeyRequest, SecretKey, generation, storage
 from cipherblas.crypto.keys.key_id import FromPlace, ToPlace
-from cipherblas.crypto.params import Parameters, encapsulating, make_parameters
+from cipherblas.crypto.params import Parameters, make_parameters
 from tests.support.key_samples import encapsulation, shared_request
 
 pytestmark = pytest.mark.filterwarnings("ignore::cipherblas.common.errors.InsecureParametersWarning")
@@ -424,7 +424,7 @@ def test_sparse_secrets_need_a_large_ring() -> None:
     for n, allowed in ((1 << 14, False), (1 << 15, True), (1 << 16, True)):
         params = make_parameters(n, [50.0, 40.0], scale_bits=40.0)
         if allowed:
-            small = encapsulating(params)
+            small = params.family.sparse
             assert small.q == params.q[:1] and small.security == 128
             assert small.log_q + small.log_p <= 105
             assert not set(small.p) & {*params.q, *params.p}
@@ -433,4 +433,4 @@ def test_sparse_secrets_need_a_large_ring() -> None:
                 KeyRequest(encapsulation(2)).check(params)
     strong = make_parameters(1 << 15, [50.0, 40.0], scale_bits=40.0, security=192)
     with pytest.raises(SecurityError, match="192-bit"):
-        encapsulating(strong)
+        _ = strong.family.sparse

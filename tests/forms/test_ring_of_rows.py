@@ -26,7 +26,7 @@ from cipherblas.crypto.keys import (
     generate_secret,
     make_evaluation_keys,
 )
-from cipherblas.crypto.params import Parameters, descending, make_parameters, row_parameters
+from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.clear import RowsClear
 from cipherblas.evaluators.rows.native import RowsNative
@@ -77,17 +77,17 @@ def matrix_of(rows: int, cols: int, seed: int = 0) -> NDArray[np.float64]:
 
 
 def counting(params: Parameters) -> Evaluators:
-    own = row_parameters(params)
+    own = params.family.rows
     return Evaluators(lambda: Symbolic(params), lambda: RowsSymbolic(own), lambda: Symbolic(own))
 
 
 def bounding(params: Parameters) -> Evaluators:
-    own = row_parameters(params)
+    own = params.family.rows
     return Evaluators(lambda: WorstCase(params), lambda: RowsWorstCase(own), lambda: WorstCase(own))
 
 
 def native(params: Parameters, keys: EvaluationKeys) -> Evaluators:
-    own = row_parameters(params)
+    own = params.family.rows
     return Evaluators(
         *(lambda: Native(params, keys), lambda: RowsNative(own, keys.of_rows)),
         lambda: Native(own, keys.of_rows),
@@ -173,7 +173,7 @@ def test_slots_become_rows(n: int, own: int, degree: int, rows: int) -> None:
     worst = bounding(params)
     bound = worst.rows.decrypted_error(run(worst, lambda slots: None))  # type: ignore[attr-defined]
     assert expected.error(matrix.size) / 200 < error < expected.error(matrix.size) < bound
-    own_params = row_parameters(params)
+    own_params = params.family.rows
     clear_slots, clear_rows, clear_elements = Clear(params), RowsClear(own_params), Clear(own_params)
     clear = Evaluators(lambda: clear_slots, lambda: clear_rows, lambda: clear_elements)
     np.testing.assert_allclose(clear_rows.decrypt(run(clear, lambda slots: slots)), matrix, atol=1e-9)
@@ -226,7 +226,7 @@ def test_products_of_ring_elements(own: int, m: int, k: int, n: int) -> None:
         assert error < plan.error(expected.size) < worst.rows.decrypted_error(bound)  # type: ignore[attr-defined]
         assert np.abs(expected).max() <= plan.bound
         assert plan.error(expected.size) < 1e-3 * max(1.0, np.abs(expected).max())
-    clear_params = row_parameters(params)
+    clear_params = params.family.rows
     clear_rows, elements = RowsClear(clear_params), Clear(clear_params)
     clear = Evaluators(lambda: Clear(params), lambda: clear_rows, lambda: elements)
     for one, expected in zip(run(clear, None), results, strict=True):
@@ -321,7 +321,7 @@ def test_products_with_clear_polynomials(own: int, degree: int, k: int, m: int) 
         assert error < plan.error(expected.size) < worst.rows.decrypted_error(bound)  # type: ignore[attr-defined]
         assert np.abs(expected).max() <= plan.bound
         assert plan.error(expected.size) < 1e-2 * max(1.0, np.abs(expected).max())
-    clear_params = row_parameters(params)
+    clear_params = params.family.rows
     clear_rows, elements = RowsClear(clear_params), Clear(clear_params)
     clear = Evaluators(lambda: Clear(params), lambda: clear_rows, lambda: elements)
     for one, expected in zip(run(clear, None), results, strict=True):
@@ -410,10 +410,10 @@ def test_the_secret_of_rows_is_another_one() -> None:
     assert own.closed
     bits = [50.0] * 3 + [40.0] * 4
     strong = make_parameters(1 << 15, bits, alpha=2, row_degree=1 << 13)
-    assert row_parameters(strong).security == 128 and descending(strong).n == 1 << 15
+    assert strong.family.rows.security == 128 and strong.family.descending.n == 1 << 15
     weak = make_parameters(1 << 15, bits, alpha=2, row_degree=1 << 12)
     with pytest.raises(SecurityError, match="128-bit"):
-        row_parameters(weak)
+        _ = weak.family.rows
     with pytest.raises(SecurityError, match="128-bit"):
-        descending(weak)
-    assert math.isclose(row_parameters(strong).log_q, 150, abs_tol=0.1)
+        _ = weak.family.descending
+    assert math.isclose(strong.family.rows.log_q, 150, abs_tol=0.1)

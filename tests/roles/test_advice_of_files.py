@@ -287,7 +287,14 @@ def test_every_damaged_file_says_what_to_give(shared: Shared, monkeypatch: pytes
 
 ROOMS = (
     *("common", "roles", "roles/wire", "engines/encodings.py", "planner/predict/machine.py"),
-    *("crypto/files", "crypto/keys", "crypto/fields.py", "crypto/params.py", "crypto/digits.py"),
+    *(
+        "crypto/files",
+        "crypto/keys",
+        "crypto/families.py",
+        "crypto/fields.py",
+        "crypto/params.py",
+        "crypto/digits.py",
+    ),
     *("crypto/security.py", "crypto/randomness.py"),
 )
 BY_FORM, BEFORE = "files.advised says it", "checked before, or of a file"
@@ -306,7 +313,7 @@ WITHOUT = {
     "key_id.check": BEFORE,
     "key_id.check_secrets": BEFORE,
     "key_id.of_number": BEFORE,
-    "key_id.parameters_at": BEFORE,
+    "families.at": BEFORE,
     "key_id.register": OURS,
     "machine.load": BY_FORM,
     "feeds.feed_tensors": OURS,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cipherblas.common.errors import Advice, ParameterError, SecurityError
 from cipherblas.crypto import security as security_table
 from cipherblas.crypto.digits import checked_digits, digit_ranges, largest_digit
+from cipherblas.crypto.families import SPECIAL_MARGIN_BITS, RingFamily, encapsulating_bits, row_special_bits
 from cipherblas.crypto.fields import MAX_LIMBS, ROW_LIMBS, Fields, check_alpha, check_degree
 from cipherblas.crypto.fields import MAX_OPERAND_MESSAGE as MAX_OPERAND_MESSAGE
 
@@ -24,10 +25,6 @@ from cipherblas.crypto.fields import OPERAND_MODULI as OPERAND_MODULI
 if TYPE_CHECKING:
     import cipherblas._core as _core
 
-# Bits by which P should exceed the largest digit: the key term of a key switch, about
-# 1.2·sqrt(digits)·σ·(digit / P) times the rounding term of ModDown, then falls below that rounding term. Less than 3:
-# where P is one prime, ModDown need not count the overflow of a conversion to primes above P / 8.
-SPECIAL_MARGIN_BITS = 2.9
 # P may fall short of the largest digit by so much: two primes "of 50 bits" differ in the last decimals.
 SPECIAL_SLACK_BITS = 0.5
 # The nearest prime must be this near to the wanted size; small primes = 1 mod 2N are few and far between.
@@ -70,7 +67,7 @@ class Parameters(Fields):
         security: 128, 192 or 256; 0 marks an insecure set.
         key_limbs: keys are made for so many limbs at most; None: for all. Security is that of the larger modulus of
             Q, which ciphertexts have, and q_0 … q_{key_limbs - 1}·P, which keys have.
-        row_degree: degree of a ring of their own for matrices that are encrypted by rows (`row_parameters`); None: they
+        row_degree: degree of a ring of their own for matrices that are encrypted by rows (`family`); None: they
             are in the ring of all else.
         digit_limbs: limbs of each digit from q_0 on, `alpha` of them at most; None: `alpha` each.
         operand_moduli: what operands of products by rows are encrypted modulo instead of Q, where they are, of two
@@ -132,6 +129,11 @@ class Parameters(Fields):
                 got=f"{self.security} bits" if self.security else "0 bits: not secure at all",
                 advice=Advice("insecure=True, for tests alone", {"insecure": True}),
             )
+
+    @property
+    def family(self) -> ParameterFamily:
+        """The parameters of all rings of a program with these."""
+        return ParameterFamily(self)
 
     @property
     def slots(self) -> int:
@@ -390,25 +392,24 @@ def key_words(n: int, moduli: Sequence[float]) -> int:
     return -(-n * (_core.NARROW_KEY_BITS if narrow else _core.WIDE_KEY_BITS) // 64)
 
 
-# Bits of the special primes at which a ciphertext is switched to the sparse secret, beyond those of q_0.
-ENCAPSULATION_MARGIN_BITS = 4.0
-MIN_ENCAPSULATING_BITS = 25.0  # of one of them: smaller primes = 1 mod 2N are few
+class ParameterFamily(RingFamily[Parameters]):
+    """The parameters of one program's rings."""
 
+    @property
+    def sparse(self) -> Parameters:
+        return _sparse(self.slots)
 
-def encapsulating_bits(first: float) -> float:
-    """log2 of each of the two special primes beside a q_0."""
-    return max(MIN_ENCAPSULATING_BITS, (math.log2(first) + ENCAPSULATION_MARGIN_BITS) / 2)
+    @property
+    def descending(self) -> Parameters:
+        _ = self.rows  # whose security is that of these
+        return super().descending
+
+    def _with_row_limbs(self, degree: int | None) -> Parameters:
+        return _of_rows(self.slots, degree or self.slots.n)
 
 
 @functools.lru_cache(maxsize=64)
-def encapsulating(params: Parameters) -> Parameters:
-    """The parameters at which ciphertexts of one limb are switched to a sparse secret (sparse-secret encapsulation):
-    the same ring, q_0 alone, and two small special primes of its own.
-
-    Raises:
-        SecurityError: `security_table.max_log_qp_sparse` does not allow them.
-        ParameterError: there are no such primes.
-    """
+def _sparse(params: Parameters) -> Parameters:
     first = params.q[0]
     each = encapsulating_bits(first)
     special = _nearest_primes(params.n, [each, each], exclude=params.q + params.p)
@@ -422,34 +423,6 @@ def encapsulating(params: Parameters) -> Parameters:
         )
     scale_bits, security = params.scale_bits, params.security
     return Parameters(params.n, (first,), special, 1, scale_bits, security, insecure=security == 0)
-
-
-def row_parameters(params: Parameters) -> Parameters:
-    """The parameters of matrices that are encrypted by rows: those of their ring, with its first limbs and a special
-    prime of its own, or `params` where they have none.
-
-    Raises:
-        SecurityError: the ring is too small. ParameterError: there are no such primes.
-    """
-    if params.row_degree is None:
-        return params
-    return _of_rows(params, params.row_degree)
-
-
-def descending(params: Parameters) -> Parameters:
-    """The parameters at which ciphertexts are switched to the secret of the ring of rows: their ring, the limbs and the
-    special prime of rows.
-
-    That secret is a polynomial of X^(N/n), n the degree of rows: a key for it is N/n samples of the ring of rows, and
-    as secure as that.
-    """
-    row_parameters(params)  # whose security is that of these
-    return _of_rows(params, params.n)
-
-
-def row_special_bits(first: float) -> float:
-    """log2 of the special prime of the ring of rows, whose largest digit is q_0."""
-    return min(float(MAX_PRIME_BITS), math.log2(first) + SPECIAL_MARGIN_BITS)
 
 
 @functools.lru_cache(maxsize=64)

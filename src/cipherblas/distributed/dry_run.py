@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cipherblas.common.work import Work
 from cipherblas.crypto.keys.key_id import KeyId
 from cipherblas.crypto.keys.request import KeyRequest
-from cipherblas.crypto.params import Parameters, row_parameters
+from cipherblas.crypto.params import Parameters
 from cipherblas.distributed.communicator import Communicator, Sent, Words
 from cipherblas.distributed.cuts import Place
 from cipherblas.distributed.in_process import run_ranks
@@ -85,7 +85,7 @@ def rank_runs(
             planned.division = division
             return planned
 
-        own = row_parameters(parameters)
+        own = parameters.family.rows
         row_keys = keys if own is parameters else _KeysAsked(own)
         evaluators = Evaluators(
             slots,

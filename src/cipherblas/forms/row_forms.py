@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common.arrays import bit_reversed
 from cipherblas.common.words import WORD_BYTES
-from cipherblas.crypto.params import Parameters, row_parameters
+from cipherblas.crypto.params import Parameters
 from cipherblas.crypto.randomness import SEED_BYTES
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.interface import RowsEvaluator
@@ -20,7 +20,7 @@ from cipherblas.forms import byte_rows
 from cipherblas.forms.form import Form, Matrix, Opener, Receiver, Sealer, Words
 from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.matrices import CoefficientMatrix, OperandRows, SharedBatch, rows_format
-from cipherblas.rlwe.rings import Ring, row_ring
+from cipherblas.rlwe.rings import Ring
 from cipherblas.rlwe.traffic import Traffic
 
 Pieces = tuple[tuple[int, int], ...]
@@ -129,7 +129,8 @@ class RowForm(Form):
         return 0
 
     def degree(self, ring: Ring) -> int:
-        return row_ring(ring).n
+        degree: int = ring.family.rows.n
+        return degree
 
     def upload(self, words: int, n: int, public_key: bool) -> Traffic:
         rows, cols, secrets = self.shape[0], sum(self.widths), self.secrets
@@ -187,7 +188,7 @@ class RowForm(Form):
         return tuple(found)
 
     def sent(self, basis: Basis, params: Parameters) -> list[tuple[type, tuple[int, ...]]]:
-        own = row_parameters(params)
+        own = params.family.rows
         words = basis.words(own)
         return [(self._kind(width, basis, own), (words, self.shape[0], width)) for width in self.widths]
 

@@ -212,8 +212,8 @@ def _value_of(f: Numeric, point: float) -> float:
 
 
 def _points(degree: int) -> NDArray[np.float64]:
-    """Where errors are measured: evenly, and as dense at the ends as a polynomial can change there. They are rounded: no
-    two of them differ by what a processor's cosine is off."""
+    """Where errors are measured: evenly, and as dense at the ends as a polynomial can change there. They are rounded,
+    so that no two differ by the error of a processor's cosine alone."""
     count = POINTS_PER_DEGREE * (degree + 1)
     dense = np.cos(np.arange(count + 1) * math.pi / count)
     return np.union1d(np.round(dense, 12), np.round(np.linspace(-1.0, 1.0, UNIFORM_POINTS), 12))

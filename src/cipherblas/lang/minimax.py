@@ -26,6 +26,7 @@ MAX_LEVELS = 24
 ROUNDS, LEVELLED = 60, 1e-4  # of Remez's algorithm; the relative difference of extremes that ends it
 POINTS = 400  # per coefficient, at which errors are looked at
 ERROR_MARGIN = 1.0001  # what is between two points
+DECIMALS = 12  # of results: processors differ in what comes after these
 COARSER = "a coarser precision=…"
 
 
@@ -66,14 +67,17 @@ def odd_minimax(low: float, reach: float, degree: int) -> SignFactor:
             break
         chosen = exchanged
     coefficients = np.zeros(degree + 1)
-    coefficients[1::2] = found
+    coefficients[1::2] = found = np.round(found, DECIMALS)
     given = tuple(map(float, coefficients))
-    return SignFactor(given, reach, best * ERROR_MARGIN, largest_value(given))
+    error = float(np.abs(1 - basis @ found).max()) * ERROR_MARGIN
+    return SignFactor(given, reach, round(error, DECIMALS), round(largest_value(given), DECIMALS))
 
 
 def _points(low: float, count: int) -> Array:
-    """In [low, 1], ascending, dense where an odd polynomial can change most."""
-    return np.union1d(_squared_extremes(low, POINTS * count), np.linspace(low, 1.0, POINTS)).clip(low, 1.0)
+    """In [low, 1], ascending, dense where an odd polynomial can change most, and no two of them nearly the same."""
+    dense = _squared_extremes(low, POINTS * count)
+    found = np.union1d(np.round(dense, 12), np.round(np.linspace(low, 1.0, POINTS), 12))
+    return np.asarray(found.clip(low, 1.0))
 
 
 def _squared_extremes(low: float, number: int) -> Array:

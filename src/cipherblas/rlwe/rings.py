@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+from cipherblas.crypto.families import RingFamily, encapsulating_bits, row_special_bits
 from cipherblas.crypto.fields import ROW_LIMBS
-from cipherblas.crypto.params import (
-    Parameters,
-    descending,
-    encapsulating_bits,
-    row_parameters,
-    row_special_bits,
-)
 
 
 class Ring(Protocol):
@@ -40,6 +34,8 @@ class Ring(Protocol):
     def operand_moduli(self) -> Sequence[float] | None: ...
     @property
     def level_limbs(self) -> int | None: ...
+    @property
+    def family(self) -> RingFamily[Any]: ...
 
 
 @dataclass(frozen=True)
@@ -90,6 +86,11 @@ class RingShape:
             n, q, p, alpha, scale_bits, key_limbs, row_degree, digit_limbs, operand_moduli, level_limbs
         )
 
+    @property
+    def family(self) -> NominalFamily:
+        """The sizes of all rings of a program with this one."""
+        return NominalFamily(self)
+
     @classmethod
     def for_depth(cls, slots: int, depth: int, scale_bits: float = 40.0) -> RingShape:
         """A shape with `depth` rescales above two base limbs, one limb per digit."""
@@ -99,12 +100,6 @@ class RingShape:
 def limbs_of_level(ring: Ring) -> int:
     """Limbs that a rescale drops."""
     return ring.level_limbs or 1
-
-
-def encapsulating_shape(ring: Ring) -> RingShape:
-    """Nominal parameters of the switch to a sparse secret; see `cipherblas.crypto.params.encapsulating`."""
-    each = 2.0 ** encapsulating_bits(ring.q[0])
-    return RingShape(ring.n, (float(ring.q[0]),), (each, each), 1, ring.scale_bits)
 
 
 # Of rows in a program that refreshes, where they have no ring of their own: what a refresh takes from their
@@ -117,19 +112,16 @@ def low_limbs(ring: Ring) -> int:
     return LOW_LIMBS if ring.row_degree is None else ROW_LIMBS
 
 
-def row_ring(ring: Ring) -> Ring:
-    """The ring of matrices that are encrypted by rows, which may be this one; see
-    `cipherblas.crypto.params.row_parameters`."""
-    if ring.row_degree is None:
-        return ring
-    return row_parameters(ring) if isinstance(ring, Parameters) else _of_rows(ring, ring.row_degree)
+class NominalFamily(RingFamily[Ring]):
+    """The sizes of one program's rings."""
 
+    @property
+    def sparse(self) -> RingShape:
+        q = float(self.slots.q[0])
+        each = 2.0 ** encapsulating_bits(q)
+        return RingShape(self.slots.n, (q,), (each, each), 1, self.slots.scale_bits)
 
-def descending_ring(ring: Ring) -> Ring:
-    """Of the switch to the secret of the ring of rows; see `cipherblas.crypto.params.descending`."""
-    return descending(ring) if isinstance(ring, Parameters) else _of_rows(ring, ring.n)
-
-
-def _of_rows(ring: Ring, n: int) -> RingShape:
-    q = tuple(map(float, ring.q[:ROW_LIMBS]))
-    return RingShape(n, q, (2.0 ** row_special_bits(q[0]),), 1, ring.scale_bits)
+    def _with_row_limbs(self, degree: int | None) -> RingShape:
+        q = tuple(map(float, self.slots.q[:ROW_LIMBS]))
+        special = (2.0 ** row_special_bits(q[0]),)
+        return RingShape(degree or self.slots.n, q, special, 1, self.slots.scale_bits)

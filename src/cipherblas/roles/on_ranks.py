@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cipherblas.common.errors import ParameterError
-from cipherblas.crypto.params import row_parameters
 from cipherblas.distributed.dry_run import RankRun, rank_runs
 from cipherblas.distributed.messages import Network
 from cipherblas.distributed.ranks import Distribution
@@ -117,7 +116,7 @@ class RankPlan:
         """How products are cut: in slots blocks and grids of ranks, by rows the blocks of key switches."""
         found = []
         if ROWS in self.program.plan.decided.every_form:
-            shares = Shares(row_parameters(self.program.plan.parameters).n, self.ranks)
+            shares = Shares(self.program.plan.parameters.family.rows.n, self.ranks)
             blocks = _range([len(blocks) for blocks in shares.all_blocks])
             of = f"{shares.parts} a rank, of {shares.height} rows of a transposition"
             found.append(("blocks", f"{blocks} of {of}"))

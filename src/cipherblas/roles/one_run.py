@@ -16,7 +16,6 @@ from cipherblas.common.errors import CancelledError, MemoryBudgetError
 from cipherblas.common.limits import check_available
 from cipherblas.common.progress import Progress
 from cipherblas.crypto.keys import EvaluationKeys, StoredCiphertext
-from cipherblas.crypto.params import row_parameters
 from cipherblas.distributed.communicator import Sent
 from cipherblas.distributed.stages import RankTimes, Stopwatch, of_all
 from cipherblas.engines.encodings import Encodings, ProgramEncodings
@@ -165,7 +164,7 @@ class Run:
 
     def _evaluators(self, masks: Encodings) -> Evaluators:
         given, plan = self._equipment, self._equipment.program.plan
-        own = row_parameters(plan.parameters)
+        own = plan.parameters.family.rows
         own_ring = own is not plan.parameters
         in_slots: dict[str, Any] = {
             "engine": given.engine,

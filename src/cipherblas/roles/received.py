@@ -14,7 +14,7 @@ from cipherblas.common.limits import KEPT_BYTES
 from cipherblas.common.memory import Array, aligned_empty, in_threads
 from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto.keys import FreshCiphertext
-from cipherblas.crypto.params import Parameters, row_parameters
+from cipherblas.crypto.params import Parameters
 from cipherblas.distributed.dry_run import RankRun
 from cipherblas.distributed.matrices import OperandShare
 from cipherblas.distributed.shares import Shares
@@ -152,7 +152,7 @@ class _OfRank:
     """What one of several ranks uses; the rest is found if it is looked at after all."""
 
     def __init__(self, params: Parameters, run: RankRun, ranks: int) -> None:
-        self._run, self._shares = run, Shares(row_parameters(params).n, ranks)
+        self._run, self._shares = run, Shares(params.family.rows.n, ranks)
 
     def ciphertexts(self, form: SlotForm, feed: Sequence[Any], key: Hashable) -> list[Any]:
         """Functions that give the ciphertexts of a feed, those of some blocks expanded now."""

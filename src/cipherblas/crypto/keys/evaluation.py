@@ -25,7 +25,7 @@ from cipherblas.crypto.keys.switching import (
     SwitchingKey,
     shape_of,
 )
-from cipherblas.crypto.params import Parameters, row_parameters
+from cipherblas.crypto.params import Parameters
 
 ALL_KEYS = "client.evaluation_keys(), which has all that its program needs"
 
@@ -324,7 +324,7 @@ class RowKeys:
     """
 
     def __init__(self, keys: EvaluationKeys) -> None:
-        self.params = row_parameters(keys.params)
+        self.params = keys.params.family.rows
         self._keys = keys
 
     def get(self, key: KeyId, limbs: int) -> Array:

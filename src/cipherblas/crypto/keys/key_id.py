@@ -8,19 +8,14 @@ that `register` is given, and an entry there; nothing between looks at kinds.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, TypeVar
 
 from cipherblas.common.errors import ParameterError
+from cipherblas.crypto.families import KeyModulus, KeyRing
 from cipherblas.crypto.fields import ROW_LIMBS
-from cipherblas.crypto.params import Parameters, descending, encapsulating, row_parameters
+from cipherblas.crypto.params import Parameters
 
 MAX_SECRETS = 127  # of ciphertexts that share their a part
-
-# The ring of the ciphertexts that a key is for: that of slots, or that of rows, where this is another one.
-KeyRing = Literal["slots", "rows"]
-# The modulus at which a key switches: that of its ring, or the small ones of switches to the sparse secret (see
-# `encapsulating`) and to the secret of the ring of rows (see `descending`).
-KeyModulus = Literal["own", "sparse", "descending"]
 
 # In files a key is one number. Above those of the kinds stands whether it is for the ring of rows, and above that how
 # many ciphertexts share their a part.
@@ -147,7 +142,7 @@ class KeyId:
         Raises:
             ParameterError, SecurityError: there are none.
         """
-        return parameters_at(params, self.ring, self.modulus)
+        return params.family.at(self.ring, self.modulus)
 
     def check(self, params: Parameters, limbs: int) -> None:
         """Raise ParameterError unless this key exists for a program's parameters and so many limbs."""
@@ -196,20 +191,6 @@ def check_secrets(secrets: int) -> None:
             expected=f"1, 3, 5, … {MAX_SECRETS}",
             got=secrets,
         )
-
-
-def parameters_at(params: Parameters, ring: KeyRing, modulus: KeyModulus) -> Parameters:
-    """Return the parameters of keys of one ring that switch at a modulus, derived from a program's.
-
-    Raises:
-        ParameterError, SecurityError: there are none.
-    """
-    if (ring == "rows" or modulus == "descending") and params.row_degree is None:
-        raise ParameterError("There is no ring of rows for these keys.", expected="its degree", got="none")
-    own = row_parameters(params) if ring == "rows" else params
-    if modulus == "descending":
-        return descending(own)
-    return encapsulating(own) if modulus == "sparse" else own
 
 
 @register

@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 from cipherblas.common.errors import MissingKeyError, ParameterError
+from cipherblas.crypto.families import KeyModulus, KeyRing
 from cipherblas.crypto.keys.key_id import (
     KINDS,
     RELINEARISATION,
@@ -19,9 +20,6 @@ from cipherblas.crypto.keys.key_id import (
     FromSparse,
     Galois,
     KeyId,
-    KeyModulus,
-    KeyRing,
-    parameters_at,
 )
 from cipherblas.crypto.params import Parameters
 
@@ -118,7 +116,7 @@ class KeyRequest:
     def nbytes(self, params: Parameters) -> int:
         """Bytes of these keys in memory, packed where the primes allow it; a file holds the b parts alone."""
         return sum(
-            number * parameters_at(params, ring, modulus).key_bytes(limbs)
+            number * params.family.at(ring, modulus).key_bytes(limbs)
             for (ring, modulus, limbs), number in self.sizes.items()
         )
 

@@ -16,7 +16,7 @@ from cipherblas.common.errors import ParameterError, SecurityError, SecurityWarn
 from cipherblas.common.memory import Array
 from cipherblas.common.pickles import NeverCopied
 from cipherblas.crypto import files, randomness
-from cipherblas.crypto.params import Parameters, row_parameters
+from cipherblas.crypto.params import Parameters
 from cipherblas.crypto.security import SPARSE_WEIGHT
 
 _HEADER = schema.record(
@@ -147,7 +147,7 @@ class SecretKey(NeverCopied):
             if self._rows is None:
                 seed = np.empty(randomness.SEED_BYTES, np.uint8)
                 randomness.keystream(self._seed, randomness.Purpose.ROW_SECRET, 0, seed)
-                own = SecretKey(row_parameters(self.params), seed, self.program_id, self.key_id)
+                own = SecretKey(self.params.family.rows, seed, self.program_id, self.key_id)
                 seed.fill(0)
                 self._rows = own
             return self._rows

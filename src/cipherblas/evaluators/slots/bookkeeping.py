@@ -32,7 +32,7 @@ from cipherblas.rlwe.costs import Costs
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy
 from cipherblas.rlwe.noise import TAIL, NoiseModel, SlotErrors
-from cipherblas.rlwe.rings import Ring, descending_ring, limbs_of_level
+from cipherblas.rlwe.rings import Ring, limbs_of_level
 
 CONJUGATE = -1  # stands for complex conjugation where a rotation step is expected
 DEFAULT_WORKING_BYTES = 1 << 30
@@ -171,7 +171,7 @@ class Bookkeeper:
     @functools.cached_property
     def _descending_costs(self) -> Costs:
         """Of switches to the secret of the ring of rows."""
-        return Costs(descending_ring(self.params))
+        return Costs(self.params.family.descending)
 
     # ---- costs of the building blocks ----
 

@@ -19,7 +19,6 @@ from cipherblas.evaluators.slots.products import Products
 from cipherblas.evaluators.slots.values import Ct, OpenParts, Plain, Transform
 from cipherblas.rlwe.key_policies import Step, total_step
 from cipherblas.rlwe.noise import TAIL, CoefficientNoise, SlotErrors
-from cipherblas.rlwe.rings import descending_ring
 
 BETWEEN = "a change between rows and slots"
 FORMER_NAMES = {
@@ -194,7 +193,7 @@ class Evaluator(Products):
 
     def parted_variance(self, limbs: int) -> float:
         """Variance of the error that `parted` adds to a coefficient."""
-        return CoefficientNoise(descending_ring(self.params)).switch(limbs)
+        return CoefficientNoise(self.params.family.descending).switch(limbs)
 
     def worst_joined(self, limbs: int) -> float:
         """The largest error that `joined` adds, where that is followed."""

@@ -18,7 +18,7 @@ from cipherblas.common.memory import aligned_empty, in_threads
 from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto.keys.evaluation import EvaluationKeys, RowKeys
 from cipherblas.crypto.keys.key_id import RELINEARISATION, FromRows, FromSparse, KeyId, ToRows, ToSparse
-from cipherblas.crypto.params import Parameters, descending, encapsulating
+from cipherblas.crypto.params import Parameters
 from cipherblas.engines.cpu import CpuEngine
 from cipherblas.engines.encodings import EncodeCache, Encodings, WeightStore
 from cipherblas.engines.handles import Factor, Key, Message, Words
@@ -131,7 +131,7 @@ class Native(Evaluator):
         return engine.switch(data, engine.upload_key(self._evaluation_keys().get(key, limbs)))
 
     def _raise_data(self, data: Any, limbs: int) -> Any:
-        small = self.engine.beside(encapsulating(self._parameters))
+        small = self.engine.beside(self._parameters.family.sparse)
         sparse = self._switched(small, data, ToSparse(shared=self.shared_by), 1)
         key = FromSparse(shared=self.shared_by)
         return self._switched(self.engine, self.engine.raised(sparse, limbs), key, limbs)
@@ -140,7 +140,7 @@ class Native(Evaluator):
         return self._switched(self.engine, self.engine.joined(parts, inner.engine), FromRows(), limbs)
 
     def _parted_data(self, data: Any, inner: Any, limbs: int) -> Sequence[Any]:
-        small = self.engine.beside(descending(self._parameters))
+        small = self.engine.beside(self._parameters.family.descending)
         return self.engine.parted(self._switched(small, data, ToRows(), limbs), inner.engine)
 
     # ---- plaintexts ----

@@ -19,7 +19,7 @@ from cipherblas.evaluators.slots.scales import FLOAT_ERROR, Numbers
 from cipherblas.evaluators.slots.values import Ct, Plain, Polynomials, Transform, WeightGroup
 from cipherblas.rlwe.key_policies import Step
 from cipherblas.rlwe.noise import SlotErrors, WorstCoefficients, WorstSlots
-from cipherblas.rlwe.rings import Ring, descending_ring
+from cipherblas.rlwe.rings import Ring
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class WorstCase(Evaluator):
 
     def worst_parted(self, limbs: int) -> float:
         """As `Evaluator.worst_parted`."""
-        return WorstCoefficients(descending_ring(self.params)).switch(limbs)
+        return WorstCoefficients(self.params.family.descending).switch(limbs)
 
     def _joined_data(self, parts: Sequence[Any], inner: Any, limbs: int) -> Any:
         return None

@@ -10,7 +10,6 @@ from cipherblas.common.errors import FormatError, ParameterError
 from cipherblas.common.limits import weight_budget_of
 from cipherblas.common.progress import Progress
 from cipherblas.crypto.keys import KeyRequest
-from cipherblas.crypto.keys.key_id import KeyModulus, KeyRing
 from cipherblas.crypto.params import Parameters
 from cipherblas.evaluators.slots.values import Order
 from cipherblas.lang.graph import as_matrices, axes_of
@@ -24,12 +23,7 @@ from cipherblas.planner.predict.machine import Machine
 from cipherblas.planner.predict.promises import promise_of
 from cipherblas.planner.predict.stages import Minimise, Stages, key_bytes_at, predicted
 from cipherblas.rlwe.counts import Counts
-from cipherblas.rlwe.rings import (
-    Ring,
-    descending_ring,
-    encapsulating_shape,
-    row_ring,
-)
+from cipherblas.rlwe.rings import Ring
 from cipherblas.rlwe.traffic import Traffic
 from cipherblas.runtime.blocks import BLOCKS
 from cipherblas.runtime.rows import ROWS
@@ -289,14 +283,6 @@ def peak_bytes_of(run: DryRun, key_bytes: int, ring: Ring) -> int:
 def key_bytes_of(request: KeyRequest, ring: Ring) -> int:
     """Bytes in memory of the keys of a request."""
     return sum(
-        number * key_bytes_at(_ring_at(ring, place, modulus), limbs)
+        number * key_bytes_at(ring.family.at(place, modulus), limbs)
         for (place, modulus, limbs), number in request.sizes.items()
     )
-
-
-def _ring_at(ring: Ring, place: KeyRing, modulus: KeyModulus) -> Ring:
-    """Where keys of a ring switch at a modulus: `parameters_at`, for shapes of rings as well."""
-    own = row_ring(ring) if place == "rows" else ring
-    if modulus == "descending":
-        return descending_ring(own)
-    return encapsulating_shape(own) if modulus == "sparse" else own

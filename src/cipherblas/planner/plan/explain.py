@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import printable
-from cipherblas.crypto.params import Parameters, row_parameters
+from cipherblas.crypto.params import Parameters
 from cipherblas.lang.operands import Operand
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.planner.plan.plan import Plan
@@ -321,7 +321,7 @@ def _ring_of_rows(params: Parameters) -> list[tuple[str, str]]:
     """The ring of its own for matrices by rows."""
     if params.row_degree is None:
         return []
-    own = row_parameters(params)
+    own = params.family.rows
     text = f"2^{own.n.bit_length() - 1} = {own.n}, log2(QP) {own.log_qp:.1f} ({own.limbs} limbs)"
     return [("ring of rows", text)]
 

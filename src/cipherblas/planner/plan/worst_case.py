@@ -16,7 +16,6 @@ from cipherblas.lang.results import results_of
 from cipherblas.planner.plan.plan import Plan
 from cipherblas.planner.predict.feasible import Infeasible, attempted, feasible
 from cipherblas.planner.predict.promises import BOUNDS
-from cipherblas.rlwe.rings import row_ring
 from cipherblas.runtime.executor import Executor
 from cipherblas.runtime.inputs import SymbolicInputs
 
@@ -32,7 +31,7 @@ def worst_errors(expression: Expression, plan: Plan, progress: Progress | None =
     Returns:
         Infinite where a value that is refreshed might leave the range in which it comes back.
     """
-    params, own = plan.parameters, row_ring(plan.parameters)
+    params, own = plan.parameters, plan.parameters.family.rows
     slots = WorstCase(params, key_policy=plan.key_policy)
     rows = RowsWorstCase(own, key_policy=plan.key_policy)
     elements = None if own is params else lambda: WorstCase(own, key_policy=plan.key_policy)

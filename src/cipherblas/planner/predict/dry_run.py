@@ -24,7 +24,7 @@ from cipherblas.planner.predict.feasible import TooSlowError
 from cipherblas.planner.predict.promises import BOUNDS, Promise, Promised
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy
-from cipherblas.rlwe.rings import Ring, limbs_of_level, row_ring
+from cipherblas.rlwe.rings import Ring, limbs_of_level
 from cipherblas.rlwe.traffic import Traffic
 from cipherblas.runtime.executor import Executor, MethodChooser, NodeFigures
 from cipherblas.runtime.inputs import SymbolicInputs
@@ -203,7 +203,7 @@ def counted_evaluators(
     Args:
         slots: makes that of slots; by default as those of the others, with this budget of masks.
     """
-    rows = row_ring(ring)
+    rows = ring.family.rows
     return Evaluators(
         slots or (lambda: Symbolic(ring, key_policy=policy, mask_budget=mask_budget)),
         lambda: RowsSymbolic(rows, key_policy=policy),

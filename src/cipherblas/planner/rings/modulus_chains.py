@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from cipherblas.common.errors import LevelError
 from cipherblas.crypto.digits import equal_digits
+from cipherblas.crypto.families import row_special_bits
 from cipherblas.crypto.fields import MAX_LIMBS, MIN_LOG_N, ROW_LIMBS
-from cipherblas.crypto.params import row_special_bits
 from cipherblas.crypto.security import max_log_qp
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.lang.nodes import Expression

@@ -12,12 +12,12 @@ from typing import Any
 import cipherblas._core as _core
 from cipherblas.common.errors import LevelError, PrecisionError, UnmatchedError
 from cipherblas.common.gemm_paths import are_bytes
+from cipherblas.crypto.families import SPECIAL_MARGIN_BITS
 from cipherblas.crypto.params import (
     MAX_OPERAND_MESSAGE,
     MAX_PRIME_BITS,
     OPERAND_LIMBS,
     OPERAND_MODULI,
-    SPECIAL_MARGIN_BITS,
     Parameters,
     make_parameters,
 )

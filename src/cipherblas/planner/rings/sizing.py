@@ -16,8 +16,9 @@ from cipherblas.common.errors import (
     UnsuitedError,
 )
 from cipherblas.crypto.digits import digit_ranges, largest_digit
+from cipherblas.crypto.families import SPECIAL_MARGIN_BITS
 from cipherblas.crypto.fields import MAX_ALPHA, MAX_LIMBS, MAX_PRIME_BITS, MAX_SPECIAL_LIMBS, WIDE_LEVEL
-from cipherblas.crypto.params import SPECIAL_MARGIN_BITS, Parameters, make_parameters
+from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.crypto.security import max_log_qp
 from cipherblas.planner.predict.dry_run import DryRun
 from cipherblas.planner.predict.feasible import Infeasible, attempted, feasible

@@ -35,7 +35,7 @@ from cipherblas.planner.search.rows import weight_bits_for
 from cipherblas.planner.search.strategy import Candidate, RefuseUpload, Strategy
 from cipherblas.rlwe.basis import FirstLimbs
 from cipherblas.rlwe.counts import Counts
-from cipherblas.rlwe.rings import RingShape, low_limbs, row_ring
+from cipherblas.rlwe.rings import RingShape, low_limbs
 from cipherblas.runtime import schedule
 from cipherblas.runtime.blocks import BLOCKS, LAYOUT_PRESERVING, layout_preserving_product, multiply
 from cipherblas.runtime.executor import METHODS, missing
@@ -200,7 +200,7 @@ class Placement:
     def _counts(self, node: Expression, form: str) -> Counts:
         """Seconds of a product in a form."""
         if form == ROWS:
-            return plain(node, self._expression).counts(node, row_ring(self._ring).n, self._low)
+            return plain(node, self._expression).counts(node, self._ring.family.rows.n, self._low)
         return _diagonals(node, self._ring, self._high)
 
     def _price(self, node: Expression, target: str, stages: int = STAGES[0]) -> float:

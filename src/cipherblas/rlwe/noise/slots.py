@@ -17,7 +17,7 @@ from typing import NamedTuple
 from cipherblas.crypto.security import SPARSE_WEIGHT
 from cipherblas.rlwe.noise.coefficients import CHANCE_VARIANCE, CoefficientNoise
 from cipherblas.rlwe.noise.tails import PRODUCT_TAIL
-from cipherblas.rlwe.rings import Ring, encapsulating_shape, limbs_of_level
+from cipherblas.rlwe.rings import NominalFamily, Ring, limbs_of_level
 
 # Of float64 transforms between slots and coefficients, relative to the largest value: log2(N) roundings.
 TRANSFORM_ERROR = 2.0**-49
@@ -186,7 +186,7 @@ class NoiseModel:
 
     def encapsulation(self, scale: float) -> float:
         """A switch to the sparse secret at q_0."""
-        variance = CoefficientNoise(encapsulating_shape(self._ring), SPARSE_WEIGHT).switch(1)
+        variance = CoefficientNoise(NominalFamily(self._ring).sparse, SPARSE_WEIGHT).switch(1)
         return PRODUCT_TAIL * math.sqrt(variance) * self._slot / scale
 
     def key_switch(self, limbs: int, scale: float) -> float:

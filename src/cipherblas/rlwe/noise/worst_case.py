@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from cipherblas.crypto.params import ENCAPSULATION_MARGIN_BITS
+from cipherblas.crypto.families import ENCAPSULATION_MARGIN_BITS
 from cipherblas.crypto.security import SPARSE_WEIGHT
 from cipherblas.rlwe.noise.coefficients import MAX_ERROR, SIGMA, UNIFORM_VARIANCE, CoefficientNoise
 from cipherblas.rlwe.noise.tails import slot_tail, tail

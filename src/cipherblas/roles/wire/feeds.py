@@ -13,7 +13,7 @@ from cipherblas.common.errors import CipherblasError, FormatError, MismatchError
 from cipherblas.common.memory import stacked
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import FreshCiphertext, StoredCiphertext
-from cipherblas.crypto.params import Parameters, row_parameters
+from cipherblas.crypto.params import Parameters
 from cipherblas.crypto.randomness import SEED_BYTES
 from cipherblas.rlwe.matrices import OperandRows, RlweRows, SharedBatch, SharedRows
 from cipherblas.roles.wire.columns import by_columns, by_rows, columns_each
@@ -139,7 +139,7 @@ class _Rows(NamedTuple):
             try:
                 b = _part(tensors, f"feed{index}.columns{piece}", f"{old}{piece}")
                 uniform = seed or _part(tensors, f"feed{index}.uniform{piece}", f"feed{index}.a{piece}")
-                pieces.append(self._piece(row_parameters(parameters), scale, b, uniform))
+                pieces.append(self._piece(parameters.family.rows, scale, b, uniform))
             except (CipherblasError, IndexError) as error:
                 raise FormatError(f"The encrypted rows of the file cannot be read: {error}") from error
         return tuple(pieces)
