@@ -43,7 +43,7 @@ WRITTEN: dict[str, dict[str, str]] = {
         )
     },
     "cb.chebyshev(np.abs, x, precision=1e-9)": {
-        "precision=0.0029 of the function": "cb.chebyshev(np.abs, x, precision=0.0029)"
+        "precision=0.0033 of the function": "cb.chebyshev(np.abs, x, precision=0.0033)"
     },
     "cb.chebyshev(np.tanh, x, interval=(-400, 400), precision=1e-9)": {
         "precision=0.43 of the function": "cb.chebyshev(np.tanh, x, interval=(-400, 400), precision=0.43)"
