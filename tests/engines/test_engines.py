@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -203,6 +205,27 @@ def test_rounded_products_of_integers_and_residues(both: Both, dtype: type[Any])
         assert np.sqrt(np.mean(difference.astype(float) ** 2)) <= 2 * both.engines[0].gemm_error(
             12, largest, q
         )
+
+
+def test_products_of_integers_without_a_blas() -> None:
+    """Where the system refuses the library of the wheel, they are computed without it, exactly."""
+    code = """
+import sys
+sys.modules["scipy_openblas64"] = None
+import numpy as np
+from cipherblas.crypto.params import make_parameters
+from cipherblas.engines.cpu import CpuEngine
+params = make_parameters(1024, [40.0, 36.0], security=0, insecure=True)
+engine, random = CpuEngine(params), np.random.default_rng(1)
+x = np.stack([random.integers(0, q, (40, 24), np.uint64) for q in params.q])
+for integers in (random.integers(-5, 6, (70, 40)), random.integers(-(1 << 30), 1 << 30, (3, 40))):
+    for exact in (True, False):
+        found = engine.multiply_integers(integers, x, exact)
+        wanted = [np.dot(integers.astype(object), one.astype(object)) % q for one, q in zip(x, params.q)]
+        assert (found == np.array(wanted).astype(np.uint64)).all()
+"""
+    ended = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_copies_hold_no_more_than_their_own_memory() -> None:

@@ -217,13 +217,13 @@ class CpuEngine(Engine):
         return self._context.sub_limbs(_contiguous(x), _contiguous(y))
 
     def multiply_integers(self, integers: NDArray[Any], x: Words, exact: bool) -> Words:
-        openblas.load()
+        by_blas = openblas.load()
         out = aligned_empty((len(x), len(integers), x.shape[2]))
         paths, terms = _core.gemm_paths(), integers.shape[1]
         largest = _largest(integers) if exact and "ifma" in paths else 0
         many = len(integers) >= BYTE_ROWS and "bytes" in paths
         for limb, residues in enumerate(x):
-            q, path = self._moduli[limb], "exact" if exact else "rounded"
+            q, path = self._moduli[limb], "auto" if not by_blas else "exact" if exact else "rounded"
             if many and _are_short(q, terms, integers.dtype, largest):
                 path = "bytes"
             elif largest and is_narrow(q, terms, largest):
