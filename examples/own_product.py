@@ -58,7 +58,7 @@ class InnerSums(Algorithm):
         return {}
 
     def prepare_left(self, ev: Evaluator, cts: Operand) -> list[Any]:
-        return [ev.ready(ct) for ct in cts]
+        return [ev.rescaled(ct) for ct in cts]
 
     prepare_right = prepare_left
 

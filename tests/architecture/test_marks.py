@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.rooms import PACKAGE, module_name, parsed, python_files, tree
 
-MARKS = {"complex_packing", "imaginary_garbage", "empty_garbage", "clean"}
+MARKS = {"complex_packing", "imaginary_garbage", "empty_garbage", "zero_padded"}
 # `forms` defines layouts, `methods` state what they leave; rows have no slots.
 STATING = ("forms.", "methods.", "runtime.row")
 # By what changes a mark, or says how ciphertexts lie: the operations that make it true.
@@ -19,13 +19,15 @@ OPERATIONS = {
     "with_garbage": set[str](),
     "with_imaginary_garbage": set[str](),
     "once": {"runtime.tensors.TensorRun.masked"},
-    "with_clean": {
+    "with_zero_padding": {
         "runtime.tensors.TensorRun.masked",
-        "runtime.tensors.add",  # clean where both terms are
-        "runtime.tensors.multiply",  # clean where a factor is, as clear ones are
+        "runtime.tensors.add",  # zero where both terms are
+        "runtime.tensors.multiply",  # zero where a factor is, as clear ones are
         "runtime.tensors.stages",  # a layout to ask `relayout` for
     },
-    "clean": {"runtime.tensors.avg_pool2d"},  # sums of neighbours, which slots between entries hold as well
+    "zero_padded": {
+        "runtime.tensors.avg_pool2d"
+    },  # sums of neighbours, which slots between entries hold as well
     "laid": {
         "runtime.slots.SlotRun._encrypted",  # as the client packs it
         "runtime.blocks.BlockRun.relaid",  # where `relayout` brought it
@@ -83,14 +85,14 @@ def test_marks_change_where_an_operation_makes_them_true() -> None:
         ),
         ("def f(x):\n    return replace(x, imaginary_garbage=False)", ("imaginary_garbage", "runtime.own.f")),
         (
-            "class A:\n    def f(self, x):\n        return x.with_clean(True)",
-            ("with_clean", "runtime.own.A.f"),
+            "class A:\n    def f(self, x):\n        return x.with_zero_padding(True)",
+            ("with_zero_padding", "runtime.own.A.f"),
         ),
         ("def f(x):\n    return Value(x.shape, x.form, x.cells, 1.0)", ("Value", "runtime.own.f")),
     ],
 )
 def test_a_mark_that_is_changed_by_hand_is_found(tmp_path: Path, text: str, found: tuple[str, str]) -> None:
     package = tree(
-        tmp_path / "pkg", {"__init__.py": "", "runtime/own.py": text, "methods/a.py": "f(clean=True)"}
+        tmp_path / "pkg", {"__init__.py": "", "runtime/own.py": text, "methods/a.py": "f(zero_padded=True)"}
     )
     assert list(changes(package)) == [found]

@@ -12,7 +12,7 @@ from tests.corpus.case import Case
 from tests.corpus.facts import without_lines
 from tests.corpus.followed import FOLLOWED
 from tests.corpus.programs import CASES
-from tests.support.advice import advised_options, edited, is_ready
+from tests.support.advice import advised_options, edited, is_rescaled
 
 LONG = (
     "chain/",
@@ -43,7 +43,7 @@ def test_advice_compiles(name: str) -> None:
     assert all(len(line) <= MAX_LINE_LENGTH for line in str(error).splitlines()), str(error)
     assert not {"inf", "nan"} & set(str(error.sentence).split()), str(error)
     for advice in error.advice:
-        if is_ready(advice):
+        if is_rescaled(advice):
             changes = {
                 "formula": edited(case.formula, advice.call),
                 "options": advised_options(case.options, advice),

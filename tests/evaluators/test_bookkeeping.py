@@ -226,8 +226,8 @@ def test_levels_and_scales():
     x = ev.fresh(None, bound=1.0)
     product = ev.relinearise(ev.multiply(x, x))
     assert product.limbs == 3
-    assert ev.ready(product).limbs == 2
-    assert ev.ready(x) is x
+    assert ev.rescaled(product).limbs == 2
+    assert ev.rescaled(x) is x
     with pytest.raises(LevelError, match=r"does not fit the modulus .expected .* at 3 limbs, got 160"):
         ev.multiply(product, product)
     with pytest.raises(LevelError, match="expected at least 2 limbs, got 1"):

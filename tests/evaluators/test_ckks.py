@@ -144,8 +144,8 @@ def test_products_sums_and_scalars(make_client, vectors):
         product = ev.rescale(ev.relinearise(both))
         weighted = ev.multiply_sum([clear, clear], [x, y])
         weighted = ev.multiply_sum([z], [clear], weighted)
-        lower = ev.ready(ev.relinearise(ev.multiply(product, ev.drop(z, 4))))
-        scaled = ev.ready(ev.multiply_scalar(y, 0.3))
+        lower = ev.rescaled(ev.relinearise(ev.multiply(product, ev.drop(z, 4))))
+        scaled = ev.rescaled(ev.multiply_scalar(y, 0.3))
         return [
             both,
             product,

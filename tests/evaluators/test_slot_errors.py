@@ -122,7 +122,7 @@ def test_the_next_product_adds_the_errors_of_a_product_up() -> None:
     ev = Symbolic(RingShape.for_depth(64, 4))
     terms = 16
     a, b, c = ([ev.fresh(None, bound=1.0) for _ in range(terms)] for _ in range(3))
-    inner = [ev.ready(ev.relinearise(ev.multiply_sum(a, b))) for _ in range(terms)]
+    inner = [ev.rescaled(ev.relinearise(ev.multiply_sum(a, b))) for _ in range(terms)]
     propagated = inner[0].errors.dependent
     outer = ev.multiply_sum(inner, [ev.drop(ct, inner[0].limbs) for ct in c])
     assert outer.errors.common >= terms * propagated

@@ -30,7 +30,7 @@ def shifted_product(ev: Any, x: Any, y: Any) -> Any:
 def power(exponent: int) -> Any:
     def function(ev: Any, x: Any) -> Any:
         for _ in range(exponent):
-            x = ev.ready(x)
+            x = ev.rescaled(x)
             x = ev.multiply_relinearised(x, x)
         return x
 

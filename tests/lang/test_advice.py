@@ -17,7 +17,7 @@ from cipherblas.lang.batches import Batch
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.results import flattened
 from cipherblas.lang.samples import Samples
-from tests.support.advice import is_ready
+from tests.support.advice import is_rescaled
 from tests.support.advised import DECLARED, WRITTEN
 from tests.support.error_sites import sites
 
@@ -92,7 +92,7 @@ def test_advice_is_taken(run: Any, formula: str, followed: dict[str, str]) -> No
     with pytest.raises(cb.CipherblasError) as caught:
         run(formula)
     error = caught.value
-    advice = [one.write for one in error.advice if not is_ready(one)]
+    advice = [one.write for one in error.advice if not is_rescaled(one)]
     assert advice == list(followed), str(error)
     assert all(len(line) <= MAX_LINE_LENGTH for line in str(error).splitlines())
     for changed in followed.values():

@@ -76,9 +76,9 @@ def test_networks(name: str) -> None:
         window = Window(layout.shape, layer.outputs, *sizes, layer.groups)
         weights = rng.uniform(-1, 1, window.weight_shape)
         method = ConvMultiplexed(layout, window, layer.unit)
-        cts = [ev.ready(ct) for ct in method.run(ev, cts, weights_of(weights, f"layer {number}"))]
+        cts = [ev.rescaled(ct) for ct in method.run(ev, cts, weights_of(weights, f"layer {number}"))]
         x, layout = convolved(x, weights, window), method.out
-        assert layout.clean and len(cts) == layout.ciphertexts
+        assert layout.zero_padded and len(cts) == layout.ciphertexts
         for place, ct in enumerate(cts):
             np.testing.assert_allclose(ct.data, layout.vector(place, x.ravel()), atol=1e-9 * np.abs(x).max())
 

@@ -10,7 +10,7 @@ import pytest
 import cipherblas as cb
 from cipherblas.common.errors import Call, PrecisionWarning
 from cipherblas.lang.nodes import ordered
-from tests.support.advice import advised_options, edited, is_ready
+from tests.support.advice import advised_options, edited, is_rescaled
 
 W = np.random.default_rng(1).normal(size=(8, 8)) / 3
 X = {"x": cb.secret(8)}
@@ -40,7 +40,7 @@ def test_advice_compiles(name: str) -> None:
     with pytest.raises(cb.CipherblasError) as caught:
         cb.compile(_function(source), operands, **options)
     error = caught.value
-    ready = [one for one in error.advice if is_ready(one)]
+    ready = [one for one in error.advice if is_rescaled(one)]
     assert ready, str(error)
     for advice in ready:
         cb.compile(_function(source, advice.call), operands, **advised_options(options, advice))

@@ -155,10 +155,10 @@ def test_a_level_is_two_limbs_everywhere() -> None:
     ev = Symbolic(params)
     x = ev.fresh(None, bound=1.0)
     square = ev.multiply_relinearised(x, x)
-    assert ev.rescale(square).limbs == ev.ready(square).limbs == x.limbs - 2
+    assert ev.rescale(square).limbs == ev.rescaled(square).limbs == x.limbs - 2
     assert ev.rescale(square).scale == pytest.approx(x.scale**2 / params.q[-1] / params.q[-2])
     assert ev.counts.rescales == 3 * 2
-    moved = ev.add(square, ev.ready(square))  # brought to one scale, which takes no level here
+    moved = ev.add(square, ev.rescaled(square))  # brought to one scale, which takes no level here
     assert moved.limbs == x.limbs - 2
     with pytest.raises(cb.LevelError, match="No limb is left"):
         ev.rescale(ev.drop(x, 2))

@@ -232,7 +232,7 @@ def test_errors_of_zeros_are_not_magnified(steep: str, monkeypatch: pytest.Monke
     def with_errors(run: SlotRun, *arguments: Any) -> Value:
         value = laid(run, *arguments)
         for number, ct in enumerate(value.handles):
-            if ct.data is not None and value.tensor.clean:
+            if ct.data is not None and value.tensor.zero_padded:
                 empty = value.layout.index(number).real == EMPTY
                 ct.data = ct.data + off * rng.choice((-1, 1), empty.shape) * empty
                 found.append(empty.any())

@@ -39,7 +39,7 @@ def edited(source: str, call: Call | None) -> str:
     return ast.unparse(tree)
 
 
-def is_ready(advice: Advice) -> bool:
+def is_rescaled(advice: Advice) -> bool:
     """Whether it says all that is needed to follow it."""
     return bool(advice.options or advice.call)
 

@@ -143,7 +143,7 @@ def network_in_clear(
     assert tensor.ciphertexts == len(value.handles)
     for number, ct in enumerate(value.handles):
         assert np.abs(ct.data).max() <= ct.bound * (1 + allowed)
-        if tensor.clean:
+        if tensor.zero_padded:
             empty = tensor.vector(number, np.ones(expression.shape).ravel()) == 0
             assert np.abs(ct.data[empty]).max(initial=0) <= allowed * ct.bound
     found = value.slots.joined([ct.data for ct in value.handles], expression.shape) * value.unit

@@ -57,7 +57,7 @@ def clip_square(x: Expression, limit: float) -> Expression:
 @computes("tensors", ClipSquare.op)
 def of_a_tensor(run: TensorRun, node: Expression, required: Any) -> Value:
     """Every ciphertext times itself."""
-    return _squared(run, node, run.ready(run.value(node.children[0])))
+    return _squared(run, node, run.rescaled(run.value(node.children[0])))
 
 
 @computes("blocks", ClipSquare.op)

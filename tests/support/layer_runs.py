@@ -45,7 +45,7 @@ def unpacked(method: LayerMethod, slots: list[Any]) -> Array:
         for copy in range(1, out.copies):
             again = vector[places + copy * (out.slots // out.copies)].real
             np.testing.assert_allclose(again, result[entries], rtol=0, atol=1e-4)
-        if out.clean:
+        if out.zero_padded:
             empty = out.vector(number, np.ones(len(result))) == 0
             np.testing.assert_allclose(vector[empty], 0, atol=1e-4)
     return result.reshape(out.shape)

@@ -124,7 +124,7 @@ def prices(block: Cuboid, parameters: Parameters, rates: Rates, threads: int) ->
     whole_left, lefts = priced(lambda: algorithm.prepare_left(ev, left))
     whole_right, rights = priced(lambda: algorithm.prepare_right(ev, right))
     steps = range(1, algorithm.terms)
-    aligned = ev.linear_transform(ev.ready(left[0]), algorithm.align_left())
+    aligned = ev.linear_transform(ev.rescaled(left[0]), algorithm.align_left())
     shift_left, _ = priced(
         lambda: list(ev.linear_transforms(aligned, [algorithm.shift_left(r) for r in steps]))
     )

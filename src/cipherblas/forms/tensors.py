@@ -38,7 +38,7 @@ class TensorLayout:
         row: slots from a row to the next.
         col: slots from an entry to the next.
         segment: rows of a channel in one ciphertext; fewer than the height where a channel exceeds a ciphertext.
-        clean: slots without an entry, or a copy of one, are zero.
+        zero_padded: slots without an entry, or a copy of one, are zero.
         places: ciphertext and first slot of every channel, where these are not regular.
         copies: how often every entry stands in its ciphertext.
     """
@@ -50,7 +50,7 @@ class TensorLayout:
     row: int
     col: int
     segment: int
-    clean: bool = True
+    zero_padded: bool = True
     places: tuple[tuple[int, int], ...] | None = None
     copies: int = 1
 
@@ -113,9 +113,9 @@ class TensorLayout:
         fields = (self.channels, self.pitch, self.row, self.col, self.segment, self.places, self.copies)
         return ("tensor", self.shape, self.slots, *fields)
 
-    def with_clean(self, clean: bool) -> TensorLayout:
+    def with_zero_padding(self, zero_padded: bool) -> TensorLayout:
         """The same places; whether other slots are zero."""
-        return self if clean == self.clean else replace(self, clean=clean)
+        return self if zero_padded == self.zero_padded else replace(self, zero_padded=zero_padded)
 
     @property
     def grid_options(self) -> dict[str, int]:
@@ -124,7 +124,7 @@ class TensorLayout:
 
     def once(self) -> TensorLayout:
         """The same places, one copy, zeros in all other slots."""
-        return replace(self, clean=True, copies=1)
+        return replace(self, zero_padded=True, copies=1)
 
     def repeated(self, copies: int) -> TensorLayout:
         """The same places in so many copies."""
@@ -133,7 +133,7 @@ class TensorLayout:
     @property
     def alone(self) -> bool:
         """Whether every entry stands once and all other slots are zero."""
-        return self.clean and self.copies == 1
+        return self.zero_padded and self.copies == 1
 
     def vector(self, ciphertext: int, flat: NDArray[Any]) -> NDArray[Any]:
         """The slots of one ciphertext: the entries of the flattened tensor and their copies, zero elsewhere."""
@@ -163,7 +163,7 @@ class TensorLayout:
         return Layout(
             *("tensor", self.key, size, 1, self.slots, self.ciphertexts),
             functools.partial(_slot_index, self),
-            empty_garbage=not self.clean,
+            empty_garbage=not self.zero_padded,
         )
 
 

@@ -138,7 +138,7 @@ class BlockRun(SlotRun):
             if other is not None and other.secret:
                 encryption = replace(encryption, limbs=other.first().limbs)
         value = self.value(node, RequiredBlocks(layout, encryption))
-        return self.ready(self.relaid(value, layout, node.bound))
+        return self.rescaled(self.relaid(value, layout, node.bound))
 
     def relaid(self, value: Value, layout: Layout, bound: float) -> Value:
         """The value in another layout; no entry exceeds `bound`, and where slots hold nothing else, no slot does."""
@@ -259,7 +259,7 @@ def multiply(run: BlockRun, node: Expression, required: RequiredBlocks | None) -
             raise ParameterError(
                 f"The method of {node.title} does not fit its factors.", expected="none", got=choice.method
             )
-        x = run.ready(run.relaid(x, layout, first.bound))
+        x = run.rescaled(run.relaid(x, layout, first.bound))
     if second is first:
         y = x
         if not run.lasts(first):
@@ -318,7 +318,7 @@ def _multiplied(run: BlockRun, node: Expression) -> Value:
     streamed = [
         once and number == 1 and left.secret and right.secret and run.run.may_stream(child, value)
         for child, value, once, number in zip(
-            node.children, (left, right), algorithm.takes_once, products, strict=True
+            node.children, (left, right), algorithm.streamed, products, strict=True
         )
     ]
     return _product(run, node, algorithm, left, right, streamed=streamed)
@@ -334,7 +334,7 @@ def _layout_preserving_product(run: BlockRun, node: Expression) -> Value:
             expected="a computed factor and a clear one",
             got=node.title,
         )
-    x = run.ready(run.value(secret))
+    x = run.rescaled(run.value(secret))
     algorithm = layout_preserving_product(x.layout, node)
     layout = algorithm.left_layout if clear is left else algorithm.right_layout
     y = run.value(clear, RequiredBlocks(layout))

@@ -165,7 +165,7 @@ def blocks_to_rows(run: Executor, node: Expression, required: RequiredRows) -> V
     # In a program that refreshes, rows have few limbs, and values the scale that is best there.
     scale = required.scale * abs(value.unit) if required.matched or run.refreshed else None
     if run.refreshed:
-        value = slots.lowered_to(slots.ready(value), rows.basis.limbs + packing.stages)
+        value = slots.lowered_to(slots.rescaled(value), rows.basis.limbs + packing.stages)
     low, unit, bound = run.refreshed, abs(value.unit), node.bound
 
     def work(context: RunContext, cells: Cells) -> list[list[Handles]]:

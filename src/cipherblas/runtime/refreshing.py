@@ -47,7 +47,7 @@ def of_blocks(run: BlockRun, node: Expression, required: RequiredBlocks | None) 
     if layout is None:
         layout = run.dense(node)
         x = run.relaid(x, layout, child.bound)
-    x = run.ready(x)
+    x = run.rescaled(x)
     method = _method(run, node, x, *layout.active_slots)
     x = run.lowered_to(x, method.limbs_before)
     return _refreshed(run, run.bounded(run.relaid(x, layout, child.bound), child.bound), node, method)
@@ -57,7 +57,7 @@ def of_blocks(run: BlockRun, node: Expression, required: RequiredBlocks | None) 
 def of_a_tensor(run: TensorRun, node: Expression, required: None) -> Value:
     """Every ciphertext, where the entries lie. Slots that hold more than the bound would hold anything afterwards."""
     (child,) = node.children
-    x = run.ready(run.within(run.value(child), child))
+    x = run.rescaled(run.within(run.value(child), child))
     return _refreshed(run, x, node, _method(run, node, x, *x.layout.active_slots))
 
 

@@ -239,12 +239,12 @@ class SlotRun(FormRun):
         missing = math.ceil((max(1, math.ceil(powers)) - powers) * bits)
         return self._scaled_up(value, missing)
 
-    def ready(self, value: Value) -> Value:
+    def rescaled(self, value: Value) -> Value:
         """Return the value as a product expects it: near the usual scale, rescaled."""
         value = self.normalised(value)
-        if not value.secret or self.ev.is_ready(value.first()):  # as all are
+        if not value.secret or self.ev.is_rescaled(value.first()):  # as all are
             return value
-        return self.mapped("ready", value, lambda ev, ct: ev.ready(ct))
+        return self.mapped("rescale", value, lambda ev, ct: ev.rescaled(ct))
 
     def lowered_to(self, value: Value, limbs: int) -> Value:
         """The value at so many limbs, or fewer where it has no more."""

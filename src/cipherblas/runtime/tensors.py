@@ -53,7 +53,7 @@ class TensorRun(SlotRun):
         self.run.tick()
 
     def finished(self, value: Value) -> Value:
-        return self.ready(value)
+        return self.rescaled(value)
 
     def of(self, shape: tuple[int, ...], tensor: TensorLayout, cells: Cells, unit: float) -> Value:
         """A value in a layout, as the last instruction left it."""
@@ -69,18 +69,18 @@ class TensorRun(SlotRun):
 
     def masked(self, value: Value, once: bool = False) -> Value:
         """The value with zeros in slots without an entry, or but one copy of each. Levels: 1."""
-        tensor = value.tensor.once() if once else value.tensor.with_clean(True)
+        tensor = value.tensor.once() if once else value.tensor.with_zero_padding(True)
         cells = self.made("mask", [value.cells], lambda context, cts: masked(context.slots, cts, tensor))
         return self.of(value.shape, tensor, cells, value.unit)
 
     def cleared(self, value: Value) -> Value:
         """The value, masked again where what it was computed by has magnified the errors of zeros."""
-        return self.ready(self.masked(value)) if value.magnified > MAX_MAGNIFIED else value
+        return self.rescaled(self.masked(value)) if value.magnified > MAX_MAGNIFIED else value
 
     def within(self, value: Value, node: Expression) -> Value:
         """The value of a node, masked where its bound was promised of entries alone: what slots without entries hold
         would grow with every product until it exceeds the modulus."""
-        return self.masked(value) if not value.tensor.clean and _assumed(node) else value
+        return self.masked(value) if not value.tensor.zero_padded and _assumed(node) else value
 
     def readers(self, node: Expression) -> list[Expression]:
         """The nodes that are computed from one."""
@@ -142,9 +142,9 @@ class TensorRun(SlotRun):
 
     def relaid(self, value: Value, tensor: TensorLayout) -> Value:
         """The value in another layout. Levels: 1 per stage; see `stages`."""
-        value = self.cleared(self.ready(value))
+        value = self.cleared(self.rescaled(value))
         for target in stages(value.tensor, tensor):
-            value = self.ready(self._moved(value, target))
+            value = self.rescaled(self._moved(value, target))
         return value
 
     def _moved(self, value: Value, tensor: TensorLayout) -> Value:
@@ -160,7 +160,7 @@ class TensorRun(SlotRun):
 
     def layer(self, node: Expression, value: Value, weights: Callable[[Inputs], Weights]) -> Value:
         """A layer by the method that was chosen."""
-        ev, value = self.ev, self.cleared(self.ready(value))
+        ev, value = self.ev, self.cleared(self.rescaled(value))
         choice = self.run.choice(node, value.tensor)
         options = dict(choice.options)
         if "layout" in options:
@@ -239,7 +239,7 @@ def avg_pool2d(run: TensorRun, node: Expression, required: None) -> Value:
     if window.padding != (0, 0) or not inside:
         weights = _mean(window)
         return run.layer(node, value, lambda inputs: weights)
-    out = pooled(x, window, clean=False)
+    out = pooled(x, window, zero_padded=False)
 
     def sums(context: RunContext, cts: Handles) -> Handles:
         ev, found = context.slots, []
@@ -294,10 +294,10 @@ def add(run: TensorRun, node: Expression, required: None) -> Value:
         return x.holding(run.made("add", [x.cells], _added(run.plains(x.tensor, second, x.unit))))
     y = run.with_layout_of(x, run.value(second))
     limbs = min(x.first().limbs, y.first().limbs)
-    x, y = (run.ready(one) if run.ev.below(one.first().limbs) >= limbs else one for one in (x, y))
-    clean = x.tensor.clean and y.tensor.clean
+    x, y = (run.rescaled(one) if run.ev.below(one.first().limbs) >= limbs else one for one in (x, y))
+    zero_padded = x.tensor.zero_padded and y.tensor.zero_padded
     total = run.sum_of_secrets(x, y)
-    found = run.of(total.shape, x.tensor.with_clean(clean), total.cells, total.unit)
+    found = run.of(total.shape, x.tensor.with_zero_padding(zero_padded), total.cells, total.unit)
     return replace(found, magnified=max(x.magnified, y.magnified))
 
 
@@ -305,7 +305,7 @@ def add(run: TensorRun, node: Expression, required: None) -> Value:
 def multiply(run: TensorRun, node: Expression, required: None) -> Value:
     """The entrywise product, in the layout of the first secret factor."""
     first, second = sorted(node.children, key=lambda part: not part.secret)
-    x = run.ready(run.value(first))
+    x = run.rescaled(run.value(first))
     tensor = x.tensor
     if not second.secret:
         plains = run.plains(tensor, second, second.bound)
@@ -317,22 +317,22 @@ def multiply(run: TensorRun, node: Expression, required: None) -> Value:
             ]
 
         cells = run.made("multiply", [x.cells], by_clear)
-        return run.of(node.shape, tensor.with_clean(True), cells, x.unit * second.bound)
+        return run.of(node.shape, tensor.with_zero_padding(True), cells, x.unit * second.bound)
     if second is first:
-        x = y = run.ready(run.within(x, first))
+        x = y = run.rescaled(run.within(x, first))
     else:
-        y = run.with_layout_of(x, run.ready(run.value(second)))
-        if not y.tensor.clean:  # of two factors one may be anything where the other is zero
-            x = run.cleared(run.ready(run.within(x, node)))
-        elif not x.tensor.clean and y.magnified > MAX_MAGNIFIED:  # not where it is only near zero
-            x = run.ready(run.masked(run.lowered_to(x, y.first().limbs + 1)))
+        y = run.with_layout_of(x, run.rescaled(run.value(second)))
+        if not y.tensor.zero_padded:  # of two factors one may be anything where the other is zero
+            x = run.cleared(run.rescaled(run.within(x, node)))
+        elif not x.tensor.zero_padded and y.magnified > MAX_MAGNIFIED:  # not where it is only near zero
+            x = run.rescaled(run.masked(run.lowered_to(x, y.first().limbs + 1)))
 
     def entrywise(context: RunContext, xs: Handles, ys: Handles) -> Handles:
         return [multiplied(context.slots, a, b) for a, b in zip(xs, ys, strict=True)]
 
     cells = run.made("multiply", [x.cells, y.cells], entrywise)
-    zeros = [factor.magnified for factor in (x, y) if factor.tensor.clean]
-    found = run.of(node.shape, tensor.with_clean(bool(zeros)), cells, x.unit * y.unit)
+    zeros = [factor.magnified for factor in (x, y) if factor.tensor.zero_padded]
+    found = run.of(node.shape, tensor.with_zero_padding(bool(zeros)), cells, x.unit * y.unit)
     return replace(found, magnified=min(zeros, default=1.0))
 
 
@@ -347,13 +347,13 @@ def polynomial(run: TensorRun, node: Expression, required: None) -> Value:
     """The polynomial of every entry. Slots between them are masked where they may exceed the bound of the entries."""
     function = polynomial_of(node)
     x = run.value(function.x)
-    if not x.tensor.clean and _may_exceed(x, function.x):
+    if not x.tensor.zero_padded and _may_exceed(x, function.x):
         x = run.masked(x)
     tensor = x.tensor
-    value = evaluated(run, function, x, run.unit_of(function.bound), zeros=tensor.clean)
+    value = evaluated(run, function, x, run.unit_of(function.bound), zeros=tensor.zero_padded)
     steepness = function.slope_at_zero * abs(x.unit / value.unit)
-    magnified, middle = max(1.0, x.magnified * steepness) if tensor.clean else 1.0, function.at_zero
-    if not (middle and tensor.clean):
+    magnified, middle = max(1.0, x.magnified * steepness) if tensor.zero_padded else 1.0, function.at_zero
+    if not (middle and tensor.zero_padded):
         return replace(value, magnified=magnified)
     share, size = middle / value.unit, math.prod(node.shape)
 
@@ -436,7 +436,7 @@ def stages(source: TensorLayout, target: TensorLayout) -> list[TensorLayout]:
     extent = (target.shape[1] - 1) * target.row + (target.shape[2] - 1) * target.col + 1
     if extent > source.pitch:
         return [target]
-    middle = replace(source, row=target.row, col=target.col, segment=target.segment).with_clean(True)
+    middle = replace(source, row=target.row, col=target.col, segment=target.segment).with_zero_padding(True)
     return [middle, target]
 
 

@@ -116,7 +116,7 @@ class Peer:
         return [float(value) for value in self._ask({"case": case, "repeats": repeats})["seconds"]]
 
     def laps(self, repeats: int) -> list[dict[str, float]]:
-        """Seconds of each stage of each of `repeats` runs of a worker that has stages; `ready` keeps the largest
+        """Seconds of each stage of each of `repeats` runs of a worker that has stages; `rescaled` keeps the largest
         error."""
         answer = self._ask({"laps": repeats})
         self.ready |= {name: answer[name] for name in ("error", "peak_bytes")}

@@ -88,7 +88,7 @@ class Bookkeeper:
         self.top_limbs = len(params.q)
         self.level_limbs = limbs_of_level(params)
         self.mask_bits = max(0, math.ceil(params.scale_bits - MAX_MASK_BITS)) if self.level_limbs > 1 else 0
-        self._ready_scale = 2.0 ** (1.5 * params.scale_bits)
+        self._rescaled_scale = 2.0 ** (1.5 * params.scale_bits)
         self._special = len(params.p)
         self._room = list(itertools.accumulate((math.log2(q) for q in params.q), initial=0.0))
         self._surely_fits = [2.0 ** min(room - 1.5, MAX_BITS) for room in self._room]

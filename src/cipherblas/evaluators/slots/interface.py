@@ -32,7 +32,7 @@ FORMER_NAMES = {
 class Evaluator(Products):
     """Homomorphic operations on slot vectors.
 
-    Scales: `multiply_sum` and `multiply_scalar` leave the product's scale (lazy); `ready` rescales before the
+    Scales: `multiply_sum` and `multiply_scalar` leave the product's scale (lazy); `rescaled` rescales before the
     next multiplication. Linear transforms rescale and keep the scale exactly.
     """
 

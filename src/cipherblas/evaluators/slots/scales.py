@@ -150,15 +150,15 @@ class Levels(Bookkeeper, ABC):
         """The rest of a rescale whose first limb, of `limbs` limbs, was divided by together with something else."""
         return self._divided_data(data, 2, limbs - 1, self.below(limbs))
 
-    def ready(self, ct: Any) -> Any:
+    def rescaled(self, ct: Any) -> Any:
         """Rescale while the scale exceeds 2^(1.5·scale_bits). Products and transforms expect such a scale."""
-        while isinstance(ct, Ct) and ct.scale > self._ready_scale:
+        while isinstance(ct, Ct) and ct.scale > self._rescaled_scale:
             ct = self.rescale(ct)
         return ct
 
-    def is_ready(self, ct: Any) -> bool:
-        """Whether `ready` leaves it as it is."""
-        return not isinstance(ct, Ct) or ct.scale <= self._ready_scale
+    def is_rescaled(self, ct: Any) -> bool:
+        """Whether `rescaled` leaves it as it is."""
+        return not isinstance(ct, Ct) or ct.scale <= self._rescaled_scale
 
     def require_levels(self, ct: Any, levels: int, what: str) -> None:
         """Raise LevelError, before any work, unless `levels` rescales are possible."""

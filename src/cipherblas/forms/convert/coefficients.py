@@ -377,9 +377,9 @@ def _elements(
 
 def _begun(ev: Evaluator, pair: Halves, own_ring: bool) -> _Element:
     """Two blocks as one, before its stages."""
-    z = ev.ready(pair.left)
+    z = ev.rescaled(pair.left)
     if pair.right is not None:
-        z = ev.add(z, ev.times_monomial(ev.ready(pair.right), ev.n // 2))
+        z = ev.add(z, ev.times_monomial(ev.rescaled(pair.right), ev.n // 2))
     bound = max(half.bound for half in pair if half is not None)
     errors = z.errors
     if own_ring:  # a coefficient is one of one half

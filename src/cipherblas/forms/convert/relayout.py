@@ -101,7 +101,9 @@ def relayout(ev: Evaluator, cts: Sequence[Any], source: Layout, target: Layout) 
         pieces = plan(source, target, number)
         for piece in pieces:
             if piece.source not in parts:
-                parts[piece.source] = _part(ev, ev.ready(cts[piece.source.ciphertext]), source, piece.source)
+                parts[piece.source] = _part(
+                    ev, ev.rescaled(cts[piece.source.ciphertext]), source, piece.source
+                )
         moved = (
             ev.linear_transform(parts[piece.source], piece.transform, baby_steps=piece.baby_steps)
             for piece in pieces

@@ -30,7 +30,7 @@ class Algorithm(ABC):
         summary: when to use it, one line.
         baseline: here to be measured against; planned only when it is asked for by name.
         blocks_inner: whether long inner dimensions are cut into blocks; False where any length fits.
-        takes_once: whether a product of two secret blocks has each ciphertext of its left, or of its right one, in one
+        streamed: whether a product of two secret blocks has each ciphertext of its left, or of its right one, in one
             term of a sum of products, as it comes and nowhere else.
         min_levels: rescales inside (the last product's rescale is left to whoever needs it); of the class, the least
             over all options; of an object, exactly.
@@ -43,7 +43,7 @@ class Algorithm(ABC):
     baseline: ClassVar[bool] = False
     blocks_inner: ClassVar[bool] = True
     min_levels: int = 0
-    takes_once: tuple[bool, bool] = (False, False)
+    streamed: tuple[bool, bool] = (False, False)
 
     left_layout: Layout
     right_layout: Layout

@@ -104,12 +104,12 @@ class Bicyclic(Algorithm):
     def prepare_left(self, ev: Evaluator, cts: Operand) -> list[Any]:
         """Rotations by t·m. Keys: those rotations. Levels: none."""
         steps = [split_path(t, self.rows, self.key_baby_steps) for t in range(self.terms)]
-        return ev.rotate_many(ev.ready(cts[0]), steps)
+        return ev.rotate_many(ev.rescaled(cts[0]), steps)
 
     def prepare_right(self, ev: Evaluator, cts: Operand) -> list[Any]:
         """Rotations by t'·n. Keys: those rotations. Levels: none."""
         steps = [split_path(t, self.cols, self.key_baby_steps) for t in self.right_counts[: self.terms]]
-        return ev.rotate_many(ev.ready(cts[0]), steps)
+        return ev.rotate_many(ev.rescaled(cts[0]), steps)
 
     def multiply(
         self, ev: Evaluator, left: Sequence[Any], right: Sequence[Any], accumulator: Accumulator | None

@@ -66,7 +66,7 @@ class Diagonals(Algorithm):
         self.steps = self._steps(self.each)
         self.babies = -(-self.steps // giant_steps)
         once = self.vectors == 1
-        self.takes_once = (once and self.by_rows, once and not self.by_rows)
+        self.streamed = (once and self.by_rows, once and not self.by_rows)
         identity = (m, k, n, slots, complex_packing)
         matrix, vector = ("diagonals", *identity, self.babies), ("diagonals, vector", *identity)
         packing = {"complex_packing": complex_packing}
@@ -158,16 +158,16 @@ class Diagonals(Algorithm):
 
     def prepare_left(self, ev: Evaluator, cts: Operand) -> list[Any]:
         """Rotations of a vector. Keys: those rotations. Levels: none."""
-        return [ev.ready(ct) for ct in cts] if self.by_rows else self._rotated(ev, cts)
+        return [ev.rescaled(ct) for ct in cts] if self.by_rows else self._rotated(ev, cts)
 
     def prepare_right(self, ev: Evaluator, cts: Operand) -> list[Any]:
         """Rotations of a vector. Keys: those rotations. Levels: none."""
-        return self._rotated(ev, cts) if self.by_rows else [ev.ready(ct) for ct in cts]
+        return self._rotated(ev, cts) if self.by_rows else [ev.rescaled(ct) for ct in cts]
 
     def _rotated(self, ev: Evaluator, cts: Operand) -> list[Any]:
         unit = max(1, math.isqrt(self.babies))
         steps = [split_path(step, 1, unit) for step in range(self.babies)]
-        return [rotated for ct in cts for rotated in ev.rotate_many(ev.ready(ct), steps)]
+        return [rotated for ct in cts for rotated in ev.rotate_many(ev.rescaled(ct), steps)]
 
     def multiply(
         self, ev: Evaluator, left: Sequence[Any], right: Sequence[Any], accumulator: Accumulator | None

@@ -317,7 +317,7 @@ class Fame(Algorithm):
             yield from ev.linear_transforms(source, [self._rotation(name, count, unit) for count in counts])
 
     def _skewed(self, ev: Evaluator, cts: Operand, stages: Sequence[Transform]) -> Any:
-        ct = ev.ready(cts[0])
+        ct = ev.rescaled(cts[0])
         ev.require_levels(ct, self.min_levels, self.title)
         for stage in stages:
             ct = ev.linear_transform(ct, stage, baby_steps=self.baby_steps)

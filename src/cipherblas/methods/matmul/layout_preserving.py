@@ -122,7 +122,7 @@ class LayoutPreserving(Algorithm):
         return self._rotated(ev, cts) if self.clear_left else list(cts)
 
     def _rotated(self, ev: Evaluator, cts: Operand) -> list[Any]:
-        ct = ev.ready(cts[0])
+        ct = ev.rescaled(cts[0])
         ev.require_levels(ct, 1, "a product in place")
         return ev.rotate_many(ev.for_masks(ct), self._babies)
 

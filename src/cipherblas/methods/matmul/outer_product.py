@@ -85,11 +85,11 @@ class OuterProduct(Algorithm):
 
     def prepare_left(self, ev: Evaluator, cts: Operand) -> list[Any]:
         """Nothing to do. Levels: none. Keys: none."""
-        return [ev.ready(ct) for ct in cts]
+        return [ev.rescaled(ct) for ct in cts]
 
     def prepare_right(self, ev: Evaluator, cts: Operand) -> list[Any]:
         """Nothing to do. Levels: none. Keys: none."""
-        return [ev.ready(ct) for ct in cts]
+        return [ev.rescaled(ct) for ct in cts]
 
     def multiply(
         self, ev: Evaluator, left: Sequence[Any], right: Sequence[Any], accumulator: Accumulator | None

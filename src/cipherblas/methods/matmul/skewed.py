@@ -126,7 +126,7 @@ class Skewed(Algorithm):
     def prepare_left(self, ev: Evaluator, cts: Operand) -> list[Any]:
         """Rotations by j·R, j < baby_steps. Keys: those rotations. Levels: none."""
         steps = [split_path(j, self.stride, self.key_baby_steps) for j in range(self.baby_steps)]
-        return ev.rotate_many(ev.ready(cts[0]), steps)
+        return ev.rotate_many(ev.rescaled(cts[0]), steps)
 
     def prepare_right(self, ev: Evaluator, cts: Operand) -> list[Any]:
         """Rotations by i - g·b·R, i < terms. Keys: those rotations. Levels: none."""
@@ -136,7 +136,7 @@ class Skewed(Algorithm):
             fine = split_path(baby, 1, self.key_baby_steps)
             coarse = giant * self.baby_steps * (1 - self.stride)
             steps.append((coarse, *fine) if isinstance(fine, tuple) else (coarse, fine))
-        return ev.rotate_many(ev.ready(cts[0]), steps)
+        return ev.rotate_many(ev.rescaled(cts[0]), steps)
 
     def multiply(
         self, ev: Evaluator, left: Sequence[Any], right: Sequence[Any], accumulator: Accumulator | None

@@ -218,7 +218,7 @@ def masked(ev: Evaluator, cts: Sequence[Ct], layout: TensorLayout) -> list[Ct]:
     """The entries alone: every other slot becomes zero. Levels: 1."""
     results = []
     for index, ct in enumerate(cts):
-        ct = ev.ready(ct)
+        ct = ev.rescaled(ct)
         ones = entries_plain(
             layout, index, "ones", lambda: np.broadcast_to(1.0, math.prod(layout.shape)), 1.0, constant=True
         )

@@ -218,7 +218,7 @@ class MatVecMetaKernel(_MetaKernel):
                 got=pattern,
             )
         self.x, self.matrix_rows, self.pattern, self.each = x, rows, pattern, each
-        self.out = TensorLayout((rows, 1, 1), x.slots, each, 1, 1, 1, 1, clean=pattern.clean)
+        self.out = TensorLayout((rows, 1, 1), x.slots, each, 1, 1, 1, 1, zero_padded=pattern.zero_padded)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -291,7 +291,7 @@ class ConvMetaKernel(_MetaKernel):
             )
         self.x, self.window, self.pattern, self.each = x, window, pattern, each
         self.taps = len(window.taps)
-        self.out = conv_output(x, window, each, clean=pattern.clean)
+        self.out = conv_output(x, window, each, zero_padded=pattern.zero_padded)
 
     @property
     def options(self) -> dict[str, Any]:

@@ -38,12 +38,14 @@ def covered(
     return (rows[:, None] * out.row + cols[None, :] * out.col).ravel()
 
 
-def pooled(x: TensorLayout, window: Window, *, clean: bool) -> TensorLayout:
+def pooled(x: TensorLayout, window: Window, *, zero_padded: bool) -> TensorLayout:
     """Where sums over windows of every channel stand: where their windows begin."""
     if x.places is None and x.copies == 1:
-        return conv_output(x, window, x.channels, clean=clean)
+        return conv_output(x, window, x.channels, zero_padded=zero_padded)
     (step_h, step_w), shape = window.stride, window.out_shape
-    return replace(x, shape=shape, row=x.row * step_h, col=x.col * step_w, segment=shape[1], clean=clean)
+    return replace(
+        x, shape=shape, row=x.row * step_h, col=x.col * step_w, segment=shape[1], zero_padded=zero_padded
+    )
 
 
 def needed_grid(window: Window) -> tuple[int, int]:
@@ -61,7 +63,7 @@ def fits(window: Window, x: TensorLayout) -> bool:
     return (out_h == 1 or across <= x.row * window.stride[0]) and down + across <= x.pitch
 
 
-def conv_output(x: TensorLayout, window: Window, each: int, *, clean: bool) -> TensorLayout:
+def conv_output(x: TensorLayout, window: Window, each: int, *, zero_padded: bool) -> TensorLayout:
     """The layout of a convolution's result: every output stays at the slot where its window begins.
 
     Raises:
@@ -86,4 +88,6 @@ def conv_output(x: TensorLayout, window: Window, each: int, *, clean: bool) -> T
             expected=f"{height}x{width} outputs in {x.pitch} slots a channel",
             got=f"rows {x.row} slots apart",
         )
-    return TensorLayout((channels, height, width), x.slots, each, x.pitch, row, col, segment, clean=clean)
+    return TensorLayout(
+        (channels, height, width), x.slots, each, x.pitch, row, col, segment, zero_padded=zero_padded
+    )

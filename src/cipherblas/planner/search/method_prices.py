@@ -137,9 +137,10 @@ class MethodPrices:
             def block(ev: Evaluator, x: list[Ct], y: list[Ct]) -> list[Ct]:
                 if all(secret):
                     return [
-                        ev.multiply_relinearised(ev.ready(a), ev.ready(b)) for a, b in zip(x, y, strict=True)
+                        ev.multiply_relinearised(ev.rescaled(a), ev.rescaled(b))
+                        for a, b in zip(x, y, strict=True)
                     ]
-                return [ev.multiply(ev.ready(a), counted_plains(layout, 1)[0]) for a in x]
+                return [ev.multiply(ev.rescaled(a), counted_plains(layout, 1)[0]) for a in x]
 
             return self._blockwise(ev, block, grid, x, y)
 
@@ -162,7 +163,7 @@ class MethodPrices:
             ev = self._counter()
 
             def block(ev: Evaluator, cts: list[Ct]) -> list[Ct]:
-                return [ev.ready(ct) for ct in relayout(ev, cts, source, target)]
+                return [ev.rescaled(ct) for ct in relayout(ev, cts, source, target)]
 
             return self._blockwise(ev, block, grid, counted_handles(ev, source, limbs))
 
@@ -212,7 +213,7 @@ class MethodPrices:
 
 
 def _readied(ev: Evaluator, cts: list[Ct]) -> list[Ct]:
-    return [ev.ready(ct) for ct in cts]
+    return [ev.rescaled(ct) for ct in cts]
 
 
 def counted_product(

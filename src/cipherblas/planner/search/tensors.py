@@ -244,7 +244,7 @@ class GreedyMethods:
         other, usual = self._convs(window, x)[0]
         ours, theirs = (
             (method.out.ciphertexts, False, price),
-            (usual.out.ciphertexts, not usual.out.clean, other),
+            (usual.out.ciphertexts, not usual.out.zero_padded, other),
         )
         return method if ours < theirs else None
 

@@ -115,7 +115,7 @@ class E2dm(Algorithm):
         return list(ev.linear_transforms(skewed, [self.psi(i) for i in range(self.terms)]))
 
     def _input(self, ev: Evaluator, cts: Operand) -> Any:
-        ct = ev.ready(cts[0])
+        ct = ev.rescaled(cts[0])
         ev.require_levels(ct, self.min_levels, self.title)
         return ct
 

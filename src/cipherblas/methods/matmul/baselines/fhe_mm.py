@@ -142,7 +142,7 @@ class FheMm(Algorithm):
 
     def _filled(self, ev: Evaluator, cts: Operand, shape: tuple[int, ...]) -> Any:
         """Copies of a matrix in the whole grid."""
-        ct = ev.ready(cts[0])
+        ct = ev.rescaled(cts[0])
         ev.require_levels(ct, self.min_levels, self.title)
         down, across = self.rows // shape[0], self.cols // shape[1]
         if isinstance(ct, Plain):

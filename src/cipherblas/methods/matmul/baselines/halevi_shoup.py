@@ -61,11 +61,11 @@ class HaleviShoup(Algorithm):
 
     def prepare_left(self, ev: Evaluator, cts: Operand) -> list[Any]:
         """Nothing to do."""
-        return [ev.ready(ct) for ct in cts]
+        return [ev.rescaled(ct) for ct in cts]
 
     def prepare_right(self, ev: Evaluator, cts: Operand) -> list[Any]:
         """Every diagonal rotated by 0 … k - 1. Keys: those rotations. Levels: none."""
-        return [ev.rotate_many(ev.ready(ct), range(self.k)) for ct in cts]
+        return [ev.rotate_many(ev.rescaled(ct), range(self.k)) for ct in cts]
 
     def multiply(
         self, ev: Evaluator, left: Sequence[Any], right: Sequence[Any], accumulator: Accumulator | None

@@ -129,7 +129,7 @@ class ConvFheMpCnn(LayerMethod):
                 expected=f"at most {x.slots} slots",
                 got=outputs * x.pitch,
             )
-        once = conv_output(x, window, outputs, clean=True)
+        once = conv_output(x, window, outputs, zero_padded=True)
         self.out = once.repeated(copies_that_fit(outputs * x.pitch, x.slots))
         self.copy_stride = x.slots // x.copies
         rounded = 1 << (inputs - 1).bit_length()

@@ -61,7 +61,7 @@ class _Fhelipe(LayerMethod):
     def _output(self) -> TensorLayout:
         x, per = self.x, self.per_output
         outputs = self.window.outputs
-        regular = conv_output(x, self.window, min(outputs, per), clean=self.merges)
+        regular = conv_output(x, self.window, min(outputs, per), zero_padded=self.merges)
         if self.copies == 1:
             return regular
         places = []
@@ -330,7 +330,7 @@ class MatVecFhelipe(_Fhelipe):
                 f"The matrix of {self.title} has too many rows.", expected=f"at most {x.slots} rows", got=rows
             )
         vector = Window((columns, 1, 1), rows, (1, 1))
-        super().__init__(ConvFhelipe.input_layout(vector, x.slots).with_clean(x.alone), vector)
+        super().__init__(ConvFhelipe.input_layout(vector, x.slots).with_zero_padding(x.alone), vector)
 
     @staticmethod
     def input_layout(shape: tuple[int, int, int], rows: int, slots: int) -> TensorLayout:

@@ -131,7 +131,7 @@ class Pattern:
         return self.k_d // self.n
 
     @functools.cached_property
-    def clean(self) -> bool:
+    def zero_padded(self) -> bool:
         """Whether slots beyond the n units of the result are zero where the weights there are."""
         return self.p_s == 1 and self.wide == 1
 
