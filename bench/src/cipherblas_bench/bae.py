@@ -268,7 +268,7 @@ def _planned(
 
 
 def _clear_bytes(shape: Shape) -> int:
-    """What the benchmark holds beside server and client: both factors, the result in the clear, and strips of the
+    """Bytes of the benchmark beside server and client: both factors, the result in the clear, and strips of the
     yardstick's left factor and result."""
     m, k, n = shape
     return 8 * (m * k + k * n + m * n + min(m, YARDSTICK_ROWS) * (k + n))

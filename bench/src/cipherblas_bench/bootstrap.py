@@ -83,7 +83,7 @@ class Timed(Bootstrapping):
 
     @classmethod
     def of(cls, method: Bootstrapping) -> Timed:
-        """That method, timed."""
+        """The method, timed."""
         return cls(**{each.name: getattr(method, each.name) for each in fields(method)})
 
     def in_coefficients(self, ev: Evaluator, xs: Sequence[Ct], largest: float | None = None) -> list[Ct]:
@@ -168,7 +168,7 @@ class Refreshes:
         return PatersonStockmeyer(self.function.coefficients, bound).run(ev, t, rescaled=True)
 
     def _expected(self, values: NDArray[np.complex128]) -> NDArray[np.complex128]:
-        """What is computed of them, without errors."""
+        """The values that are computed of them, without errors."""
         if self.function is None:
             return values
         t = np.sin(2 * math.pi * SINE_SHARE * values.real) / MAX_SINE
@@ -543,7 +543,7 @@ def _row(
     key_bytes: int | None = None,
     **fields: Any,
 ) -> Row:
-    """What rows of single ciphertexts and of batches share."""
+    """The fields that rows of single ciphertexts and of batches share."""
     params, number = ours.params, batch * len(errors)
     log_n = params.n.bit_length() - 1
     return row(

@@ -26,7 +26,7 @@ _INHERIT, _NO_KERNEL, _NO_HYPERVISOR = 1 << 1, 1 << 5, 1 << 6
 
 @dataclass
 class Counted:
-    """What was counted between entry and exit; None where there is no such counter."""
+    """The count between entry and exit; None where there is no such counter."""
 
     number: int | None = None
 

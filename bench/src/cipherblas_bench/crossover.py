@@ -65,7 +65,7 @@ def run(
 
 @dataclass(frozen=True)
 class _Planned:
-    """What the planner says of one form.
+    """The planner's figures of one form.
 
     Attributes:
         plan: None where there is not even an estimate.

@@ -155,7 +155,7 @@ class OnRanks:
         self._machines: defaultdict[int, list[Machine]] = defaultdict(list)
 
     def run(self, ranks: int, *options: str) -> dict[str, Any]:
-        """What `one_rank` says on so many ranks.
+        """The figures of `one_rank` on so many ranks.
 
         Raises:
             MeasurementError: it failed.
@@ -170,7 +170,7 @@ class OnRanks:
         return found
 
     def predicted(self, ranks: int, network: Network, sharing: Distribution = "4d-s") -> RankPlan:
-        """What so many ranks take: the median of what is predicted for this machine as it was beside each such run."""
+        """The plan of so many ranks with the median of the seconds predicted for this machine beside each such run."""
         found = [
             on_ranks(self.program, ranks, network, machine=one, threads=self.threads, sharing=sharing)
             for one in self._machines[ranks]
@@ -231,7 +231,7 @@ def stages(times: RankTimes, base: RankTimes) -> Row:
 
 
 def _predicted(plan: RankPlan, base: RankPlan, timing: Timing, processor: float) -> Row:
-    """What was predicted; no seconds where the plan takes what this machine has no rate of."""
+    """The predicted figures; no seconds where the plan takes kernels of which this machine has no rate."""
     sent = [run.sent for run in plan.runs]
     figures = {
         "predicted_seconds": plan.total,

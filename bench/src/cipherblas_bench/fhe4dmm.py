@@ -234,7 +234,7 @@ def _row(case: str, method: str, ranks: int, one: Modelled, threads: int) -> Row
 
 
 def _figures(name: str, found: Mapping[tuple[str, int], Modelled], threads: int) -> Iterator[Row]:
-    """What Fig. 7 to 9 say of a class."""
+    """The figures of Fig. 7 to 9 for a class."""
     first, last = FIGURE_7
     over = [
         found["baseline", count].total / found["4d", count].total

@@ -427,6 +427,6 @@ def render(rows: Iterable[Row], *, console: Any = None) -> None:
 
 
 def machine_of_predictions() -> Machine:
-    """That of the file which the environment variable CIPHERBLAS_MACHINE names, else this one, measured now: a shared
-    machine is slower now, faster then."""
+    """The machine of the file that the environment variable CIPHERBLAS_MACHINE names, else this one, measured now: a
+    shared machine is slower now, faster then."""
     return Machine.usual() if os.environ.get(VARIABLE) else Machine.measure()

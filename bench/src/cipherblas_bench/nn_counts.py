@@ -91,7 +91,7 @@ def baseline(kernel: Kernel, name: str) -> LayerMethod:
 
 
 def counted(kernel: Kernel, method: LayerMethod) -> Row:
-    """What one run of a method does, beside the published figures."""
+    """The counts of one run of a method, beside the published figures."""
     counts = layer_counts(method, kernel.slots)
     weights = math.prod(kernel.weight_shape)
     if kernel.window is not None:  # every weight stands in as many slots as the image has entries

@@ -18,7 +18,7 @@ SLOTS = 1 << 15  # of all kernels of Table 3
 
 @dataclass(frozen=True)
 class Published:
-    """What the paper reports of one method.
+    """The paper's figures of one method.
 
     Attributes:
         rotations: of one run.
@@ -140,7 +140,7 @@ EXAMPLES: tuple[Kernel, ...] = (
 
 
 def named(names: Sequence[str], kernels: Sequence[Kernel]) -> list[Kernel]:
-    """Those of `kernels` that have these names, in whatever case; all of them if no name is given.
+    """The kernels that have these names, in whatever case; all of them if no name is given.
 
     Raises:
         ValueError: an unknown name.

@@ -12,7 +12,7 @@ Found = TypeVar("Found")
 
 
 def in_own_process(what: str, work: Callable[..., Found], *arguments: object) -> Found:
-    """What `work(*arguments)` returns in a new process; both are sent there.
+    """The result of `work(*arguments)` in a new process; both are sent there.
 
     Args:
         what: is measured, for the error.

@@ -154,7 +154,7 @@ class Primitives:
         self._fresh_bytes = {case: self.cases[case]().nbytes for case in ("encrypt", "encrypt_symmetric")}
 
     def fields(self, case: str) -> Row:
-        """What one operation does and takes: its counts, its key, the ciphertext that a client would send."""
+        """The figures of one operation: its counts, its key, the ciphertext that a client would send."""
         switches = case in ("rotate", "rotate_hoisted", "multiply")
         return {
             "params": params_fields(self.params),

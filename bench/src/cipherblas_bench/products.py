@@ -142,7 +142,7 @@ class SecretCase(Case):
 
 
 def planned_fields(plan: Plan) -> Row:
-    """What a plan says of a program that is not run."""
+    """The plan's figures of a program that is not run."""
     return {
         "params": params_fields(plan.parameters),
         "algorithm": plan.algorithm,
@@ -248,7 +248,7 @@ class AlikeSecretCase(AlikeCase):
 
 
 def exact_fields(others: Sequence[Case], ours: Timing, timings: Sequence[Timing]) -> Row:
-    """What a row of exact integers says of the float forms that were measured in turns with it: at the default
+    """The fields of a row of exact integers for the float forms that were measured in turns with it: at the default
     precision, and with the error of the exact one."""
     plan, other = (case.program.plan for case in others)
     theirs, same = timings

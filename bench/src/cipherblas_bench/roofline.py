@@ -114,7 +114,7 @@ def ciphertext_bytes(params: Parameters, case: str) -> tuple[int, int]:
 
 
 def kernel_words(work: Callable[[], Any]) -> dict[str, int]:
-    """What the kernels count of one run."""
+    """The words that the kernels count in one run."""
     import cipherblas._core as _core
 
     _core.count_kernels(True)

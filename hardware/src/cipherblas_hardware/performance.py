@@ -16,7 +16,7 @@ from cipherblas_hardware.operations import Operation, Program
 
 @dataclass(frozen=True)
 class Load:
-    """What an operation takes of one processing element and of the memory."""
+    """The load of an operation on one processing element and on the memory."""
 
     cycles: float = 0.0
     hbm_bytes: float = 0.0

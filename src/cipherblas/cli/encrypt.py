@@ -108,7 +108,7 @@ def _encryptor(plan: Path, public_key: Path, security: int, insecure: bool, prog
 
 
 def _operand_of(program: PlannedProgram, path: Path, shape: tuple[int, ...], public_key: Path | None) -> str:
-    """Which secret operand a file holds, where only one answer is possible."""
+    """The secret operand that a file holds, where only one answer is possible."""
     secret = {
         name: operand
         for name, operand in program.operands.items()

@@ -161,7 +161,7 @@ class Formula:
                 self._check_argument(argument, depth)
 
     def _check_argument(self, node: ast.expr, depth: int) -> None:
-        """What stands in brackets: also lists, ranges, texts, True, False and None."""
+        """Check an argument of a call: also lists, ranges, texts, True, False and None."""
         if isinstance(node, (ast.List, ast.Tuple)):
             for part in node.elts:
                 self._check_argument(part, depth + 1)

@@ -82,7 +82,7 @@ def _flag(name: str) -> str:
 
 
 def _as_value(name: str, value: Any) -> str:
-    """What follows the flag."""
+    """The value that follows the flag."""
     if value is True:
         return ""
     if name.endswith("_budget"):

@@ -128,7 +128,7 @@ def mapped_file(
 
 
 class ResidentParts:
-    """Which parts of mapped files stay in the memory of the process: those used last, up to a budget.
+    """The parts of mapped files that stay in the memory of the process: those used last, up to a budget.
 
     The system keeps the others in its cache of files as far as there is room. Not safe in threads by itself.
 

@@ -283,7 +283,7 @@ Parameters.insecure = property(lambda self: self.security == 0)  # type: ignore[
 
 
 def _restored(values: dict[str, Any]) -> Parameters:
-    """What `Parameters.__reduce__` describes: an insecure set was accepted as such when it was made, and warns here."""
+    """The set that `Parameters.__reduce__` describes: an insecure one was accepted when it was made, and warns here."""
     return Parameters.from_dict(values, insecure=True)
 
 

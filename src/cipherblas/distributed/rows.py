@@ -506,5 +506,5 @@ def _nothing() -> None:
 
 
 def _filled(arrays: list[Words]) -> list[Words]:
-    """Those that have words."""
+    """The arrays that have words."""
     return [array for array in arrays if array.size]

@@ -293,7 +293,7 @@ class _Side:
 
 
 def _listed(prepared: Any) -> list[Ct]:
-    """What a kernel prepares of a block, where it is a list of ciphertexts.
+    """The ciphertexts that a kernel prepares of a block, where these are a list.
 
     Raises:
         ParameterError: it is something else, which this rank cannot send.

@@ -295,7 +295,7 @@ def _padded(value: Slots | float, slots: int) -> Slots:
 
 
 def _called(function: Function, ev: Evaluator, cts: Sequence[Ct]) -> Any:
-    """What the function returns: a ciphertext or a list of them."""
+    """The result of the function: a ciphertext or a list of them."""
     found = function(ev, *cts)
     results = _listed(found)
     if not isinstance(results, (list, tuple)) or not results or not all(isinstance(ct, Ct) for ct in results):

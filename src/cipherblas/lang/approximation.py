@@ -174,7 +174,7 @@ def values_of(f: Numeric, points: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _of_array(f: Numeric, points: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """What a function makes of all points at once; None where it takes no arrays, and is called for each number."""
+    """The values of a function at all points at once; None where it takes no arrays, and is called for each number."""
     try:
         with np.errstate(all="ignore"):
             found = np.asarray(f(points))

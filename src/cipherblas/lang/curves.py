@@ -107,7 +107,7 @@ def curve_of(node: Gated) -> Curve | None:
 
 
 def _row(node: Expression, places: Mapping[int, int]) -> Row | None:
-    """What a node does to those before it; None where its entries are not of single numbers."""
+    """The formula of a node by those before it; None where its entries are not of single numbers."""
     known = [places.get(id(child)) for child in node.children]
     if isinstance(node, Polynomial):
         return "polynomial", known[0], node.coefficients, node.reach

@@ -97,7 +97,7 @@ def _advise_options(error: CipherblasError, request: PlanRequest) -> None:
 
 
 def _attempt(advice: Advice, request: PlanRequest) -> Advice | Infeasible | None:
-    """What else is to be written beside the advice."""
+    """The options that are to be written beside the advice."""
     request.tell(f"whether {advice.write} does")
     found = planned(request.asking(**advice.options))
     if not isinstance(found, Infeasible):
@@ -166,7 +166,7 @@ def _finest(request: PlanRequest) -> float | None:
 
 
 def _asking(request: PlanRequest, factor: float) -> Advice:
-    """What is asked for, so many times as coarse."""
+    """The request, so many times as coarse."""
     expression, options = request.expression, request.options
     wanted: Any
     if options.error is None:

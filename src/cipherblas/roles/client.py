@@ -106,7 +106,7 @@ class Client(NeverCopied):
 
     @contextmanager
     def _weight_secrets(self) -> Iterator[WeightSecrets]:
-        """What the keys of fixed weights switch from: rows of (weights · secrets of the shared batch).
+        """The secrets that keys of fixed weights switch from: rows of (weights · secrets of the shared batch).
 
         The rows of one factor are kept at a time, and overwritten when another one's are made and at the end.
         """

@@ -142,7 +142,7 @@ class KeyRecord:
         self._here.budget.merge(trial)
 
     def _checked_count(self, lock: KeyLock) -> int | None:
-        """What the lock counts, where it can be known what was shared under the key file."""
+        """The count of the lock, where it can be known what was shared under the key file."""
         assert self._key_file is not None
         try:
             links = os.stat(self._key_file).st_nlink
@@ -191,14 +191,14 @@ class KeyRecord:
             raise
 
     def _unless_foreign(self) -> _Content:
-        """What the file says; nothing where it is of a key that is about to be overwritten."""
+        """The content of the file; nothing where it is of a key that is about to be overwritten."""
         try:
             return self._stored() or _Content()
         except MismatchError:
             return _Content()
 
     def _count_before(self) -> int | None:
-        """What was counted where the key lies now; None where that is lost, and stays so in copies."""
+        """The count where the key lies now; None where that is lost, and stays so in copies."""
         if self._key_file is None:
             return None if self._recorded or self._here.forked else 0
         if not self._recorded:
@@ -212,14 +212,14 @@ class KeyRecord:
         return self._key_file.with_name(self._key_file.name + SUFFIX)
 
     def _known(self) -> _Content:
-        """What the file says, and beyond that what this process knows."""
+        """The content of the file, and the counts that this process knows beyond it."""
         content = self._stored() or _Content()
         content.budget.merge(self._here.budget)
         return content
 
     @files.advised(KIND)
     def _stored(self) -> _Content | None:
-        """What the file says, or None where there is none."""
+        """The content of the file, or None where there is none."""
         if self._key_file is None or not self._path.exists():
             return None
         # The key was accepted with these very parameters.

@@ -149,7 +149,7 @@ class _Whole:
 
 
 class _OfRank:
-    """What one of several ranks uses; the rest is found if it is looked at after all."""
+    """A receiver for one of several ranks: ciphertexts that it does not use are expanded if they are looked at after all."""
 
     def __init__(self, params: Parameters, run: RankRun, ranks: int) -> None:
         self._run, self._shares = run, Shares(params.family.rows.n, ranks)
@@ -182,7 +182,7 @@ def _expanded_bytes(feed: Sequence[FreshCiphertext]) -> int:
 
 
 def _expanded(feed: Sequence[FreshCiphertext]) -> list[Any]:
-    """What was sent for one use of an operand, with what was sent as seeds.
+    """The ciphertexts that were sent for one use of an operand, seeds expanded.
 
     Ciphertexts that are expanded lie in one array: the system gives large ones large pages, and products read many of
     their ciphertexts side by side.

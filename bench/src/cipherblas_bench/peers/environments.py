@@ -15,7 +15,7 @@ VERSIONS = ("3.11", "3.12", "3.13", "3.10")
 
 @dataclass(frozen=True)
 class Package:
-    """What a peer is installed from.
+    """The package that a peer is installed from.
 
     Attributes:
         requirements: what pip is told.
@@ -108,7 +108,7 @@ def _candidates(version: str) -> Iterator[str]:
 
 
 def _output(command: list[str]) -> str | None:
-    """What a command printed, or None where it cannot be run."""
+    """The output of a command, or None where it cannot be run."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=_clean())
     except OSError:

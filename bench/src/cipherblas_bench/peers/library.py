@@ -25,7 +25,7 @@ class Library(ABC):
 
     @abstractmethod
     def encode_input(self, vector: Any) -> Any:
-        """What encryption takes."""
+        """The plaintext that encryption takes."""
 
     @abstractmethod
     def encrypt(self, plain: Any) -> Any:

@@ -50,7 +50,7 @@ def _environment(python: str | None, threads: int) -> dict[str, str]:
 
 
 def build_of(module: str, *, python: str | None = None) -> dict[str, Any]:
-    """What an interpreter can tell of the wheel that it has a library from: see build.py.
+    """The facts that an interpreter can tell of the wheel that it has a library from: see build.py.
 
     Raises:
         PeerError: the interpreter cannot be run, or lacks the module.

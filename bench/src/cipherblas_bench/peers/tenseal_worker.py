@@ -100,7 +100,7 @@ class Primitives(_Worker):
         listed = values.tolist()
 
         def made(kind: Any, work: Any, *arguments: Any) -> Any:
-            """What a function of SEAL writes into its last argument."""
+            """The object that a function of SEAL writes into its last argument."""
             result = kind()
             work(*arguments, result)
             return result

@@ -48,7 +48,7 @@ def statements(study: Study) -> list[Statement]:
 
 
 def statements_markdown(rows: Iterable[Row]) -> str:
-    """Those statements as a table."""
+    """The statements as a table."""
     verdicts = {True: "holds", False: "does not hold", None: "cannot be told"}
     body = ([one.place, one.said, one.found, verdicts[one.holds]] for one in statements(Study.of(rows)))
     return table(["in the study", "published", "here", ""], body)

@@ -59,7 +59,7 @@ class Study:
 
     @property
     def reference(self) -> str | None:
-        """What the others are set against."""
+        """The library that the others are compared with."""
         return next((name for name in REFERENCES if name in self.rows), None)
 
     def seconds(self, name: str, stage: str | None = None) -> dict[int, float]:
@@ -75,7 +75,7 @@ class Study:
         return {d: first[d] / second[d] for d in first if d in second and second[d] > 0}
 
     def within(self, values: Mapping[int, float]) -> dict[int, float]:
-        """Those of the study's d."""
+        """The values of the study's d."""
         return {d: value for d, value in values.items() if d <= FITTED}
 
     def curves(self) -> dict[str, dict[int, fits.Fit]]:
@@ -240,7 +240,7 @@ def _beside_reference(
 
 
 def extrapolated(study: Study) -> str:
-    """What lines and cubics fitted to the study's d say of larger ones, against what was measured there."""
+    """The seconds that lines and cubics fitted to the study's d give for larger ones, beside those measured there."""
     beyond = [d for d in study.sizes if d > FITTED]
     curves = study.curves()
     body = [

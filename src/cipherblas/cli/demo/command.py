@@ -170,7 +170,7 @@ def _measured(jobs: list[Job]) -> Any:
 
 
 def _first_evaluation(stages: Stages) -> float:
-    """What the server computes in a first run, masks included."""
+    """Seconds of the server in a first run, masks included."""
     return stages.encode + stages.evaluate
 
 

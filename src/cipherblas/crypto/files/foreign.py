@@ -46,7 +46,7 @@ def wanted(kind: str) -> str:
 
 
 def made(kind: str) -> tuple[str, ...]:
-    """Which file of a kind of ours is to be given."""
+    """The file of a kind of ours that is to be given."""
     return WANTED[kind][1:] if kind in WANTED else ()
 
 

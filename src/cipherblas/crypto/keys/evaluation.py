@@ -92,7 +92,7 @@ class EvaluationKeys:
 
     @property
     def request(self) -> KeyRequest:
-        """Which keys are here, and for how many limbs."""
+        """The keys that are here, and their numbers of limbs."""
         return KeyRequest(self._limbs())
 
     def _limbs(self) -> dict[KeyId, int]:

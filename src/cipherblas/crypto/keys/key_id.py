@@ -56,7 +56,7 @@ class KeyId:
     # ---- what a kind says ----
 
     def _own(self) -> tuple[int, ...]:
-        """Which one of its kind; nothing where there is but one."""
+        """The numbers that tell it from others of its kind; none where there is but one."""
         return ()
 
     @classmethod

@@ -85,7 +85,7 @@ class RowsEvaluator(RowsBookkeeper):
         return result
 
     def _reduced_product(self, factor: ClearFactor, x: Rows, most: float) -> Rows:
-        """That of an operand with moduli of its own."""
+        """The product with an operand that has moduli of its own."""
         if not factor.exact or factor.largest > MAX_REDUCED:
             self.check_switched(x, "multiplied by weights that are no whole numbers of 16 bits")
         m, k = factor.shape

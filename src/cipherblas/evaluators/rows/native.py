@@ -97,7 +97,7 @@ class RowsNative(RowsEvaluator):
     # ---- products ----
 
     def _integers(self, factor: ClearFactor) -> Any:
-        """What the engine multiplies by."""
+        """The integers that the engine multiplies by."""
         return factor.integers()
 
     def _exactly(self, factor: ClearFactor, limbs: int, exact: bool) -> bool:

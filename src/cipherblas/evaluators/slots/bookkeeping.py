@@ -115,7 +115,7 @@ class Bookkeeper:
         return other
 
     def _begin_anew(self) -> None:
-        """What a sibling has of its own beside that."""
+        """Make anew everything that a sibling has of its own beside that."""
 
     def join(self, sibling: Bookkeeper) -> None:
         """Take over what a sibling counted and declared; its thread is done."""

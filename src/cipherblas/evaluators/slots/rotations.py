@@ -299,7 +299,7 @@ def _of_giant_steps(
 
 
 def _encoding(ev: Products, x: Ct, transform: Transform) -> float:
-    """What the encoding of the diagonals adds to x transformed."""
+    """The error that the encoding of the diagonals adds to x transformed."""
     rounding = ev.noise_model.encoding(ev.mask_scale(x.limbs)) * x.bound * transform.rounding_norm
     return rounding + ev.noise_model.embedding(x.bound * transform.row_sum)
 
@@ -354,7 +354,7 @@ def rotate_sum(
 def _rotated_sum(
     ev: Products, sums: Sequence[Ct], steps: Sequence[int], rescale: bool, order: str | None
 ) -> tuple[list[Ct], Any]:
-    """What is rotated last, under the key policy, and the data of the sum."""
+    """The rotations that come last, under the key policy, and the data of the sum."""
     sources: list[Ct] = []
     terms: list[Term] = []
     for ct, step in zip(sums, steps, strict=True):

@@ -406,7 +406,7 @@ class Levels(Bookkeeper, ABC):
         ]
 
     def _numbers(self, cts: Sequence[Ct], values: Sequence[float], scale: float, constant: float) -> Numbers:
-        """What multiplies each ciphertext of such a sum, and what that makes of bounds and errors."""
+        """The integer that multiplies each ciphertext of such a sum, with the bounds and errors of the sum."""
         factors: list[int] = []
         misses: list[float] = []
         bound, total, missed = abs(constant), SlotErrors(), 0.0

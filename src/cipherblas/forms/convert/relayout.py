@@ -49,7 +49,7 @@ class _Selection(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """What one source part contributes to one target ciphertext."""
+    """The contribution of one source part to one target ciphertext."""
 
     source: _Source
     selections: Sequence[_Selection]

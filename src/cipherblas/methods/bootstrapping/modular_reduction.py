@@ -143,7 +143,7 @@ def _failure_bits(most: int, largest: float) -> float:
 
 
 def _arguments(reduction: ModularReduction, largest: float, points: int) -> NDArray[np.float64]:
-    """What the polynomial is given of numbers around the whole ones."""
+    """The arguments of the polynomial for numbers around the whole ones."""
     whole = np.arange(-reduction.range, reduction.range + 1)[:, None]
     return (whole + np.linspace(-largest, largest, points) - reduction.shift) / reduction.width
 
@@ -196,7 +196,7 @@ def _about(scale: float) -> float:
 def _deviation(
     reduction: ModularReduction, ring: RingShape, limbs: int, argument_scale: float, scale: float
 ) -> float:
-    """What the steps between add to a slot: times `tail` it is exceeded as seldom as that says.
+    """The deviation that the steps between add to a slot: times `tail` it is exceeded as seldom as that says.
 
     Errors are larger where the argument is, which is seldom. They are drawn for every whole number in the range, whose
     probability counts.

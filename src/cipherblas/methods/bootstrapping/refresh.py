@@ -404,7 +404,7 @@ class Bootstrapping:
     def _normalised(
         self, ev: Evaluator, result: Ct, shrunk: float, errors: SlotErrors, worst: float, bound: float
     ) -> Ct:
-        """What `_sines` found, with the errors that the values had before."""
+        """The result of `_sines`, with the errors that the values had before."""
         if self.sine:
             slope = 2 * math.pi * SINE_SHARE
             missed = 2 * math.pi * self.reduction.polynomial_error(SINE_SHARE * (1 + SINE_SLACK))

@@ -309,14 +309,14 @@ class ConvMetaKernel(_MetaKernel):
 
     @functools.cached_property
     def _connected(self) -> NDArray[np.bool_]:
-        """Which input channel an output channel sees, by number of group of channels."""
+        """The input channel that an output channel sees, by number of group of channels."""
         window = self.window
         outputs = np.arange(window.outputs) * window.groups // window.outputs
         inputs = np.arange(window.shape[0]) * window.groups // window.shape[0]
         return np.equal(outputs[:, None], inputs[None, :])
 
     def _diagonals(self, output_group: int, input_group: int) -> Sequence[bool]:
-        """Which diagonals between two groups of channels hold weights."""
+        """The diagonals between two groups of channels that hold weights."""
         if (output_group, input_group) not in self._seen:
             pattern = self.pattern
             block = np.zeros((pattern.n, pattern.k), dtype=bool)

@@ -226,7 +226,7 @@ def replay(
 
 
 def _asked_error(expression: Expression, error: Any, precision: float) -> float | tuple[float, ...] | None:
-    """What a file says was asked for instead of a precision; FormatError where that is another precision."""
+    """The error that a file says was asked for instead of a precision; FormatError where that is another precision."""
     if error is None:
         return None
     results = results_of(expression)

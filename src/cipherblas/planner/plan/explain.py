@@ -280,7 +280,7 @@ def _weights(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _held(plan: Plan) -> str:
-    """What of the memory may be files, where products expand the ciphertexts of large operands one by one."""
+    """The part of the memory that may be files, where products expand the ciphertexts of large operands one by one."""
     return (
         f", {size(plan.held_bytes)} of it ciphertexts that may stay in files" if plan.streamed_bytes else ""
     )

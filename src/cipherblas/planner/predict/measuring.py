@@ -173,7 +173,7 @@ def _of_keys(digit: tuple[float, Counts], digits: tuple[float, Counts], mac: flo
 
 
 def _together(make: MakeEngine, threads: int, stream: Work, rounds: int, steps: Steps) -> ThreadRates:
-    """What so many threads are faster by: the median of rounds in which one and all take turns."""
+    """The speedup of so many threads: the median of rounds in which one and all take turns."""
     if threads < 2:
         return ThreadRates(1, 1.0, 1.0)
     works = {"switch": _Switches(make, *SHARED).run, "stream": stream}
@@ -220,7 +220,7 @@ def _elementary(make: MakeEngine) -> dict[str, Work]:
 
 
 def _on_the_host() -> dict[str, Work]:
-    """What is done on words, limbs and bytes, and keeping books of it."""
+    """The timed work on words, limbs and bytes, and its bookkeeping."""
     context = make_parameters(RING, [40.0] * LIMBS, special_limbs=0).context()
     slots = np.linspace(-1, 1, RING // 2).astype(np.complex128)
     seed, purpose = bytes(SEED_BYTES), Purpose.CIPHERTEXT_UNIFORM
@@ -332,7 +332,7 @@ class _Sums(_Rotations):
 
 
 def _packed(slots: int) -> NDArray[np.complex128]:
-    """What packing does, about: entries are gathered, scaled, and become complex numbers."""
+    """A stand-in for packing: entries are gathered, scaled, and become complex numbers."""
     entries = np.linspace(-1, 1, slots)
     places = np.arange(slots)[::-1]
     return np.where(places >= 0, entries[places], 0.0).astype(np.complex128)

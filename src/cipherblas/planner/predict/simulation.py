@@ -195,7 +195,7 @@ def _error(step: StepError, value: Array, random: np.random.Generator) -> Array:
 
 
 def _largest(squares: Sequence[Array], count: int) -> float:
-    """What the largest entry of a result errs by, from squares of errors of several draws on each of `count` samples.
+    """The error of the largest entry of a result, from squares of errors of several draws on each of `count` samples.
 
     Deviations differ from entry to entry, and from sample to sample: that of the worst entry, times what the worst
     sample has more than all of them, but for what it has more by chance.

@@ -70,7 +70,7 @@ def _may_shed(node: Expression, arguments: set[int]) -> bool:
 
 
 def _arguments(expression: Expression) -> set[int]:
-    """What goes into operations whose arguments must stay in an interval: no value in it may grow by an error."""
+    """The nodes below operations whose arguments must stay in an interval: no value of them may grow by an error."""
     found: set[int] = set()
     for node in reversed(facts_of(expression).order):
         if node.sheds or id(node) in found:

@@ -84,7 +84,7 @@ def functions_inside(expression: Expression) -> Expression | None:
 
 
 def _behind(node: Expression, readers: dict[int, list[Expression]]) -> list[Expression]:
-    """What reads a node, promises of its bound looked through."""
+    """The readers of a node, promises of its bound looked through."""
     found: list[Expression] = []
     for one in readers.get(id(node), []):
         found += _behind(one, readers) if isinstance(one, Assume) else [one]
@@ -116,7 +116,7 @@ def _of_sine(node: Polynomial, sine: RefreshedSine) -> Expression:
 
 
 def _function_of(node: Polynomial) -> Callable[[Array], Array]:
-    """What it stands for: a function, or the polynomial itself."""
+    """The function that it stands for, or the polynomial itself."""
     if node.written is None or node.written.x is not node.x:
         return lambda values: node.evaluate([values])
     written = node.written

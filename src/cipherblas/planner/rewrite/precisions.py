@@ -85,7 +85,7 @@ def _measured(
 def _needed(
     expression: Expression, functions: list[Deferred], chosen: dict[int, float], options: PlanOptions
 ) -> dict[int, float]:
-    """What each function may err, by the slopes that the program has with the given precisions."""
+    """The error that each function may have, by the slopes that the program has with the given precisions."""
     tried, fitted = with_precisions(expression, chosen)
     own = {id(node) for one in fitted.values() for node in within(one.node, one.argument)}
     needed = dict.fromkeys(chosen, COARSEST)

@@ -231,7 +231,7 @@ def _ways(expression: Expression, options: PlanOptions) -> list[bool]:
 
 
 def _steps(expression: Expression, runs: Mapping[int, Expression], run: DryRun, full: int) -> list[LevelNode]:
-    """What was found of the nodes that stand for those of a program.
+    """The figures of the nodes that stand for those of a program.
 
     Args:
         full: limbs of a refreshed value.

@@ -206,7 +206,7 @@ class MethodPrices:
         return Priced(self.ring, key_policy=self.policy)
 
     def _remembered(self, key: Any, work: Callable[[], Any]) -> Any:
-        """What `work` finds, or why it is infeasible, once for each key."""
+        """The result of `work`, or the reason why it is infeasible, found once for each key."""
         if key not in self._known:
             self._known[key] = attempted(work)
         return feasible(self._known[key])

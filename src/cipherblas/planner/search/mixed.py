@@ -375,7 +375,7 @@ class MixedStrategy(Strategy):
 
 
 def _diagonals(node: Expression, ring: RingShape, limbs: int) -> Counts:
-    """What it takes in place, of a factor of so many limbs that comes from rows."""
+    """The counts of a product in place, of a factor of so many limbs that comes from rows."""
     left, right = node.children
     secret = right if right.secret else left
     by_columns = left.secret  # as products with a clear right factor come

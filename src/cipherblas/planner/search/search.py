@@ -158,7 +158,7 @@ class Search:
         return _fastest_first(found)
 
     def _in_order(self) -> list[Strategy]:
-        """Those whose first candidate seems to be fast come first: others need no rings then."""
+        """The strategies, those first whose first candidate seems to be fast: others need no rings then."""
         if len(self.strategies) == 1 or self.strategies[0].form != ROWS:
             return list(self.strategies)
         first, *others = self.strategies

@@ -94,7 +94,7 @@ class EncryptedOperand(Sealed):
 
     @property
     def encryption(self) -> Encryption:
-        """Which key encrypted it: what the secret key makes has seeds."""
+        """The key that encrypted it, by name: ciphertexts of the secret key have seeds."""
         seeded = all(ct.seed is not None for feed in self.feeds for ct in feed)
         return "secret-key" if seeded else "public-key"
 
@@ -343,7 +343,7 @@ def _labels(labels: Sequence[str] | None, count: int) -> Sequence[str] | None:
 
 
 def _prefixes(labels: Sequence[str] | None, count: int) -> list[str]:
-    """What the names of the tensors of each result begin with; `count`: of several results, how many."""
+    """The prefixes of the names of the tensors of each result; `count`: of several results, how many."""
     if not count:
         return ["result"]
     return [f"result.{label}" for label in (range(count) if labels is None else labels)]

@@ -76,7 +76,7 @@ class Sides(NamedTuple):
 
 
 def sides_of(product: Expression, program: Expression) -> Sides:
-    """Which factors of a product may be cut into bytes.
+    """The factors of a product that may be cut into bytes.
 
     It is a result of a program of exact integers, which the client puts together, or a result is a multiple of it, and
     it is no factor or term of anything else. Of two secret factors both are operands, which the client cuts; of others

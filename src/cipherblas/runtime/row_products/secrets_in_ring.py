@@ -135,7 +135,8 @@ def _outer_moved(run: RowPieces, node: Expression, required: RequiredRows, moved
 
 
 def _inner(run: RowPieces, node: Expression, required: RequiredRows, scales: tuple[float, float]) -> Value:
-    """What comes from blocks is packed as the result will lie: the left factor by columns, the right one by rows."""
+    """The product of a factor that comes from blocks, packed as the result will lie: the left one by columns, the right
+    one by rows."""
     left, right = node.children
     by_columns = bool(run.orientation(node))
     packed, other = (left, right) if by_columns else (right, left)

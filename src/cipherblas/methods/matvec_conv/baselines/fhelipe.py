@@ -163,7 +163,7 @@ class _Fhelipe(LayerMethod):
         return dict(zip(steps, ev.rotate_many(ct, steps), strict=True))
 
     def _shifted(self, ev: Evaluator, rotated: Sequence[dict[int, Ct]], segment: int, tap: Tap) -> Ct:
-        """What a tap reads for a segment of the result, in every copy."""
+        """The slots that a tap reads for a segment of the result, in every copy."""
         parts = self._reads(segment)[tap]
         cts = [
             rotated[neighbour][tap_step(self.x, self.window, tap, neighbour - segment)] for neighbour in parts
