@@ -130,12 +130,12 @@ QUESTIONS = re.compile(r"(What|Whatever|Those|That of|As of|By which|Of what|Of 
 
 
 def test_docstrings_name_what_they_describe() -> None:
-    """The docstring of a public function or class has a subject: nouns, not questions."""
+    """The docstring of a function or class has a subject: nouns, not questions."""
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
         for path in SOURCES
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
         if QUESTIONS.match(ast.get_docstring(node) or "")
     ]
     assert found == []

@@ -149,7 +149,7 @@ class _Whole:
 
 
 class _OfRank:
-    """A receiver for one of several ranks: ciphertexts that it does not use are expanded if they are looked at after all."""
+    """A receiver for one of several ranks: ciphertexts of others are expanded if they are looked at after all."""
 
     def __init__(self, params: Parameters, run: RankRun, ranks: int) -> None:
         self._run, self._shares = run, Shares(params.family.rows.n, ranks)

@@ -222,7 +222,7 @@ class _Counted(_OneForAll):
             ev.check_room(ct.limbs, ct.scale, ct.bound, ct.noise)
 
     def _bytes(self, part: BlockPart) -> int:
-        """Of what one turn of a loop is the last to read."""
+        """The bytes of blocks that one turn of a loop is the last to read."""
         others = [n for n, axis in zip(part.blocks.shape, part.axes, strict=True) if axis is None]
         return math.prod(others) * _bytes(self.ev, self.blocks[part.blocks])
 
@@ -258,7 +258,7 @@ def tasks_in(loop: Loop) -> list[Tasks]:
 
 
 def _bytes(ev: Evaluator, item: Any) -> int:
-    """Of the ciphertexts in nested lists, of each as often as it stands there."""
+    """The bytes of the ciphertexts in nested lists, each counted as often as it stands there."""
     if isinstance(item, Ct):
         return ev.ct_bytes(item)
     return sum(_bytes(ev, part) for part in item)

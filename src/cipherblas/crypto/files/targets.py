@@ -114,7 +114,7 @@ def _target(path: form.Target) -> _Target:
 
 
 def _mode(path: Path) -> int | None:
-    """Of what a path leads to; None where nothing is there."""
+    """The mode of the file that a path leads to; None where nothing is there."""
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:

@@ -442,7 +442,7 @@ class Products(Levels):
         return found
 
     def _equal_terms(self, x: Ct, y: Ct, number: int) -> Found:
-        """Of that many different terms with the properties of x ⊙ y, several."""
+        """Scale, bound and errors of a sum of so many different terms with the properties of x ⊙ y."""
         scale, bound, _ = self._added_terms([x], [y])
         own_x, own_y = x.errors.own * y.bound, y.errors.own * x.bound
         common = x.errors.dependent * y.bound + y.errors.dependent * x.bound
