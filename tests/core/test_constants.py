@@ -54,7 +54,7 @@ def test_constants_that_the_core_tells_are_those_of_its_text() -> None:
     assert constant("rlwe/transform.h", "kDroppedBytes") == _core.DROPPED_BYTES
     assert constant("ring/packing.h", "kWideBits") == _core.WIDE_KEY_BITS
     assert constant("ring/packing.h", "kNarrowBits") == _core.NARROW_KEY_BITS
-    assert len(fields.OPERAND_BASIS) == _core.MOST_OPERAND_MODULI
+    assert len(fields.OPERAND_MODULI) == _core.MOST_OPERAND_MODULI
 
 
 def test_the_least_number_of_coefficients_is_what_the_core_takes() -> None:

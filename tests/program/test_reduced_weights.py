@@ -108,11 +108,12 @@ def test_real_parameters() -> None:
 def test_errors_before_rounding_are_as_planned(fill: str) -> None:
     program = planned("many terms", n=1024)
     values, (output,) = values_for(program, fill), program.outputs
-    parties = Parties(program)
-    result = parties.server.run(parties.inputs(values))
-    found = output.opened(KeyOpener(parties.client._secret, Steps(None, 2)), result.ciphertexts)
-    error = np.abs(found - values["a"].astype(np.int64) @ values["b"]).max()
-    assert 0.03 < error / program.plan.error <= 1
+    parties, errors = Parties(program), []
+    for _ in range(6):  # one alone may be near zero: entries that are equal err alike
+        result = parties.server.run(parties.inputs(values))
+        found = output.opened(KeyOpener(parties.client._secret, Steps(None, 2)), result.ciphertexts)
+        errors.append(np.abs(found - values["a"].astype(np.int64) @ values["b"]).max())
+    assert 0.03 < max(errors) / program.plan.error <= 1
     assert program.plan.error < program.worst_error
 
 
