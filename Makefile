@@ -18,7 +18,7 @@ SANITIZING = -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCIPHERBLAS_SANITIZE=ON -DCIPHER
 SANITIZED_PYTEST ?= -m 'not slow' -k 'not noise and not definition and not one_rotation' tests/core tests/crypto/test_keys.py
 THREAD_SANITIZING = -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCIPHERBLAS_THREAD_SANITIZE=ON
 # What computes nothing with ciphertexts: sources, graphs, layouts, algorithms in the clear, plans, the documents.
-CHECKED = $(addprefix tests/,architecture common lang forms evaluators methods planner lab corpus report bench/report docs) \
+CHECKED = $(addprefix tests/,architecture common lang forms evaluators methods networks planner lab corpus report bench/report docs) \
     $(addprefix tests/program/test_,compile_faults.py networks.py network_faults.py random_programs.py row_execution.py)
 CHECKED_FAST = $(addprefix tests/,architecture common lang)
 WHEELS ?= dist

@@ -33,6 +33,7 @@ from cipherblas.common.errors import (
     ShapeError,
     StorageError,
     UnknownNameError,
+    UnsupportedNodeError,
     VersionError,
     WorkBudgetError,
 )
@@ -73,7 +74,7 @@ from cipherblas.lang.refreshing import refresh
 from cipherblas.lang.spelled import SPELLED
 
 if TYPE_CHECKING:
-    from cipherblas import lab
+    from cipherblas import lab, networks
     from cipherblas.engines.registry import register_engine
     from cipherblas.lang import blas
     from cipherblas.methods.registry import register
@@ -123,6 +124,7 @@ __all__ = [
     "Sharing",
     "StorageError",
     "UnknownNameError",
+    "UnsupportedNodeError",
     "VersionError",
     "WorkBudgetError",
     "assume",
@@ -152,6 +154,7 @@ __all__ = [
     "matrix_power",
     "matvec",
     "mean",
+    "networks",
     "outer",
     "polynomial",
     "power",
@@ -198,6 +201,7 @@ _ON_FIRST_USE = {
     "blas": "cipherblas.lang.blas",
     "compile": "cipherblas.roles.program",
     "lab": "cipherblas.lab",
+    "networks": "cipherblas.networks",
     "register": "cipherblas.methods.registry",
     "register_engine": "cipherblas.engines.registry",
 }

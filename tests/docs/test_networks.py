@@ -6,6 +6,7 @@ import contextlib
 import io
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.planner.plan.plan import Plan
-from tests.support import documents
+from tests.support import documents, onnx_models
 
 PAGE = documents.ROOT / "docs" / "networks.md"
 RANDOM = np.random.default_rng(3)
@@ -40,16 +41,18 @@ def labels(text: str) -> list[str]:
     return [re.split(r" {2,}", line)[0] or line.split("  ")[1] for line in text.splitlines() if line.strip()]
 
 
-def test_example() -> None:
+def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every block in its order; the printed plan has the lines that the page shows."""
     names: dict[str, Any] = {}
+    monkeypatch.chdir(tmp_path)
+    Path("network.onnx").write_bytes(onnx_models.fire())
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         for block in documents.blocks(PAGE, "python"):
             exec(compile(block.text, PAGE.name, "exec"), names)
     (shown,) = documents.blocks(PAGE, "text")
     assert labels(shown.text) == labels(printed.getvalue())
-    assert names["scores"].shape == (10,)
+    assert names["scores"].shape == names["network"].scores == (4,)
 
 
 def needed_keys(plan: Plan) -> str:

@@ -206,6 +206,10 @@ class PrecisionError(CipherblasError):
     """The error target cannot be met."""
 
 
+class UnsupportedNodeError(CipherblasError):
+    """A network has layers that cannot be computed encrypted."""
+
+
 class LevelError(CipherblasError):
     """A ciphertext has too few limbs left, or operands stand at different levels."""
 

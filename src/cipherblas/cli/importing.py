@@ -1,0 +1,96 @@
+"""`cipherblas import`: a program from a network of another framework."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cipherblas.cli.arrays import load_array
+from cipherblas.cli.options import (
+    Debug,
+    Insecure,
+    Json,
+    Quiet,
+    Security,
+    output_option,
+    without_none,
+)
+from cipherblas.cli.plan import printed
+from cipherblas.crypto import files
+from cipherblas.networks import from_onnx
+from cipherblas.networks.network import DEGREE
+from cipherblas.report import Display
+
+
+def import_network(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A file of ONNX.", show_default=False)],
+    samples: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Inputs like those to come, a .npy file whose first axis counts them: ranges and errors are found on "
+            "them, and promised for inputs like these.",
+            show_default=False,
+        ),
+    ] = None,
+    error: Annotated[float | None, typer.Option(help="Largest error of a score.", show_default=False)] = None,
+    agreement: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of the samples whose largest score is that of the clear network.", show_default=False
+        ),
+    ] = None,
+    degree: Annotated[int, typer.Option(help="Of the polynomials that stand for functions.")] = DEGREE,
+    bound: Annotated[
+        float | None,
+        typer.Option(
+            help="Largest absolute value of an input.", show_default="of the samples 1.5 times theirs, else 1"
+        ),
+    ] = None,
+    ring_degree: Annotated[
+        int | None, typer.Option(metavar="N", help="Ring degree, a power of two.", show_default="the fastest")
+    ] = None,
+    output: Annotated[
+        Path | None, output_option("--output", "-o", help="Write the program file.", show_default=False)
+    ] = None,
+    security: Security = 128,
+    insecure: Insecure = False,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Plan a trained network from a file of ONNX; nothing runs. Without -o the network is printed too.
+
+    The operand of the program is called x: one input of the network, without the axis that counts them. Then come
+    keygen, encrypt, run and decrypt, as for every program.
+
+    \b
+    Examples:
+      cipherblas import network.onnx --samples samples.npy --error 2 -o network.cb
+      cipherblas import network.onnx --samples samples.npy --agreement 0.99 --degree 30
+    """
+    if output is not None:
+        files.check_writable(output)
+    display = Display(quiet=quiet)
+    network = from_onnx(model)
+    given = None if samples is None else load_array(samples, (2, 3, 4))
+    options = without_none(
+        error=error,
+        agreement=agreement,
+        bound=bound,
+        ring_degree=ring_degree,
+        security=security,
+        insecure=insecure,
+    )
+    if output is None and not json:
+        typer.echo(f"{network}\n")
+    with display.telling("planning") as tell:
+        planned = network.compile(given, degree=degree, progress=tell, **options)
+    if output is not None:
+        with display.progress("writing") as progress:
+            planned.save(output, progress=progress)
+    printed(planned, json)
+    if output is not None:
+        display.note(f"wrote {output}")

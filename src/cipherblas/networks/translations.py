@@ -1,0 +1,426 @@
+"""Operators of ONNX as layers: one translation for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cipherblas.networks.functions import clip, leaky_relu, same_function, silu, with_parameters
+from cipherblas.networks.layers import (
+    Activation,
+    Array,
+    Convolution,
+    Dense,
+    Flattened,
+    Pair,
+    Pooling,
+    Product,
+    Scaled,
+    SignedSum,
+    channels_of,
+)
+from cipherblas.networks.reader import GraphReader, OnnxNode, UnsuitableError, axes_of, operator, slices_of
+
+# ---- linear layers ----
+
+
+@operator("Identity", "Cast")
+def _same(reader: GraphReader, node: OnnxNode) -> None:
+    reader.alias(node, reader.value(node, 0))
+
+
+@operator("Dropout")
+def _dropout(reader: GraphReader, node: OnnxNode) -> None:
+    if np.any(np.asarray(reader.constant(node, 2, False))):
+        raise UnsuitableError("it is for training")
+    reader.alias(node, reader.value(node, 0))
+
+
+def _pads(
+    node: OnnxNode, sizes: Sequence[int], kernel: Sequence[int], stride: Sequence[int]
+) -> tuple[Pair, Pair]:
+    """Zeros before and after the image, of height and width."""
+    auto = node.get("auto_pad", b"NOTSET").decode()
+    if auto in ("NOTSET", ""):
+        top, left, bottom, right = (int(one) for one in node.get("pads", (0, 0, 0, 0)))
+        return (top, bottom), (left, right)
+    if auto == "VALID":
+        return (0, 0), (0, 0)
+    found = []
+    for size, length, step in zip(sizes, kernel, stride, strict=True):
+        total = max((math.ceil(size / step) - 1) * step + length - size, 0)
+        less, more = total // 2, total - total // 2
+        found.append((less, more) if auto == "SAME_UPPER" else (more, less))
+    return found[0], found[1]
+
+
+def _pair(node: OnnxNode, name: str, usual: Pair = (1, 1)) -> Pair:
+    found = tuple(int(one) for one in node.get(name, usual))
+    if len(found) != 2:
+        raise UnsuitableError("it is for images of two dimensions alone")
+    return found
+
+
+@operator("Conv")
+def _conv(reader: GraphReader, node: OnnxNode) -> None:
+    number = reader.value(node, 0)
+    channels, *sizes = reader.image(number)
+    weights = np.asarray(reader.constant(node, 1), np.float64)
+    bias = np.asarray(reader.constant(node, 2, np.zeros(len(weights))), np.float64)
+    groups = int(node.get("group", 1))
+    if weights.ndim != 4 or weights.shape[1] * groups != channels or bias.shape != weights.shape[:1]:
+        raise UnsuitableError("its filters do not fit the image")
+    dilation, stride = _pair(node, "dilations"), _pair(node, "strides")
+    if dilation != (1, 1):
+        spread = np.zeros(
+            (*weights.shape[:2], *((k - 1) * d + 1 for k, d in zip(weights.shape[2:], dilation, strict=True)))
+        )
+        spread[:, :, :: dilation[0], :: dilation[1]] = weights
+        weights = spread
+    pads = _pads(node, sizes, weights.shape[2:], stride)
+    reader.add(node, Convolution(weights, bias, stride, pads, groups), number)
+
+
+@operator("BatchNormalization")
+def _batch_norm(reader: GraphReader, node: OnnxNode) -> None:
+    scale, bias, mean, variance = (
+        np.asarray(reader.constant(node, place), np.float64) for place in range(1, 5)
+    )
+    if node.get("training_mode", 0) or len(node.outputs) > 1:
+        raise UnsuitableError("it is for training")
+    factors = scale / np.sqrt(variance + float(node.get("epsilon", 1e-5)))
+    reader.affine(node, 0, factors, bias - mean * factors)
+
+
+@operator("Gemm")
+def _gemm(reader: GraphReader, node: OnnxNode) -> None:
+    number = reader.value(node, 0)
+    weights = np.asarray(reader.constant(node, 1), np.float64)
+    weights = weights if node.get("transB", 0) else weights.T
+    bias = float(node.get("beta", 1.0)) * np.asarray(reader.constant(node, 2, 0.0), np.float64)
+    _dense(reader, node, number, float(node.get("alpha", 1.0)) * weights, bias)
+
+
+@operator("MatMul")
+def _matmul(reader: GraphReader, node: OnnxNode) -> None:
+    if node.inputs[0] in reader.constants:
+        raise UnsuitableError("a constant times a value is for batches alone")
+    _dense(
+        reader, node, reader.value(node, 0), np.asarray(reader.constant(node, 1), np.float64).T, np.zeros(1)
+    )
+
+
+def _dense(reader: GraphReader, node: OnnxNode, number: int, weights: Array, bias: Array) -> None:
+    fits = (
+        len(reader.shapes[number]) == 1 and weights.ndim == 2 and weights.shape[1:] == reader.shapes[number]
+    )
+    row = bias.size == 1 or (bias.shape[-1] == bias.size == len(weights))
+    if node.get("transA", 0) or not fits or not row:
+        raise UnsuitableError("its weights do not fit a vector")
+    own = np.broadcast_to(bias.reshape(-1), (len(weights),)).copy()
+    reader.add(node, Dense(np.ascontiguousarray(weights), own), number)
+
+
+@operator("GlobalAveragePool")
+def _global_pool(reader: GraphReader, node: OnnxNode) -> None:
+    number = reader.value(node, 0)
+    _, height, width = reader.image(number)
+    reader.add(node, Pooling((height, width), (height, width)), number)
+
+
+@operator("ReduceMean")
+def _mean(reader: GraphReader, node: OnnxNode) -> None:
+    number = reader.value(node, 0)
+    _, height, width = reader.image(number)
+    axes = axes_of(node, reader.constant(node, 1))
+    if sorted(axis % 4 for axis in axes) != [2, 3]:
+        raise UnsuitableError("means are over height and width together")
+    pooled = reader.add(node, Pooling((height, width), (height, width)), number)
+    if not node.get("keepdims", 1):
+        reader.add(node, Flattened(), pooled)
+
+
+@operator("AveragePool")
+def _pool(reader: GraphReader, node: OnnxNode) -> None:
+    number = reader.value(node, 0)
+    channels, *sizes = reader.image(number)
+    kernel, stride = _pair(node, "kernel_shape"), _pair(node, "strides")
+    pads = _pads(node, sizes, kernel, stride)
+    rest = [
+        (size + sum(pad) - k) % step for size, pad, k, step in zip(sizes, pads, kernel, stride, strict=True)
+    ]
+    if _pair(node, "dilations") != (1, 1) or (node.get("ceil_mode", 0) and any(rest)):
+        raise UnsuitableError("windows with gaps, or beyond the image, are not computed")
+    if pads == ((0, 0), (0, 0)):
+        reader.add(node, Pooling(kernel, stride), number)
+    elif node.get("count_include_pad", 0):
+        weights = np.full((channels, 1, *kernel), 1 / math.prod(kernel))
+        reader.add(node, Convolution(weights, np.zeros(channels), stride, pads, channels), number)
+    else:
+        raise UnsuitableError("means at the border that leave out its zeros; count_include_pad=1 counts them")
+
+
+@operator("MaxPool", "GlobalMaxPool")
+def _max_pool(reader: GraphReader, node: OnnxNode) -> None:
+    raise UnsuitableError("maxima of encrypted values are not computed; train with means, AveragePool")
+
+
+# ---- moves of entries ----
+
+
+@operator("Slice")
+def _slice(reader: GraphReader, node: OnnxNode) -> None:
+    number = reader.value(node, 0)
+    shape = reader.image(number)
+    batch, channel, *space = slices_of(reader, node, (reader.batch, *shape))
+    if batch != (0, reader.batch, 1):
+        raise UnsuitableError("images of a batch are not told apart")
+    if any((first, last) != (0, size) for (first, last, _), size in zip(space, shape[1:], strict=True)):
+        raise UnsuitableError("a part of the height or width alone")
+    taken = range(*channel)
+    kept = [taken.index(one) if one in taken else -1 for one in range(shape[0])]
+    reader.pointwise(node, 0, channels_of(shape[0], kept, len(taken), (space[0][2], space[1][2])))
+
+
+@operator("Split")
+def _split(reader: GraphReader, node: OnnxNode) -> None:
+    number, axis = reader.value(node, 0), int(node.get("axis", 0))
+    channels = reader.image(number)[0]
+    sizes = reader.constant(node, 1, node.get("split", None))
+    count = len(node.outputs)
+    lengths = [-(-channels // count)] * count if sizes is None else [int(one) for one in sizes]
+    lengths[-1] = channels - sum(lengths[:-1])
+    if axis % 4 != 1:
+        raise UnsuitableError("images are split by channels alone")
+    start = 0
+    for name, length in zip(node.outputs, lengths, strict=True):
+        kept = [one - start if start <= one < start + length else -1 for one in range(channels)]
+        reader.values[name] = reader.add(node, channels_of(channels, kept, length), number)
+        start += length
+    reader.values[node.outputs[0]] = len(reader.steps) - count + 1
+
+
+@operator("Pad")
+def _pad(reader: GraphReader, node: OnnxNode) -> None:
+    number = reader.value(node, 0)
+    channels, *_ = reader.image(number)
+    pads = node.get("pads", None) if reader.opset < 11 else reader.constant(node, 1)
+    value = node.get("value", 0.0) if reader.opset < 11 else reader.constant(node, 2, 0.0)
+    axes = reader.constant(node, 3, range(4)) if reader.opset >= 18 else range(4)
+    if node.get("mode", b"constant") != b"constant" or np.any(np.asarray(value)):
+        raise UnsuitableError("images are padded with zeros alone")
+    before, after = np.zeros(4, np.int64), np.zeros(4, np.int64)
+    many = [int(one) for one in pads]
+    for place, axis in enumerate(axes):
+        before[axis], after[axis] = many[place], many[place + len(axes)]
+    if before[0] or after[0] or min(before.min(), after.min()) < 0:
+        raise UnsuitableError("a batch is not padded, and nothing is cut off")
+    if before[1] or after[1]:
+        count = channels + int(before[1] + after[1])
+        reader.pointwise(
+            node, 0, channels_of(channels, [one + int(before[1]) for one in range(channels)], count)
+        )
+        number = reader.values[node.outputs[0]]
+    around = (int(before[2]), int(after[2])), (int(before[3]), int(after[3]))
+    if around != ((0, 0), (0, 0)):
+        own = reader.shapes[number][0]
+        weights = np.ones((own, 1, 1, 1))
+        number = reader.add(node, Convolution(weights, np.zeros(own), (1, 1), around, own), number)
+    reader.alias(node, number)
+
+
+@operator("Concat")
+def _concat(reader: GraphReader, node: OnnxNode) -> None:
+    numbers = [reader.value(node, place) for place in range(len(node.inputs))]
+    if int(node.get("axis", 1)) % 4 != 1 or len({reader.image(number)[1:] for number in numbers}) > 1:
+        raise UnsuitableError("images of one height and width are joined by channels alone")
+    layers = [reader.layer_alone(*one) for one in zip(numbers, node.inputs, strict=True)]
+    first = layers[0]
+    same = isinstance(first, Activation) and all(
+        isinstance(one, Activation) and same_function(one.function, first.function) for one in layers
+    )
+    if same and isinstance(first, Activation):  # the function of what is joined
+        sources = [reader.steps[number - 1].inputs[0] for number in numbers]
+        for source in sources:
+            reader.readers[source] -= 1
+        alone = [not reader.readers[source] and source > 0 for source in sources]
+        joined = _joined(reader, node, sources, alone)
+        reader.add(node, first, joined)
+    else:
+        alone = [layer is not None for layer in layers]
+        reader.alias(node, _joined(reader, node, numbers, alone))
+
+
+def _joined(reader: GraphReader, node: OnnxNode, numbers: Sequence[int], alone: Sequence[bool]) -> int:
+    """The sum of images that have zeros in the channels of the others; a convolution that nothing else reads makes
+    them itself."""
+    counts = [reader.shapes[number][0] for number in numbers]
+    total, start, terms = sum(counts), 0, []
+    for number, count, own in zip(numbers, counts, alone, strict=True):
+        layer = reader.steps[number - 1].layer if number else None
+        wider = channels_of(count, range(start, start + count), total)
+        if own and isinstance(layer, Convolution) and layer.groups == 1:
+            shape = (total, *layer.weights.shape[1:])
+            weights, bias = np.zeros(shape), np.zeros(total)
+            weights[start : start + count], bias[start : start + count] = layer.weights, layer.bias
+            reader.replaced(node, number, replace(layer, weights=weights, bias=bias))
+            terms.append(number)
+        else:
+            terms.append(reader.add(node, wider, number))
+        start += count
+    return terms[0] if len(terms) == 1 else reader.add(node, SignedSum((1,) * len(terms)), *terms)
+
+
+def _shaped(reader: GraphReader, node: OnnxNode, shape: Sequence[int]) -> None:
+    """A value in another shape, its entries in the same order."""
+    number = reader.value(node, 0)
+    own = reader.shapes[number]
+    if tuple(shape) == (reader.batch, *own):
+        reader.alias(node, number)
+    elif tuple(shape) == (reader.batch, math.prod(own)) and len(own) == 3:
+        reader.add(node, Flattened(), number)
+    elif len(own) == 1 and tuple(shape) == (reader.batch, *own, 1, 1):
+        reader.alias(node, number)  # as a vector
+    else:
+        raise UnsuitableError(f"an image of shape {own} becomes a vector alone")
+
+
+@operator("Flatten")
+def _flatten(reader: GraphReader, node: OnnxNode) -> None:
+    own = reader.shapes[reader.value(node, 0)]
+    if int(node.get("axis", 1)) != 1:
+        raise UnsuitableError("images of a batch are not flattened together")
+    _shaped(reader, node, (reader.batch, math.prod(own)))
+
+
+@operator("Reshape")
+def _reshape(reader: GraphReader, node: OnnxNode) -> None:
+    own = (reader.batch, *reader.shapes[reader.value(node, 0)])
+    wanted = [int(size) for size in np.asarray(reader.constant(node, 1)).reshape(-1)]
+    wanted = [own[place] if size == 0 and place < len(own) else size for place, size in enumerate(wanted)]
+    if -1 in wanted:
+        others = math.prod(size for size in wanted if size != -1)
+        wanted[wanted.index(-1)] = math.prod(own) // max(others, 1)
+    if math.prod(wanted) != math.prod(own):
+        raise UnsuitableError("the lengths do not fit")
+    _shaped(reader, node, wanted)
+
+
+@operator("Squeeze")
+def _squeeze(reader: GraphReader, node: OnnxNode) -> None:
+    own = (reader.batch, *reader.shapes[reader.value(node, 0)])
+    axes = {axis % len(own) for axis in axes_of(node, reader.constant(node, 1))}
+    _shaped(reader, node, [size for axis, size in enumerate(own) if axis not in axes])
+
+
+@operator("Transpose")
+def _transpose(reader: GraphReader, node: OnnxNode) -> None:
+    own = (reader.batch, *reader.shapes[reader.value(node, 0)])
+    order = [int(axis) for axis in node.get("perm", range(len(own))[::-1])]
+    moved = [axis for axis in order if own[axis] != 1]
+    if moved != sorted(moved) or order[0] != 0:
+        raise UnsuitableError("axes of more than one entry change places")
+    _shaped(reader, node, [own[axis] for axis in order])
+
+
+# ---- arithmetic of entries ----
+
+
+@operator("Add", "Sub")
+def _add(reader: GraphReader, node: OnnxNode) -> None:
+    sign = -1 if node.operator == "Sub" else 1
+    constants = [name in reader.constants for name in node.inputs]
+    if not any(constants):
+        numbers = reader.value(node, 0), reader.value(node, 1)
+        if reader.shapes[numbers[0]] != reader.shapes[numbers[1]]:
+            raise UnsuitableError("values of different shapes are not added")
+        reader.add(node, SignedSum((1, sign)), *numbers)
+        return
+    place = constants.index(False)
+    number, more = reader.value(node, place), np.asarray(reader.constants[node.inputs[1 - place]], np.float64)
+    factor, more = (sign, more) if place else (1, sign * more)
+    known = reader.per_channel(number, more)
+    if known is not None:
+        reader.affine(node, place, np.full(len(known), float(factor)), known)
+        return
+    shape = reader.shapes[number]
+    try:
+        full = np.broadcast_to(more, (1, *shape))[0]
+    except ValueError:
+        raise UnsuitableError("a constant of another shape is added") from None
+    reader.add(node, Scaled(float(factor), full.copy()), number)
+
+
+@operator("Mul", "Div")
+def _multiply(reader: GraphReader, node: OnnxNode) -> None:
+    constants = [name in reader.constants for name in node.inputs]
+    if not any(constants):
+        _product(reader, node)
+        return
+    place = constants.index(False)
+    number, factor = (
+        reader.value(node, place),
+        np.asarray(reader.constants[node.inputs[1 - place]], np.float64),
+    )
+    if node.operator == "Div" and place:
+        raise UnsuitableError("a constant is not divided by a value")
+    known = reader.per_channel(number, 1 / factor if node.operator == "Div" else factor)
+    if known is None:
+        raise UnsuitableError("a constant is one number, or one for each channel")
+    reader.affine(node, place, known, np.zeros(len(known)))
+
+
+def _product(reader: GraphReader, node: OnnxNode) -> None:
+    """Two values; of a value and its sigmoid one function."""
+    if node.operator == "Div":
+        raise UnsuitableError("a value is not divided by another one")
+    numbers = [reader.value(node, 0), reader.value(node, 1)]
+    for place in (0, 1):
+        layer = reader.layer_alone(numbers[place], node.inputs[place])
+        of_other = numbers[place] > 0 and reader.steps[numbers[place] - 1].inputs == (numbers[1 - place],)
+        if isinstance(layer, Activation) and layer.name == "Sigmoid" and of_other:
+            reader.replaced(node, numbers[place], Activation("Silu", silu))
+            return
+    if reader.shapes[numbers[0]] != reader.shapes[numbers[1]]:
+        raise UnsuitableError("values of different shapes are not multiplied")
+    reader.add(node, Product(), *numbers)
+
+
+@operator("Neg")
+def _negate(reader: GraphReader, node: OnnxNode) -> None:
+    count = reader.shapes[reader.value(node, 0)][0]
+    reader.affine(node, 0, np.full(count, -1.0), np.zeros(count))
+
+
+@operator("Pow")
+def _power(reader: GraphReader, node: OnnxNode) -> None:
+    number, exponent = reader.value(node, 0), np.asarray(reader.constant(node, 1))
+    if exponent.size != 1 or float(exponent.reshape(())) != 2.0:
+        raise UnsuitableError("only squares of values are computed")
+    reader.add(node, Product(), number, number)
+
+
+@operator("PRelu")
+def _prelu(reader: GraphReader, node: OnnxNode) -> None:
+    slope = np.asarray(reader.constant(node, 1))
+    if slope.size != 1:
+        raise UnsuitableError("all channels have one slope")
+    reader.add(
+        node,
+        Activation("PRelu", with_parameters(leaky_relu, alpha=float(slope.reshape(())))),
+        reader.value(node, 0),
+    )
+
+
+@operator("Clip")
+def _clip(reader: GraphReader, node: OnnxNode) -> None:
+    low, high = (
+        node.get(name, usual) if reader.opset < 11 else reader.constant(node, place, usual)
+        for name, place, usual in (("min", 1, -math.inf), ("max", 2, math.inf))
+    )
+    first, last = (float(np.asarray(end).reshape(())) for end in (low, high))
+    function = with_parameters(clip, low=first, high=last)
+    reader.add(node, Activation("Clip", function), reader.value(node, 0))

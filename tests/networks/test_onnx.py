@@ -1,0 +1,172 @@
+"""Networks from files of ONNX against onnxruntime, in the clear and encrypted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import cipherblas as cb
+from cipherblas.lang.nodes import ordered
+from cipherblas.lang.operations import Leaf
+from cipherblas.networks.layers import Activation, Convolution
+from tests.support.onnx_models import MODELS, Model, fire, loaded, residual
+from tests.support.runs import Parties
+
+TOY = {"security": 0, "insecure": True, "ring_degree": 4096}
+
+
+def by_runtime(content: bytes, values: np.ndarray, result: str | None = None) -> np.ndarray:
+    """The result that onnxruntime computes, or that of another node."""
+    model = loaded(content)
+    if result is not None:
+        model.graph.output[0].name = result
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"x": values.astype(np.float32)})
+    return np.asarray(found)
+
+
+def before_softmax(content: bytes) -> str | None:
+    """The name of what a softmax at the end reads."""
+    last = loaded(content).graph.node[-1]
+    return str(last.input[0]) if last.op_type == "Softmax" else None
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_in_the_clear(name: str) -> None:
+    content = MODELS[name]()
+    network = cb.networks.from_onnx(content)
+    values = np.random.default_rng(0).uniform(-1, 1, (5, *network.shape))
+    wanted = by_runtime(content, values, before_softmax(content))
+    np.testing.assert_allclose(network(values), wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(network(values[2]), wanted[2], rtol=1e-5, atol=1e-5)
+    assert network.scores == wanted.shape[1:]
+
+
+def test_what_is_folded() -> None:
+    """Batch norms into convolutions, a slice and zeros into one, a join into both branches."""
+    network = cb.networks.from_onnx(residual())
+    layers = [str(step.layer) for step in network.steps]
+    assert sum(layer.startswith("conv") for layer in layers) == 4 and "conv 4 to 8, 1x1, stride 2x2" in layers
+    network = cb.networks.from_onnx(fire())
+    wide = [step.layer for step in network.steps if isinstance(step.layer, Convolution)][1:]
+    assert [layer.weights.shape[0] for layer in wide] == [8, 8]
+    assert network.activations == 2 and network.left_out == ("Softmax",)
+    assert str(network).endswith("left to the client: Softmax")
+
+
+def test_values_that_others_read_are_not_folded() -> None:
+    """A batch norm of a convolution that is added as well, and a convolution whose value is joined twice."""
+    m = Model((2, 4, 4))
+    x = m.conv("x", 2, 2)
+    both = m.node("Add", m.norm(x, 2), x)
+    content = m.file(m.node("Concat", both, x, m.node("Relu", x), x, axis=1))
+    values = np.random.default_rng(0).uniform(-1, 1, (3, 2, 4, 4))
+    np.testing.assert_allclose(cb.networks.from_onnx(content)(values), by_runtime(content, values), atol=1e-5)
+
+
+@pytest.mark.encrypted
+@pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning")
+@pytest.mark.parametrize("name", MODELS)
+def test_encrypted(name: str, tmp_path: Path) -> None:
+    """By samples, saved and loaded: as the clear network, within the promise."""
+    (tmp_path / "network.onnx").write_bytes(MODELS[name]())
+    network = cb.networks.from_onnx(tmp_path / "network.onnx")
+    random = np.random.default_rng(1)
+    samples = random.uniform(-1, 1, (20, *network.shape))
+    network.compile(samples, degree=15, refreshed=False, error=1.0, **TOY).save(tmp_path / "program")
+    program = cb.Program.load(tmp_path / "program", security=0, insecure=True)
+    parties = Parties(program)
+    for values in (random.uniform(-1, 1, network.shape), np.zeros(network.shape)):
+        found = parties.client.decrypt(parties.server.run(parties.inputs({"x": values})))
+        assert found.shape == network.scores
+        assert np.abs(found - network(values)).max() <= program.plan.error
+
+
+def test_arguments_are_refreshed_where_there_are_several_functions() -> None:
+    network = cb.networks.from_onnx(residual())
+    assert network.activations == 3
+    x = Leaf("x", cb.secret(*network.shape))
+    for refreshed, count in ((None, 2), (True, 2), (False, 0)):
+        nodes = ordered(network.encrypted(x, degree=3, refreshed=refreshed))
+        assert [node.op for node in nodes].count("refresh") == count
+
+
+# ---- what is refused ----
+
+
+def refused(m: Model, result: str) -> str:
+    with pytest.raises(cb.UnsupportedNodeError) as caught:
+        cb.networks.from_onnx(m.file(result))
+    return str(caught.value)
+
+
+def test_all_nodes_that_cannot_be_computed_are_named() -> None:
+    m = Model((2, 8, 8))
+    x = m.node("MaxPool", m.conv("x", 2, 2), kernel_shape=[2, 2])
+    y = m.node("LSTM", "x", m.constant(1.0), m.constant(1.0))
+    message = refused(m, m.node("Add", x, y))
+    assert "2 nodes of the file cannot be computed encrypted" in message
+    assert "node2 (MaxPool): maxima" in message and "node3 (LSTM): no such operator" in message
+
+
+@pytest.mark.parametrize(
+    ("operator", "constants", "attributes", "why"),
+    [
+        ("AveragePool", [], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}, "count_include_pad"),
+        ("AveragePool", [], {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}, "beyond the image"),
+        ("Pow", [3.0], {}, "only squares"),
+        ("Div", [[[[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]]]], {}, "one number, or one for each channel"),
+        ("Transpose", [], {"perm": [0, 2, 1, 3]}, "change places"),
+        ("Flatten", [], {"axis": 2}, "not flattened together"),
+        ("PRelu", [[[[0.1]], [[0.2]]]], {}, "one slope"),
+        ("Conv", [np.ones((2, 3, 3, 3))], {}, "do not fit"),
+        ("Softmax", [], {}, "not the end"),
+    ],
+)
+def test_reasons(operator: str, constants: list, attributes: dict, why: str) -> None:  # type: ignore[type-arg]
+    m = Model((2, 8, 8))
+    x = m.node(operator, "x", *(m.constant(one) for one in constants), **attributes)
+    assert why in refused(m, m.node("Relu", x))
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(cb.FormatError, match="is no file of ONNX"):
+        cb.networks.from_onnx(b"nothing of the kind")
+    with pytest.raises(cb.FormatError, match="is no file of ONNX"):
+        cb.networks.from_onnx(b"")
+    with pytest.raises(cb.StorageError, match="cannot be read"):
+        cb.networks.from_onnx(tmp_path / "missing.onnx")
+    m = Model((2, 8, 8))
+    with pytest.raises(cb.FormatError, match="not finite"):
+        cb.networks.from_onnx(m.file(m.node("Add", "x", m.constant(np.nan))))
+    m = Model((2, 8, 8))
+    with pytest.raises(cb.FormatError, match="another operator set"):
+        cb.networks.from_onnx(m.file(m.node("Relu", "x"), opset=6))
+    m = Model((2, "h", 8))  # type: ignore[arg-type]
+    with pytest.raises(cb.FormatError, match="no shape that can be encrypted"):
+        cb.networks.from_onnx(m.file(m.node("Relu", "x")))
+    model = loaded(residual())
+    onnx.external_data_helper.set_external_data(model.graph.initializer[0], "elsewhere")
+    with pytest.raises(cb.FormatError, match="weights in other files"):
+        cb.networks.from_onnx(model.SerializeToString())
+
+
+def test_inputs_of_another_shape() -> None:
+    network = cb.networks.from_onnx(residual())
+    for refused in (
+        lambda: network(np.zeros((3, 9, 8))),
+        lambda: network.compile(np.zeros((4, 3, 9, 8)), **TOY),
+        lambda: network.compile(np.zeros((0, 3, 8, 8)), **TOY),
+    ):
+        with pytest.raises(cb.ShapeError, match="network"):
+            refused()
+
+
+def test_functions_keep_their_names() -> None:
+    network = cb.networks.from_onnx(residual())
+    layer = next(step.layer for step in network.steps if isinstance(step.layer, Activation))
+    assert layer.name == "Relu"
