@@ -10,10 +10,12 @@ import onnxruntime
 import pytest
 
 import cipherblas as cb
+from cipherblas.lang.analysis import evaluate_clear
 from cipherblas.lang.nodes import ordered
 from cipherblas.lang.operations import Leaf
 from cipherblas.networks.layers import Activation, Convolution
 from tests.support.onnx_models import MODELS, Model, fire, loaded, residual
+from tests.support.random_onnx import random_network
 from tests.support.runs import Parties
 
 TOY = {"security": 0, "insecure": True, "ring_degree": 4096}
@@ -93,6 +95,27 @@ def test_arguments_are_refreshed_where_there_are_several_functions() -> None:
     for refreshed, count in ((None, 2), (True, 2), (False, 0)):
         nodes = ordered(network.encrypted(x, degree=3, refreshed=refreshed))
         assert [node.op for node in nodes].count("refresh") == count
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_random_networks(part: int) -> None:
+    """In the clear as onnxruntime has them; as expressions, which are what is encrypted, the same."""
+    differing = []
+    for seed in range(part, 400, 8):
+        content = random_network(seed, functions=seed % 16 < 8)
+        network = cb.networks.from_onnx(content)
+        values = np.random.default_rng(seed).uniform(-1, 1, (2, *network.shape)).astype(np.float32)
+        found, wanted = network(values), by_runtime(content, values)
+        size = max(1.0, np.abs(wanted).max())
+        good = found.shape == wanted.shape and np.allclose(found, wanted, rtol=1e-3, atol=1e-4 * size)
+        if good and not network.activations:
+            expression = network.encrypted(Leaf("x", cb.secret(*network.shape)))
+            image = values[0].astype(np.float64)
+            good = np.allclose(
+                evaluate_clear(expression, {"x": image}), network(image), rtol=1e-9, atol=1e-9 * size
+            )
+        differing += [] if good else [seed]
+    assert differing == []
 
 
 # ---- what is refused ----
