@@ -88,6 +88,30 @@ def test_encrypted(name: str, tmp_path: Path) -> None:
         assert np.abs(found - network(values)).max() <= program.plan.error
 
 
+@pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning")
+def test_a_check_without_encryption() -> None:
+    """Of inputs like the samples, and of one that is far from them."""
+    network, random = cb.networks.from_onnx(fire()), np.random.default_rng(5)
+    program = network.compile(random.uniform(-1, 1, (20, 3, 8, 8)), bound=3.0, degree=15, error=1.0, **TOY)
+    values = random.uniform(-1, 1, (12, 3, 8, 8))
+    labels = network(values).argmax(axis=1)
+    labels[:3] = (labels[:3] + 1) % 4
+    found = network.check(program, values, labels)
+    assert (found.count, found.accuracy, found.outside) == (12, 0.75, 0)
+    assert found.errors is not None and found.errors.agreement > 0.5 and found.errors.error < 1.0
+    assert "75.0%" in str(found) and "0 of them outside" in str(found)
+    far = network.check(program, np.concatenate([3 * values[:1], values[1:3]]))
+    assert (
+        far.outside == 1 and far.errors is not None and network.check(program, 3 * values[:1]).errors is None
+    )
+    for wrong in (
+        lambda: network.check(program, values[0]),
+        lambda: network.check(program, values, labels[:2]),
+    ):
+        with pytest.raises(cb.ShapeError):
+            wrong()
+
+
 def test_arguments_are_refreshed_where_there_are_several_functions() -> None:
     network = cb.networks.from_onnx(residual())
     assert network.activations == 3

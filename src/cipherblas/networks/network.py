@@ -14,6 +14,7 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import secret
 from cipherblas.networks.layers import Activation, Array, Layer, Shape
 from cipherblas.planner.plan.plan import PlanOptions
+from cipherblas.planner.predict.promises import SampledErrors
 from cipherblas.roles.program import Program, compile
 
 DEGREE = 62  # of the polynomial that stands for an activation: six levels
@@ -34,6 +35,38 @@ class NetworkStep:
     layer: Layer
     inputs: tuple[int, ...]
     shape: Shape
+
+
+@dataclass(frozen=True)
+class NetworkCheck:
+    """A network and its program on the same inputs.
+
+    Attributes:
+        count: of the inputs.
+        accuracy: share that the network labels rightly in the clear; None without labels.
+        outside: inputs on which a value leaves the range that the program was planned for.
+        errors: of the scores, and the share of inputs whose largest score is that of the clear network, on all other
+            inputs; None where there are none.
+    """
+
+    count: int
+    accuracy: float | None
+    outside: int
+    errors: SampledErrors | None
+
+    def __str__(self) -> str:
+        rows = [
+            ("inputs", f"{self.count}, {self.outside} of them outside of the ranges that were planned"),
+            ("right in the clear", "not known" if self.accuracy is None else f"{self.accuracy:.1%}"),
+        ]
+        if self.errors is not None:
+            found = self.errors
+            rows += [
+                ("labelled as in the clear", f"{found.agreement:.1%} of simulated runs"),
+                ("approximation", f"at most {found.approximation:.2g}, rms {found.approximation_rms:.2g}"),
+                ("noise", f"at most {found.noise:.2g}, rms {found.noise_rms:.2g}"),
+            ]
+        return "\n".join(f"{name:<26}{text}" for name, text in rows)
 
 
 @dataclass(frozen=True)
@@ -155,6 +188,33 @@ class TrainedNetwork:
         return compile(
             lambda x: self.encrypted(x, degree=degree, refreshed=refreshed), {INPUT: operand}, **options
         )
+
+    def check(self, program: Program, values: Any, labels: Any = None) -> NetworkCheck:
+        """Compare the network with its program on inputs that it was not planned on; nothing is encrypted.
+
+        Args:
+            program: as `compile` made it, or loaded.
+            values: inputs (n, …).
+            labels: the right classes (n,), if they are known.
+
+        Raises:
+            ShapeError: the inputs or labels have another shape.
+            RangeError: an input exceeds the program's bound. PrecisionError: errors carry a value out of its range.
+        """
+        given = np.asarray(values, np.float64)
+        if given.shape == self.shape:
+            raise ShapeError(
+                "Inputs are counted by a first axis.", expected=("n", *self.shape), got=given.shape
+            )
+        scores = self(given).reshape(len(given), -1)
+        if labels is not None and np.shape(labels) != (len(given),):
+            raise ShapeError(
+                "There is one label for each input.", expected=(len(given),), got=np.shape(labels)
+            )
+        right = None if labels is None else float(np.mean(scores.argmax(axis=1) == np.asarray(labels)))
+        inside = [all(one.inside for one in program.check({INPUT: value})) for value in given]
+        found: Any = program.simulate({INPUT: given[inside]}) if any(inside) else None
+        return NetworkCheck(len(given), right, inside.count(False), found)
 
     def _computed(self, given: Any, computed: Callable[[Layer, Sequence[Any]], Any]) -> Any:
         """The result of the last step; a value goes when nothing reads it any more."""
