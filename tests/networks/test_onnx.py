@@ -70,6 +70,21 @@ def test_values_that_others_read_are_not_folded() -> None:
     np.testing.assert_allclose(cb.networks.from_onnx(content)(values), by_runtime(content, values), atol=1e-5)
 
 
+def test_values_that_are_read_under_two_names() -> None:
+    """A batch norm of one name of a convolution, and a function of the other; a convolution behind a function that is
+    joined, which is added later."""
+    m = Model((2, 4, 4))
+    x = m.conv("x", 2, 2)
+    content = m.file(m.node("Add", m.norm(m.node("Identity", x), 2), m.node("Relu", x)))
+    values = np.random.default_rng(0).uniform(-1, 1, (3, 2, 4, 4))
+    np.testing.assert_allclose(cb.networks.from_onnx(content)(values), by_runtime(content, values), atol=1e-5)
+    m = Model((2, 4, 4))
+    x, y = m.conv("x", 2, 2), m.conv("x", 2, 2)
+    both = m.node("Concat", m.node("Relu", x), m.node("Relu", y), axis=1)
+    content = m.file(m.node("Concat", both, x, axis=1))
+    np.testing.assert_allclose(cb.networks.from_onnx(content)(values), by_runtime(content, values), atol=1e-5)
+
+
 @pytest.mark.encrypted
 @pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning")
 @pytest.mark.parametrize("name", MODELS)
@@ -171,6 +186,7 @@ def test_all_nodes_that_cannot_be_computed_are_named() -> None:
         ("Flatten", [], {"axis": 2}, "not flattened together"),
         ("PRelu", [[[[0.1]], [[0.2]]]], {}, "one slope"),
         ("Conv", [np.ones((2, 3, 3, 3))], {}, "do not fit"),
+        ("Conv", [np.ones((2, 2, 3, 3))], {"pads": [9, 0, 0, 0]}, "padding is larger"),
         ("Softmax", [], {}, "not the end"),
     ],
 )

@@ -125,6 +125,7 @@ KINDS: dict[str, Callable[..., Grown | None]] = {
     "norm": _entrywise(lambda n, x, shape: n.model.norm(x, shape[0])),
     "function": _entrywise(lambda n, x, shape: n.model.node(str(n.random.choice(FUNCTIONS)), x)),
     "silu": _entrywise(lambda n, x, shape: n.model.node("Mul", x, n.model.node("Sigmoid", x))),
+    "identity": _entrywise(lambda n, x, shape: n.model.node("Identity", x)),
     "square": _entrywise(lambda n, x, shape: n.model.node("Pow", x, n.model.constant(2.0))),
     "add": _entrywise(lambda n, x, shape: n.model.node("Add", x, n.like(*shape)[0])),
     "subtract": _entrywise(lambda n, x, shape: n.model.node("Sub", x, n.like(*shape)[0])),

@@ -111,7 +111,6 @@ class GraphReader:
         self.steps: list[NetworkStep] = []
         self.values: dict[str, int] = {self.input: 0}  # by names of tensors
         self.shapes: list[Shape] = [tuple(dims[1:])]
-        self.readers: Counter[int] = Counter()  # steps that read a value
         self.left_out: list[str] = []
 
     def network(self) -> TrainedNetwork:
@@ -237,9 +236,11 @@ class GraphReader:
         found = layer.shape(*(self.shapes[number] for number in inputs))
         if min(found, default=1) < 1:
             raise UnsuitableError("nothing is left of the image")
+        pads = layer.pads if isinstance(layer, Convolution) else ()
+        if any(max(pair) > size for pair, size in zip(pads, self.shapes[inputs[0]][1:], strict=False)):
+            raise UnsuitableError("its padding is larger than the image")
         self.steps.append(NetworkStep(node.name, layer, inputs, found))
         self.shapes.append(found)
-        self.readers.update(inputs)
         number = len(self.steps)
         self.alias(node, number)
         return number
@@ -256,9 +257,11 @@ class GraphReader:
         """The first result of a node is a value that there is."""
         self.values[node.outputs[0]] = number
 
-    def layer_alone(self, number: int, name: str) -> Layer | None:
-        """The layer of a value that nothing but one node reads, by the name that this calls it."""
-        if number == 0 or self.uses[name] != 1 or self.readers[number]:
+    def layer_alone(self, number: int) -> Layer | None:
+        """The layer of a value that nothing but one node reads, under whatever name."""
+        names = [name for name, known in self.values.items() if known == number]
+        # Of several names all but the first are those of nodes that read another one.
+        if number == 0 or not names or sum(self.uses[name] for name in names) != len(names):
             return None
         return self.steps[number - 1].layer
 
@@ -267,7 +270,7 @@ class GraphReader:
         number = self.value(node, place)
         count = self.shapes[number][0]
         own, added = (np.broadcast_to(np.asarray(one, np.float64), (count,)) for one in (factors, more))
-        before = self.layer_alone(number, node.inputs[place])
+        before = self.layer_alone(number)
         if isinstance(before, Convolution):
             self.replaced(node, number, before.scaled(own, added))
         elif isinstance(before, Dense):
@@ -285,7 +288,7 @@ class GraphReader:
     def pointwise(self, node: OnnxNode, place: int, layer: Convolution) -> None:
         """A pointwise convolution, together with one before it."""
         number = self.value(node, place)
-        before = self.layer_alone(number, node.inputs[place])
+        before = self.layer_alone(number)
         if isinstance(before, Convolution) and before.pointwise:
             self.replaced(node, number, layer.after(before))
         else:

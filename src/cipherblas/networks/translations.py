@@ -237,32 +237,28 @@ def _concat(reader: GraphReader, node: OnnxNode) -> None:
     numbers = [reader.value(node, place) for place in range(len(node.inputs))]
     if int(node.get("axis", 1)) % 4 != 1 or len({reader.image(number)[1:] for number in numbers}) > 1:
         raise UnsuitableError("images of one height and width are joined by channels alone")
-    layers = [reader.layer_alone(*one) for one in zip(numbers, node.inputs, strict=True)]
+    layers = [reader.layer_alone(number) for number in numbers]
     first = layers[0]
     same = isinstance(first, Activation) and all(
         isinstance(one, Activation) and same_function(one.function, first.function) for one in layers
     )
     if same and isinstance(first, Activation):  # the function of what is joined
         sources = [reader.steps[number - 1].inputs[0] for number in numbers]
-        for source in sources:
-            reader.readers[source] -= 1
-        alone = [not reader.readers[source] and source > 0 for source in sources]
-        joined = _joined(reader, node, sources, alone)
+        joined = _joined(reader, node, sources)
         reader.add(node, first, joined)
     else:
-        alone = [layer is not None for layer in layers]
-        reader.alias(node, _joined(reader, node, numbers, alone))
+        reader.alias(node, _joined(reader, node, numbers))
 
 
-def _joined(reader: GraphReader, node: OnnxNode, numbers: Sequence[int], alone: Sequence[bool]) -> int:
+def _joined(reader: GraphReader, node: OnnxNode, numbers: Sequence[int]) -> int:
     """The sum of images that have zeros in the channels of the others; a convolution that nothing else reads makes
     them itself."""
     counts = [reader.shapes[number][0] for number in numbers]
     total, start, terms = sum(counts), 0, []
-    for number, count, own in zip(numbers, counts, alone, strict=True):
-        layer = reader.steps[number - 1].layer if number else None
+    layers = [reader.layer_alone(number) for number in numbers]
+    for number, count, layer in zip(numbers, counts, layers, strict=True):
         wider = channels_of(count, range(start, start + count), total)
-        if own and isinstance(layer, Convolution) and layer.groups == 1:
+        if isinstance(layer, Convolution) and layer.groups == 1:
             shape = (total, *layer.weights.shape[1:])
             weights, bias = np.zeros(shape), np.zeros(total)
             weights[start : start + count], bias[start : start + count] = layer.weights, layer.bias
@@ -379,7 +375,7 @@ def _product(reader: GraphReader, node: OnnxNode) -> None:
         raise UnsuitableError("a value is not divided by another one")
     numbers = [reader.value(node, 0), reader.value(node, 1)]
     for place in (0, 1):
-        layer = reader.layer_alone(numbers[place], node.inputs[place])
+        layer = reader.layer_alone(numbers[place])
         of_other = numbers[place] > 0 and reader.steps[numbers[place] - 1].inputs == (numbers[1 - place],)
         if isinstance(layer, Activation) and layer.name == "Sigmoid" and of_other:
             reader.replaced(node, numbers[place], Activation("Silu", silu))
