@@ -31,11 +31,13 @@ from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult
 from cipherblas_bench.cli import bench
 from cipherblas_hardware import command as hardware
 from tests.corpus.machine import MACHINE
+from tests.support.onnx_models import fire
 
 # Command → the bars of a run of it, in their order.
 BARS: dict[str, tuple[str, ...]] = {
     "machine": ("measuring",),
     "plan": ("planning", "writing"),
+    "import": ("reading the samples", "planning", "writing"),
     "explain": ("loading matplotlib", "counting", "drawing"),
     "keygen": ("reading the plan", "writing the plan and the secret key", "making evaluation keys"),
     "encrypt": ("reading the array", "reading the keys", "encrypting a", "writing"),
@@ -192,6 +194,16 @@ def test_the_client_and_the_server(watch: Watch, flow: Any, invoke: Any, tmp_pat
     operands = ("--a", flow.a, "--b", flow.b)
     check(watch, "run", invoke("run", flow.plan, flow.evaluation, *operands, "-o", tmp_path / "c.ct"))
     assert {title for title, *_ in watch.told} >= {"reading a", "reading b", "computing", "writing"}
+
+
+@pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning")
+def test_import(watch: Watch, invoke: Any, tmp_path: Path) -> None:
+    (tmp_path / "network.onnx").write_bytes(fire())
+    np.save(tmp_path / "samples.npy", np.random.default_rng(1).uniform(-1, 1, (8, 3, 8, 8)))
+    given = ["import", tmp_path / "network.onnx", "--samples", tmp_path / "samples.npy", "--error", "1"]
+    toy = ["--degree", "7", "--security", "0", "--insecure", "--ring-degree", "4096"]
+    check(watch, "import", invoke(*given, *toy, "-o", tmp_path / "network.cb"))
+    assert len(watch.told) > 5
 
 
 @pytest.mark.parametrize("json", [(), ("--json",)])

@@ -213,7 +213,7 @@ def test_names():
 
 def test_garbage_beside_a_repeated_input_is_refused():
     method = matvec("fhelipe", 8, 4, 8)
-    dirty = MATVEC_BASELINES["fhelipe"](contiguous((4,), 8).with_clean(False), 8)
+    dirty = MATVEC_BASELINES["fhelipe"](contiguous((4,), 8).with_zero_padding(False), 8)
     ring = RingShape.for_depth(8, 3)
     for found, refused in ((method, False), (dirty, True)):
         ev = Symbolic(ring)

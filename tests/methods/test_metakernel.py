@@ -261,7 +261,7 @@ def test_layouts_that_are_refused():
         ConvMetaKernel(x, window, pattern, 2)
     with pytest.raises(ShapeError, match="units of 4 slots"):
         ConvMetaKernel(contiguous((2, 2, 2), 32), window, pattern, 2)
-    dirty = MatVecMetaKernel(x.with_clean(False), 8, pattern, 8)
+    dirty = MatVecMetaKernel(x.with_zero_padding(False), 8, pattern, 8)
     ev = Symbolic(RingShape.for_depth(32, 2))
     with pytest.raises(ShapeError, match="zeros in all other slots"):
         dirty.run(ev, [ev.fresh(None, bound=1.0)], layer_runs.weights_of(np.ones((8, 8))))

@@ -20,7 +20,7 @@ class Frontier:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def rescaled(self) -> list[int]:
+    def ready(self) -> list[int]:
         """Positions of those whose sources are made."""
         held = self._replay.held
         return [

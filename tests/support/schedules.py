@@ -31,7 +31,7 @@ class Frontier:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def rescaled(self) -> list[int]:
+    def ready(self) -> list[int]:
         """Positions of the tasks that can begin now: what they read is whole, and nobody adds to what they add to."""
         return [
             position

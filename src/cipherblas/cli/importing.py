@@ -75,7 +75,10 @@ def import_network(
         files.check_writable(output)
     display = Display(quiet=quiet)
     network = from_onnx(model)
-    given = None if samples is None else load_array(samples, (2, 3, 4))
+    given = None
+    if samples is not None:
+        with display.progress("reading the samples"):
+            given = load_array(samples, (2, 3, 4))
     options = without_none(
         error=error,
         agreement=agreement,
