@@ -218,6 +218,31 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         cb.networks.from_onnx(model.SerializeToString())
 
 
+def test_damaged_nodes_and_those_of_other_domains() -> None:
+    m = Model((2, 8, 8))
+    message = refused(m, m.node("Relu", m.node("Conv", "x")))
+    assert "node1 (Conv): its inputs or attributes" in message
+    m = Model((2, 8, 8))
+    x = m.node("Pad", "x", m.constant([0, 0, 0, 0, 0, 10**12, 0, 0], np.int64))
+    assert "more than 65536 channels" in refused(m, x)
+    m = Model((2, 8, 8))
+    assert "but of com.example" in refused(m, m.node("Relu", "x", domain="com.example"))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_mutated_files(name: str) -> None:
+    """Whatever a file holds, it is read, or refused with an error of ours."""
+    content, random = MODELS[name](), np.random.default_rng(7)
+    for _ in range(150):
+        changed = bytearray(content)
+        for place in random.integers(0, len(content), 3):
+            changed[place] = random.integers(0, 256)
+        try:
+            cb.networks.from_onnx(bytes(changed))
+        except cb.CipherblasError:
+            pass
+
+
 def test_inputs_of_another_shape() -> None:
     network = cb.networks.from_onnx(residual())
     for refused in (

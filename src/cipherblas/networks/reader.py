@@ -7,6 +7,7 @@ channels into the convolutions that are joined.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -34,6 +35,10 @@ from cipherblas.networks.network import NetworkStep, TrainedNetwork
 OPSETS = range(7, 29)
 AT_THE_END = ("Softmax", "LogSoftmax", "ArgMax", "TopK")  # the client does these
 MAX_LISTED = 8  # nodes in a message
+DOMAINS = ("", "ai.onnx")
+# Of translations of damaged nodes: an input or an attribute is missing, of another kind, or larger than the memory.
+DAMAGED = (ArithmeticError, AttributeError, IndexError, KeyError, MemoryError, TypeError, ValueError)
+NOT_ITS_OWN = "its inputs or attributes are not those of the operator"
 
 Translate = TypeVar("Translate", bound=Callable[..., None])
 OPERATORS: dict[str, Callable[[Any, Any], None]] = {}
@@ -53,6 +58,11 @@ def operator(*names: str) -> Callable[[Translate], Translate]:
     return entered
 
 
+def _text(value: Any) -> str:
+    """A string of the file, which may be damaged."""
+    return value if isinstance(value, str) else bytes(value).decode(errors="replace")
+
+
 class OnnxNode:
     """A node of the file, with its attributes.
 
@@ -63,12 +73,15 @@ class OnnxNode:
     def __init__(self, proto: Any) -> None:
         import onnx
 
-        self.operator = str(proto.op_type)
-        self.inputs, self.outputs = list(proto.input), list(proto.output)
-        self.name = printable(proto.name or (self.outputs[0] if self.outputs else self.operator))
-        self.attributes: dict[str, Any] = {
-            one.name: onnx.helper.get_attribute_value(one) for one in proto.attribute
-        }
+        self.operator, self.domain = _text(proto.op_type), _text(proto.domain)
+        self.inputs, self.outputs = list(map(_text, proto.input)), list(map(_text, proto.output))
+        self.name = printable(_text(proto.name) or (self.outputs[0] if self.outputs else self.operator))
+        self._attributes, self._read = proto.attribute, onnx.helper.get_attribute_value
+
+    @functools.cached_property
+    def attributes(self) -> dict[str, Any]:
+        """By name."""
+        return {_text(one.name): self._read(one) for one in self._attributes}
 
     def get(self, name: str, usual: Any) -> Any:
         """An attribute."""
@@ -80,7 +93,7 @@ class GraphReader:
 
     def __init__(self, model: Any, path: str) -> None:
         self.path, graph = path, model.graph
-        versions = [one.version for one in model.opset_import if one.domain in ("", "ai.onnx")]
+        versions = [one.version for one in model.opset_import if _text(one.domain) in DOMAINS]
         self.opset = max(versions, default=OPSETS.start)
         if self.opset not in OPSETS:
             raise FormatError(
@@ -88,18 +101,18 @@ class GraphReader:
             )
         self.constants: dict[str, NDArray[Any]] = {}
         for tensor in graph.initializer:
-            self.constants[tensor.name] = self._array(tensor)
+            self.constants[_text(tensor.name)] = self._array(tensor)
         self.nodes = [OnnxNode(proto) for proto in graph.node]
-        self.outputs = [one.name for one in graph.output]
+        self.outputs = [_text(one.name) for one in graph.output]
         self.uses = Counter(name for node in self.nodes for name in node.inputs) + Counter(self.outputs)
-        given = [one for one in graph.input if one.name not in self.constants]
+        given = [one for one in graph.input if _text(one.name) not in self.constants]
         if len(given) != 1 or len(self.outputs) != 1:
             raise FormatError(
                 f"{path} has several inputs or results.",
                 expected="one of each",
                 got=f"{len(given)} inputs, {len(self.outputs)} results",
             )
-        self.input = given[0].name
+        self.input = _text(given[0].name)
         dims = [int(dim.dim_value) for dim in given[0].type.tensor_type.shape.dim]
         if not 2 <= len(dims) <= 4 or min(dims[1:]) < 1:
             raise FormatError(
@@ -124,7 +137,10 @@ class GraphReader:
             try:
                 self._translate(node)
             except UnsuitableError as error:
-                refused.append(f"{node.name} ({node.operator}): {error}")
+                refused.append(f"{node.name} ({printable(node.operator)}): {error}")
+                unknown.update(node.outputs)
+            except DAMAGED:
+                refused.append(f"{node.name} ({printable(node.operator)}): {NOT_ITS_OWN}")
                 unknown.update(node.outputs)
         if refused:
             more = f"; and {len(refused) - MAX_LISTED} more" if len(refused) > MAX_LISTED else ""
@@ -157,6 +173,8 @@ class GraphReader:
 
     def _translate(self, node: OnnxNode) -> None:
         inputs = [name for name in node.inputs if name]
+        if node.domain not in DOMAINS:
+            raise UnsuitableError(f"it is no operator of ONNX but of {printable(node.domain)}")
         if all(name in self.constants for name in inputs) or node.operator == "Shape":
             self._folded(node)
         elif node.operator in AT_THE_END:
@@ -183,30 +201,28 @@ class GraphReader:
             raise UnsuitableError("an operator of constants that is not known")
         else:
             known = [self.constants[name] if name else None for name in node.inputs]
-            try:
-                self.constants[node.outputs[0]] = np.asarray(make(self, node, *known))
-            except (ArithmeticError, IndexError, TypeError, ValueError) as error:
-                raise UnsuitableError("its constants do not fit one another") from error
+            self.constants[node.outputs[0]] = np.asarray(make(self, node, *known))
 
     def _array(self, tensor: Any) -> NDArray[Any]:
         import onnx
 
+        name = printable(_text(tensor.name))
         if tensor.HasField("data_location") and tensor.data_location == onnx.TensorProto.EXTERNAL:
             raise FormatError(
                 f"{self.path} has weights in other files.",
                 expected="weights in the file itself",
-                got=printable(tensor.name),
+                got=name,
                 advice="onnx.save_model(onnx.load(path), path, save_as_external_data=False)",
             )
         try:
             found = np.asarray(onnx.numpy_helper.to_array(tensor))
-        except (TypeError, ValueError) as error:
-            raise FormatError(f"{self.path} has a damaged tensor.", got=printable(tensor.name)) from error
+        except DAMAGED as error:
+            raise FormatError(f"{self.path} has a damaged tensor.", got=name) from error
         if found.dtype.kind == "f" and not np.isfinite(found).all():
             raise FormatError(
                 f"{self.path} has weights that are not finite.",
                 expected="finite numbers",
-                got=printable(tensor.name),
+                got=name,
             )
         return found
 

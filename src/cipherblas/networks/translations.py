@@ -24,6 +24,9 @@ from cipherblas.networks.layers import (
 )
 from cipherblas.networks.reader import GraphReader, OnnxNode, UnsuitableError, axes_of, operator, slices_of
 
+MAX_CHANNELS = 1 << 16
+
+
 # ---- linear layers ----
 
 
@@ -220,6 +223,8 @@ def _pad(reader: GraphReader, node: OnnxNode) -> None:
         raise UnsuitableError("a batch is not padded, and nothing is cut off")
     if before[1] or after[1]:
         count = channels + int(before[1] + after[1])
+        if count > MAX_CHANNELS:
+            raise UnsuitableError(f"more than {MAX_CHANNELS} channels")
         reader.pointwise(
             node, 0, channels_of(channels, [one + int(before[1]) for one in range(channels)], count)
         )
