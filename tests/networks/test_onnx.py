@@ -186,6 +186,8 @@ def test_all_nodes_that_cannot_be_computed_are_named() -> None:
         ("Flatten", [], {"axis": 2}, "not flattened together"),
         ("PRelu", [[[[0.1]], [[0.2]]]], {}, "one slope"),
         ("Conv", [np.ones((2, 3, 3, 3))], {}, "do not fit"),
+        ("Cast", [], {"to": 7}, "not rounded to integers"),
+        ("Div", [0.0], {}, "not finite"),
         ("Conv", [np.ones((2, 2, 3, 3))], {"pads": [9, 0, 0, 0]}, "padding is larger"),
         ("Softmax", [], {}, "not the end"),
     ],

@@ -70,7 +70,12 @@ def odd_minimax(low: float, reach: float, degree: int) -> SignFactor:
     coefficients[1::2] = found = np.round(found, DECIMALS)
     given = tuple(map(float, coefficients))
     error = float(np.abs(1 - basis @ found).max()) * ERROR_MARGIN
-    return SignFactor(given, reach, round(error, DECIMALS), round(largest_value(given), DECIMALS))
+    return SignFactor(given, reach, _above(error), _above(largest_value(given)))
+
+
+def _above(bound: float) -> float:
+    """The bound in so many decimals, never less than it is."""
+    return round(bound, DECIMALS) + 10.0**-DECIMALS
 
 
 def _points(low: float, count: int) -> Array:

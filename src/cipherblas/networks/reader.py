@@ -36,6 +36,7 @@ OPSETS = range(7, 29)
 AT_THE_END = ("Softmax", "LogSoftmax", "ArgMax", "TopK")  # the client does these
 MAX_LISTED = 8  # nodes in a message
 DOMAINS = ("", "ai.onnx")
+FLOATS = (1, 10, 11, 16)  # types of ONNX: float, float16, double, bfloat16
 # Of translations of damaged nodes: an input or an attribute is missing, of another kind, or larger than the memory.
 DAMAGED = (ArithmeticError, AttributeError, IndexError, KeyError, MemoryError, TypeError, ValueError)
 NOT_ITS_OWN = "its inputs or attributes are not those of the operator"
@@ -286,6 +287,8 @@ class GraphReader:
         number = self.value(node, place)
         count = self.shapes[number][0]
         own, added = (np.broadcast_to(np.asarray(one, np.float64), (count,)) for one in (factors, more))
+        if not (np.isfinite(own).all() and np.isfinite(added).all()):
+            raise UnsuitableError("its numbers are not finite")
         before = self.layer_alone(number)
         if isinstance(before, Convolution):
             self.replaced(node, number, before.scaled(own, added))
@@ -377,7 +380,7 @@ def _constant(reader: GraphReader, node: OnnxNode) -> NDArray[Any]:
 FOLDED: dict[str, Callable[..., Any]] = {
     "Constant": _constant,
     "Identity": lambda reader, node, x: x,
-    "Cast": lambda reader, node, x: x.astype(np.int64 if node.get("to", 1) in (6, 7) else np.float64),
+    "Cast": lambda reader, node, x: x.astype(np.float64 if node.get("to", 1) in FLOATS else np.int64),
     "Concat": lambda reader, node, *xs: np.concatenate(xs, node.get("axis", 0)),
     "Gather": lambda reader, node, x, places: np.take(x, places.astype(np.int64), node.get("axis", 0)),
     "Unsqueeze": _unsqueezed,
@@ -388,7 +391,7 @@ FOLDED: dict[str, Callable[..., Any]] = {
     "Add": lambda reader, node, x, y: x + y,
     "Sub": lambda reader, node, x, y: x - y,
     "Mul": lambda reader, node, x, y: x * y,
-    "Div": lambda reader, node, x, y: x // y if x.dtype.kind == "i" else x / y,
+    "Div": lambda reader, node, x, y: np.trunc(x / y).astype(x.dtype) if x.dtype.kind == "i" else x / y,
     "Neg": lambda reader, node, x: -x,
     "Sqrt": lambda reader, node, x: np.sqrt(x),
     "ConstantOfShape": lambda reader, node, shape: np.zeros(shape.astype(np.int64)),

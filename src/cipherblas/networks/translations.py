@@ -22,7 +22,15 @@ from cipherblas.networks.layers import (
     SignedSum,
     channels_of,
 )
-from cipherblas.networks.reader import GraphReader, OnnxNode, UnsuitableError, axes_of, operator, slices_of
+from cipherblas.networks.reader import (
+    FLOATS,
+    GraphReader,
+    OnnxNode,
+    UnsuitableError,
+    axes_of,
+    operator,
+    slices_of,
+)
 
 MAX_CHANNELS = 1 << 16
 
@@ -32,6 +40,8 @@ MAX_CHANNELS = 1 << 16
 
 @operator("Identity", "Cast")
 def _same(reader: GraphReader, node: OnnxNode) -> None:
+    if node.operator == "Cast" and node.get("to", 1) not in FLOATS:
+        raise UnsuitableError("values are not rounded to integers")
     reader.alias(node, reader.value(node, 0))
 
 
