@@ -14,7 +14,7 @@ from cipherblas.lang.analysis import evaluate_clear
 from cipherblas.lang.nodes import ordered
 from cipherblas.lang.operations import Leaf
 from cipherblas.networks.layers import Activation, Convolution
-from tests.support.onnx_models import MODELS, Model, fire, loaded, residual
+from tests.support.onnx_models import MODELS, Model, depthwise, fire, loaded, residual
 from tests.support.random_onnx import random_network
 from tests.support.runs import Parties
 
@@ -252,8 +252,26 @@ def test_inputs_of_another_shape() -> None:
         lambda: network.compile(np.zeros((4, 3, 9, 8)), **TOY),
         lambda: network.compile(np.zeros((0, 3, 8, 8)), **TOY),
     ):
-        with pytest.raises(cb.ShapeError, match="network"):
+        with pytest.raises(cb.ShapeError, match=r"network|The samples"):
             refused()
+
+
+def test_what_is_no_array_of_numbers() -> None:
+    network = cb.networks.from_onnx(residual())
+    for values in (
+        np.full((1, 3, 8, 8), np.nan),
+        np.zeros((1, 3, 8, 8), complex),
+        np.full((1, 3, 8, 8), "a"),
+    ):
+        for take in (network, lambda values: network.compile(values, **TOY)):
+            with pytest.raises((cb.DTypeError, cb.RangeError), match=r"input of the network|samples"):
+                take(values)
+
+
+@pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning")
+def test_samples_of_zeros() -> None:
+    program = cb.networks.from_onnx(depthwise()).compile(np.zeros((5, 4, 9, 9)), degree=3, error=0.5, **TOY)
+    assert program.operands["x"].bound == 1.0
 
 
 def test_functions_keep_their_names() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cipherblas.common.arrays import finite_array
 from cipherblas.common.errors import ShapeError
 from cipherblas.lang.arguments import integer_of
 from cipherblas.lang.nodes import Expression
@@ -111,9 +112,9 @@ class TrainedNetwork:
             values: one input, or several along a first axis.
 
         Raises:
-            ShapeError: not of the network's shape.
+            ShapeError: not of the network's shape. DTypeError, RangeError: no finite real numbers.
         """
-        given = np.asarray(values, np.float64)
+        given = self._array(values, "an input of the network")
         if given.shape == self.shape:
             found: Array = self(given[None])[0]
             return found
@@ -171,10 +172,11 @@ class TrainedNetwork:
             The planned program; nothing was executed.
 
         Raises:
-            ShapeError: the samples have another shape. Others as of `compile`.
+            ShapeError, DTypeError, RangeError: the samples have another shape, or are no finite real numbers. Others as
+                of `compile`.
         """
         if samples is not None:
-            samples = np.asarray(samples, np.float64)
+            samples = self._array(samples, "the samples")
             if samples.shape[1:] != self.shape or not len(samples):
                 raise ShapeError(
                     "The samples are no inputs of the network.",
@@ -183,7 +185,7 @@ class TrainedNetwork:
                 )
             options["samples"] = {INPUT: samples}
             beyond = options.get("slack", PlanOptions.slack)
-            bound = float(np.abs(samples).max()) * beyond if bound is None else bound
+            bound = (float(np.abs(samples).max()) * beyond or 1.0) if bound is None else bound
         operand = secret(*self.shape, bound=1.0 if bound is None else bound)
         return compile(
             lambda x: self.encrypted(x, degree=degree, refreshed=refreshed), {INPUT: operand}, **options
@@ -201,7 +203,7 @@ class TrainedNetwork:
             ShapeError: the inputs or labels have another shape.
             RangeError: an input exceeds the program's bound. PrecisionError: errors carry a value out of its range.
         """
-        given = np.asarray(values, np.float64)
+        given = self._array(values, "the inputs")
         if given.shape == self.shape:
             raise ShapeError(
                 "Inputs are counted by a first axis.", expected=("n", *self.shape), got=given.shape
@@ -215,6 +217,11 @@ class TrainedNetwork:
         inside = [all(one.inside for one in program.check({INPUT: value})) for value in given]
         found: Any = program.simulate({INPUT: given[inside]}) if any(inside) else None
         return NetworkCheck(len(given), right, inside.count(False), found)
+
+    def _array(self, values: Any, what: str) -> Array:
+        """Numbers for one input or several, in float64."""
+        count = len(self.shape)
+        return finite_array(values, what, (count, count + 1))
 
     def _computed(self, given: Any, computed: Callable[[Layer, Sequence[Any]], Any]) -> Any:
         """The result of the last step; a value goes when nothing reads it any more."""
