@@ -348,7 +348,7 @@ def test_sums_of_products_are_remembered_as_they_are(bounds, rotated, repeated):
     lefts, rights = ([operand(pair[side]) for pair in bounds] for side in (0, 1))
     if repeated:
         rights[-1] = lefts[0]
-    expected = counter._added_terms(lefts, rights)
+    expected = counter.policy.products(lefts, rights)
     for _ in range(2):
         scale, bound, errors = counter._product_terms(lefts, rights)
         assert (scale, bound) == pytest.approx(expected[:2])

@@ -88,7 +88,7 @@ def test_scales_beyond_the_integers_of_clear_vectors(name: str) -> None:
         case.function, operands, parameters=params, security=0, insecure=True, form=form, **case.options
     )
     plan = program.plan
-    assert plan.parameters == params and Symbolic(params).mask_bits == 5
+    assert plan.parameters == params and Symbolic(params).policy.mask_bits == 5
     parties = Parties(program)
     values = {one: case.values[one] for one in case.operands}
     found = parties.client.decrypt(parties.server.run(parties.inputs(values)))

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class _Run:
-    """In the keys of values that change from run to run. Its text does not: equal runs round alike (`Plain.dither`)."""
+    """In the keys of values that change from run to run. Its text does not: equal runs round alike (`dither`)."""
 
     def __repr__(self) -> str:
         return "run"

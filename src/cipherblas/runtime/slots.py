@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cipherblas.common.errors import LevelError
+from cipherblas.evaluators.policy.approximate import MAX_ENCODED_BITS
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.scales import MAX_ENCODED_BITS
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.slot_forms import SlotForm
 from cipherblas.lang.analysis import is_constant

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import itertools
-import math
 import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -27,20 +25,20 @@ from cipherblas.crypto.keys.key_id import (
     ToSparse,
 )
 from cipherblas.crypto.keys.request import KeyRequest
+from cipherblas.evaluators.policy.approximate import ApproximatePolicy
+from cipherblas.evaluators.policy.interface import PlaintextPolicy, Scale
 from cipherblas.evaluators.slots.values import Ct, Ledger, MaskGroup, Plain
 from cipherblas.rlwe.costs import Costs
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy
-from cipherblas.rlwe.noise import TAIL, NoiseModel, SlotErrors
-from cipherblas.rlwe.rings import Ring, limbs_of_level
+from cipherblas.rlwe.noise import SlotErrors
+from cipherblas.rlwe.rings import Ring
 
 CONJUGATE = -1  # stands for complex conjugation where a rotation step is expected
 DEFAULT_WORKING_BYTES = 1 << 30
-MAX_MASK_BITS = 61  # of the scale of clear vectors, where a level is larger: they are encoded as int64
-MAX_BITS = 1000.0  # of numbers that are compared as float64, not by their logarithms
 
 Kind = TypeVar("Kind", bound="Bookkeeper")
-Properties = tuple[int, float, float, SlotErrors, int]  # of a handle: limbs, scale, bound, errors, components
+Properties = tuple[int, Scale, float, SlotErrors, int]  # of a handle: limbs, scale, bound, errors, components
 
 
 class Term(NamedTuple):
@@ -59,7 +57,7 @@ def _rotation_key(step: int, n: int, shared: int) -> Galois:
 
 
 class Bookkeeper:
-    """Counts, keys, memory, noise model of one run."""
+    """Counts, keys, memory of one run, and the policy of its plaintexts."""
 
     schedule: ClassVar[str] = "local"  # of `runtime.schedule`, by which tasks on many blocks are run
     work: Work | None = None
@@ -74,6 +72,7 @@ class Bookkeeper:
         working_bytes: int = DEFAULT_WORKING_BYTES,
         available: KeyRequest | None = None,
         mask_budget: int = MASK_BYTES,
+        policy: PlaintextPolicy | None = None,
     ) -> None:
         check_policy(key_policy)
         self.params = params
@@ -84,14 +83,10 @@ class Bookkeeper:
         self.counts = Counts()
         self.costs = Costs(params)
         self.ledger = Ledger()
-        self.noise_model = NoiseModel(params)
+        self.policy: PlaintextPolicy = ApproximatePolicy(params) if policy is None else policy
         self.top_limbs = len(params.q)
-        self.level_limbs = limbs_of_level(params)
-        self.mask_bits = max(0, math.ceil(params.scale_bits - MAX_MASK_BITS)) if self.level_limbs > 1 else 0
-        self._rescaled_scale = 2.0 ** (1.5 * params.scale_bits)
+        self.level_limbs = self.policy.level_limbs
         self._special = len(params.p)
-        self._room = list(itertools.accumulate((math.log2(q) for q in params.q), initial=0.0))
-        self._surely_fits = [2.0 ** min(room - 1.5, MAX_BITS) for room in self._room]
         self._available = available
         self._booking = threading.RLock()  # encodings, of all siblings
         self._encoded: dict[Hashable, int] = {}  # encodings of each plaintext, one per block, that are kept
@@ -179,7 +174,7 @@ class Bookkeeper:
         """Digits of key switching at `limbs` limbs."""
         return self.costs.digits(limbs)
 
-    def _book_encodings(self, plains: Sequence[Plain], scale: float, limbs: int = 0) -> int:
+    def _book_encodings(self, plains: Sequence[Plain], scale: Scale, limbs: int = 0) -> int:
         """Book the memory of encoded plaintexts: coefficients, or `limbs` limbs in NTT form.
 
         Returns:
@@ -188,7 +183,7 @@ class Bookkeeper:
         with self._booking:
             return self._booked(plains, scale, limbs)
 
-    def _booked(self, plains: Sequence[Plain], scale: float, limbs: int) -> int:
+    def _booked(self, plains: Sequence[Plain], scale: Scale, limbs: int) -> int:
         each = max(1, limbs) * self.limb_bytes()
         if isinstance(plains, MaskGroup):
             return self._book_masks(plains, scale, limbs, each)
@@ -209,7 +204,7 @@ class Bookkeeper:
             self._count_encodings(masks, anew)
         return min(passing, len(plains)) * each  # of one block at a time
 
-    def _book_masks(self, masks: MaskGroup, scale: float, limbs: int, each: int) -> int:
+    def _book_masks(self, masks: MaskGroup, scale: Scale, limbs: int, each: int) -> int:
         """`_book_encodings` of masks that are used together: the first ones are kept, as many as there is room for."""
         key = (masks.key, scale, limbs)
         kept = self._encoded.get(key)
@@ -277,21 +272,17 @@ class Bookkeeper:
 
     def level_size(self, limbs: int) -> float:
         """Return the divisor of a rescale at this number of limbs."""
-        return math.prod(map(float, self.params.q[max(0, self.below(limbs)) : limbs]))
+        return self.policy.size(limbs, max(0, self.below(limbs)))
 
-    def mask_scale(self, limbs: int) -> float:
+    def mask_scale(self, limbs: int) -> Scale:
         """The scale of clear vectors after whose product with `for_masks(x)` a rescale of so many limbs leaves the
-        scale of x: the size of the level, but for `mask_bits`, by which it exceeds what is a 64-bit integer."""
-        return self.level_size(limbs) / 2.0**self.mask_bits
-
-    def log_modulus(self, limbs: int) -> float:
-        """log2 of q_0 … q_{limbs - 1}."""
-        return self._room[limbs]
+        scale of x."""
+        return self.policy.mask(limbs)
 
     def make(
         self,
         limbs: int,
-        scale: float,
+        scale: Scale,
         bound: float,
         errors: SlotErrors,
         components: int,
@@ -320,17 +311,9 @@ class Bookkeeper:
 
     def least_limbs(self, ct: Ct) -> int:
         """The fewest limbs that hold the message of a ciphertext, of those that it has."""
-        bits = math.log2(ct.scale * (ct.bound + TAIL * ct.errors.deviation)) + 1
-        return next((limbs for limbs in range(1, ct.limbs) if bits <= self._room[limbs]), ct.limbs)
+        fits = self.policy.fits
+        return next((n for n in range(1, ct.limbs) if fits(n, ct.scale, ct.bound, ct.noise)), ct.limbs)
 
-    def check_room(self, limbs: int, scale: float, bound: float, noise: float) -> None:
-        """Coefficients are at most scale · max|slot|: they must stay below Q/2."""
-        magnitude = scale * (bound + TAIL * noise)
-        if magnitude <= self._surely_fits[limbs]:
-            return
-        if magnitude > 0 and math.log2(magnitude) + 1 > self._room[limbs]:
-            raise LevelError(
-                "The message does not fit the modulus.",
-                expected=f"log2(scale · bound) below {self._room[limbs] - 1:.1f} at {limbs} limbs",
-                got=f"{math.log2(magnitude):.1f}",
-            )
+    def check_room(self, limbs: int, scale: Scale, bound: float, noise: float) -> None:
+        """Raise LevelError where slots up to a bound, with errors of this deviation, do not fit the modulus."""
+        self.policy.check_room(limbs, scale, bound, noise)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common.encoding import all_encoded, encoded
 from cipherblas.common.errors import RangeError, ShapeError
+from cipherblas.evaluators.policy.approximate import dither
 from cipherblas.evaluators.slots.values import Parts, Plain
 
 Key = TypeVar("Key")
@@ -94,7 +95,7 @@ class PlainEncoder:
     def _embedded(self, plains: Sequence[Plain], scale: float) -> list[Coefficients]:
         with self._lock:
             self.encodings += len(plains)
-        dithers = [plain.dither for plain in plains]
+        dithers = [dither(plain.key) for plain in plains]
         return all_encoded(self._context, list(map(self._checked, plains)), scale, dithers)
 
     def _checked(self, plain: Plain, periodic: bool = False) -> NDArray[np.complex128]:
@@ -123,7 +124,7 @@ class PlainEncoder:
         bits = _fine_bits(scale)
         with self._lock:
             total = self._sum(plain, parts, scale, bits)
-        return _spread(_rounded(total, bits, len(parts), plain.dither), 2 * self._slots)
+        return _spread(_rounded(total, bits, len(parts), dither(plain.key)), 2 * self._slots)
 
     def _sum(self, plain: Plain, parts: Parts, scale: float, bits: int) -> Coefficients:
         """The parts added up, in units of 2^-bits."""
@@ -207,10 +208,10 @@ def _spread(coefficients: Coefficients, length: int) -> Coefficients:
     return found
 
 
-def _rounded(total: Coefficients, bits: int, parts: int, dither: int) -> Coefficients:
+def _rounded(total: Coefficients, bits: int, parts: int, seed: int) -> Coefficients:
     """total / 2^bits rounded up or down by chance, by less than 1 together with what rounding the parts has left."""
     margin = -(-parts // 2)
-    numbers = np.uint64(dither) + _GOLDEN * np.arange(len(total), dtype=np.uint64)
+    numbers = np.uint64(seed) + _GOLDEN * np.arange(len(total), dtype=np.uint64)
     for shift, factor in ((30, _FIRST), (27, _SECOND)):
         numbers = (numbers ^ (numbers >> np.uint64(shift))) * factor
     chance = (numbers >> np.uint64(64 - bits)).astype(np.int64)

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cipherblas.common.errors import LevelError, ShapeError
+from cipherblas.evaluators.policy.interface import Scale
 from cipherblas.evaluators.slots import rotations
 from cipherblas.evaluators.slots.bookkeeping import CONJUGATE
 from cipherblas.evaluators.slots.products import Products
 from cipherblas.evaluators.slots.values import Ct, OpenParts, Plain, Transform
 from cipherblas.rlwe.key_policies import Step, total_step
-from cipherblas.rlwe.noise import TAIL, CoefficientNoise, SlotErrors
+from cipherblas.rlwe.noise import CoefficientNoise, SlotErrors
 
 BETWEEN = "a change between rows and slots"
 FORMER_NAMES = {
@@ -57,7 +58,7 @@ class Evaluator(Products):
         *,
         bound: float,
         limbs: int | None = None,
-        scale: float | None = None,
+        scale: Scale | None = None,
         public_key: bool = False,
     ) -> Ct:
         """A handle on a freshly encrypted ciphertext.
@@ -66,12 +67,12 @@ class Evaluator(Products):
             data: the evaluator's representation (`Symbolic`: None; `Clear`: slots; `Native`: uint64 array).
             bound: largest absolute value of a slot.
             limbs: by default all.
-            scale: by default 2^scale_bits.
+            scale: by default the usual one, 2^scale_bits.
             public_key: encrypted with the public key (more noise).
         """
         limbs = self.top_limbs if limbs is None else limbs
-        scale = 2.0**self.params.scale_bits if scale is None else scale
-        errors = self.noise_model.encrypted(scale, bound, public_key)
+        scale = self.policy.usual if scale is None else scale
+        errors = self.policy.encrypted(scale, bound, public_key)
         return self.make(limbs, scale, bound, errors, 2, self._fresh_data(data), booked=False)
 
     def fresh_block(self, data: Sequence[Any], *, bound: float, **options: Any) -> list[Ct]:
@@ -89,7 +90,7 @@ class Evaluator(Products):
     # ---- ring elements whose coefficients are the message ----
 
     def of_element(
-        self, data: Any, *, limbs: int, scale: float, bound: float, transformed: bool = False
+        self, data: Any, *, limbs: int, scale: Scale, bound: float, transformed: bool = False
     ) -> Ct:
         """A handle on a ring element of `RowsEvaluator.elements`, whose message are coefficients up to `bound`.
 
@@ -125,7 +126,7 @@ class Evaluator(Products):
 
     def message_bound(self, ct: Ct) -> float:
         """Bound on the slots of `as_message`."""
-        return ct.bound + TAIL * ct.errors.deviation
+        return self.policy.message_bound(ct.bound, ct.noise)
 
     def worst_error(self, ct: Ct) -> float:
         """The largest error of a slot, in units of the integer message, where that is followed (`WorstCase`)."""
@@ -231,10 +232,7 @@ class Evaluator(Products):
         self.costs.raised(self.counts, limbs)
         self.costs.switch(self.counts, limbs)
         self.ledger.touch(self.costs.switch_bytes(limbs))
-        model = self.noise_model
-        errors = x.errors.with_own(
-            model.encapsulation(x.scale), model.key_switch(limbs, x.scale), model.rounding(x.scale)
-        )
+        errors = self.policy.raised(x.errors, limbs, x.scale)
         return self.make(limbs, x.scale, bound, errors, 2, self._raise_data(x.data, limbs))
 
     # ---- rotations and linear transforms ----

@@ -24,11 +24,12 @@ from cipherblas.engines.encodings import EncodeCache, Encodings, WeightStore
 from cipherblas.engines.handles import Factor, Key, Message, Words
 from cipherblas.engines.handles import Term as EngineTerm
 from cipherblas.engines.protocol import Engine
+from cipherblas.evaluators.policy.interface import Numbers
 from cipherblas.evaluators.slots.bookkeeping import DEFAULT_WORKING_BYTES, Term
 from cipherblas.evaluators.slots.encoder import PlainEncoder
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.lazy import LazyCiphertext
-from cipherblas.evaluators.slots.scales import Numbers, NumberSumData
+from cipherblas.evaluators.slots.scales import NumberSumData
 from cipherblas.evaluators.slots.values import Ct, GiantStep, Order, Plain, Polynomials, WeightGroup
 from cipherblas.rlwe.key_policies import KeyPolicy
 
@@ -359,7 +360,7 @@ class Native(Evaluator):
         scale: float,
         limbs: int,
     ) -> Any:
-        key, constant = self._relinearisation_key(limbs), constant_at(numbers.constant, scale)
+        key, constant = self._relinearisation_key(limbs), self.policy.constant(numbers.constant, scale, limbs)
         other, of_other = (added[0], numbers.factors[1]) if added else (None, 0)
         return self.engine.multiply_rescale(x, y, key, numbers.factors[0], other, of_other, constant)
 
@@ -383,7 +384,7 @@ class Native(Evaluator):
 
     def _add_plain_data(self, x: Any, plain: Plain, scale: float, factor: int, limbs: int) -> Any:
         engine = self.engine
-        plaintext = engine.addend(self.coefficients(plain, scale / factor), limbs)
+        plaintext = engine.addend(self.coefficients(plain, scale), limbs)
         if factor == 1:
             return engine.add_plain(x, plaintext)
         return engine.add(x, engine.multiply_scalar(engine.encryption(plaintext), factor))
@@ -414,18 +415,13 @@ class Native(Evaluator):
     def _number_sums_data(self, sums: Sequence[NumberSumData]) -> list[Any]:
         return self.engine.scaled_sums(
             [
-                (datas, numbers.factors, constant_at(numbers.constant, scale))
-                for datas, _, numbers, scale, _ in sums
+                (datas, numbers.factors, self.policy.constant(numbers.constant, scale, limbs))
+                for datas, _, numbers, scale, limbs in sums
             ]
         )
 
     def _scale_data(self, x: Any, factor: int, value: float) -> Any:
         return x if factor == 1 else self.engine.multiply_scalar(x, factor)
-
-
-def constant_at(constant: Plain | None, scale: float) -> int:
-    """A number in every slot, at a scale; 0 for none."""
-    return 0 if constant is None else round(float(constant.values()[0].real) * scale)
 
 
 def _giving(message: Message) -> Callable[[], Message]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.values import Ct
+from cipherblas.rlwe.noise import NoiseModel
 from cipherblas.rlwe.rings import Ring
 
 
@@ -27,6 +28,7 @@ class Noisy(Clear):
     def __init__(self, ring: Ring, seed: int = 0, **options: Any) -> None:
         super().__init__(ring, **options)
         self._random = np.random.default_rng(seed)
+        self._model = NoiseModel(ring)
 
     def _with_error(self, ct: Ct, deviation: float) -> Ct:
         ct.data = ct.data + self._random.normal(0.0, deviation, self.slots)
@@ -35,7 +37,7 @@ class Noisy(Clear):
     def rescale(self, ct: Ct) -> Ct:
         """As `Evaluator.rescale`."""
         result = super().rescale(ct)
-        return self._with_error(result, self.noise_model.rounding(result.scale, ct.components))
+        return self._with_error(result, self._model.rounding(result.scale, ct.components))
 
     def relinearise(self, ct: Ct) -> Ct:
         """As `Evaluator.relinearise`."""
@@ -66,17 +68,17 @@ class Noisy(Clear):
         """As `Evaluator.multiply_rescaled`."""
         result = super().multiply_rescaled(x, y, value, scale, added, constant)
         limbs = result.limbs + self.level_limbs
-        switched = abs(value) * self.noise_model.key_switch(limbs, x.scale * y.scale)
-        return self._with_error(result, math.hypot(switched, self.noise_model.rounding(result.scale)))
+        switched = abs(value) * self._model.key_switch(limbs, self.policy.product(x.scale, y.scale))
+        return self._with_error(result, math.hypot(switched, self._model.rounding(result.scale)))
 
     def relinearise_rescaled(self, ct: Ct) -> Ct:
         """As `Evaluator.relinearise_rescaled`."""
         result = super().relinearise_rescaled(ct)
         if ct.components == 2:
             return result  # `rescale` made an error
-        switched = self.noise_model.key_switch(ct.limbs, ct.scale)
-        return self._with_error(result, math.hypot(switched, self.noise_model.rounding(result.scale)))
+        switched = self._model.key_switch(ct.limbs, ct.scale)
+        return self._with_error(result, math.hypot(switched, self._model.rounding(result.scale)))
 
     def _switched(self, ct: Ct) -> float:
-        model = self.noise_model
+        model = self._model
         return math.hypot(model.key_switch(ct.limbs, ct.scale), model.rounding(ct.scale))

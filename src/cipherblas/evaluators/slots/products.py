@@ -6,11 +6,13 @@ import functools
 import math
 from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from cipherblas.common.errors import LevelError, MismatchError, ShapeError
+from cipherblas.evaluators.policy.approximate import rounding_norm
+from cipherblas.evaluators.policy.interface import Found, Numbers, Scale
 from cipherblas.evaluators.slots.bookkeeping import Term
-from cipherblas.evaluators.slots.scales import Levels, Numbers
+from cipherblas.evaluators.slots.scales import Levels
 from cipherblas.evaluators.slots.values import (
     Ct,
     GiantStep,
@@ -18,13 +20,12 @@ from cipherblas.evaluators.slots.values import (
     Polynomials,
     Transform,
     WeightGroup,
-    rounding_norm,
+    different_keys,
 )
-from cipherblas.rlwe.noise import TAIL, SlotErrors, worst
+from cipherblas.rlwe.noise import SlotErrors, worst
 
 SUM_BATCH = 8  # of products that are relinearised, if there are no more threads: `kTogether` of the core
 MAX_SUMS = 512  # of products, whose bounds and errors are remembered
-Found: TypeAlias = "tuple[float, float, SlotErrors]"  # scale, bound, errors
 
 
 class Products(Levels):
@@ -127,7 +128,7 @@ class Products(Levels):
     ) -> Ct:
         """Σ_t left_t ⊙ right_t, lazily reduced, not relinearised, not rescaled.
 
-        One side may be `Plain`; it is encoded at scale 2^scale_bits / (largest bound), or what the accumulator's
+        One side may be `Plain`; it is encoded at the usual scale for its largest bound, or what the accumulator's
         scale asks for, and the result keeps 2 components; otherwise it has 3. Operands are dropped to the smallest
         number of limbs among them. Own errors (see `SlotErrors`) of different terms are taken as independent, as in
         products of matrices, where they are those of different entries; those of the two sides are not.
@@ -166,9 +167,9 @@ class Products(Levels):
         if plain:
             self.counts.operand_encodings += sum(not right.constant for right in rights)
             lefts = [self.for_masks(ct) for ct in lefts]
-            return self.weighted_sum(
-                lefts, rights, self._plain_scale(lefts[0], rights, accumulator), accumulator
-            )
+            total = None if accumulator is None else accumulator.scale
+            scale = self.policy.clear_scale(max(plain.bound for plain in rights), lefts[0].scale, total)
+            return self.weighted_sum(lefts, rights, scale, accumulator)
         if len(levels) > 1:
             rights = self._dropped(rights, min(levels))
         result = self._products(lefts, rights, accumulator, dependent)
@@ -217,7 +218,7 @@ class Products(Levels):
         x: Ct,
         y: Ct,
         value: float,
-        scale: float,
+        scale: Scale,
         added: tuple[Ct, float] | None = None,
         constant: float = 0.0,
     ) -> Ct:
@@ -237,7 +238,7 @@ class Products(Levels):
         x, y, *others = self._dropped([x, y, *others], limbs)
         product = self._relinearised(self._products([x], [y], None), rescale=True)
         values = [value, *(() if added is None else added[1:])]
-        numbers = self._numbers([product, *others], values, scale, constant)
+        numbers = self.policy.numbers([product, *others], values, scale, constant)
         self.counts.scalar_products += len(values)
         self.costs.fused_product(self.counts, limbs)
         self.costs.fused_sum(self.counts, limbs, numbers.factors[0] != 1, len(others), bool(constant))
@@ -255,11 +256,12 @@ class Products(Levels):
         data = self._relinearise_rescale_data(ct.data, ct.limbs)
         return self._rescaled(ct.scale, ct.bound, found.errors, ct.limbs, self._level_done(data, ct.limbs))
 
-    def _rescaled(self, scale: float, bound: float, errors: SlotErrors, limbs: int, data: Any) -> Ct:
+    def _rescaled(self, scale: Scale, bound: float, errors: SlotErrors, limbs: int, data: Any) -> Ct:
         """The handle of what was divided by the last of `limbs` limbs, or those of a level, together with P."""
-        scale /= self.level_size(limbs)
-        errors = errors.with_own(self.noise_model.rounding(scale))
-        return self.make(self.below(limbs), scale, bound, errors, 2, data)
+        left = self.below(limbs)
+        after = self.policy.divided(scale, limbs, left)
+        errors = self.policy.rounded(errors, (limbs, scale), (left, after))
+        return self.make(left, after, bound, errors, 2, data)
 
     def _products(
         self,
@@ -274,25 +276,16 @@ class Products(Levels):
         scale, bound, errors = self._product_terms(lefts, rights)
         bound = min(bound, most)
         if dependent:
-            each = [self._added_terms([x], [y])[2] for x, y in zip(lefts, rights, strict=True)]
+            each = [self.policy.products([x], [y])[2] for x, y in zip(lefts, rights, strict=True)]
             errors = functools.reduce(SlotErrors.plus, each)
         self.costs.multiply_sum(self.counts, len(lefts), limbs)
         return self._accumulator(accumulator, 3, limbs, scale, bound, errors)
-
-    def _plain_scale(self, ct: Ct, plains: Sequence[Plain], accumulator: Ct | None) -> float:
-        bound = max(plain.bound for plain in plains)
-        usual = float(2.0 ** (self.params.scale_bits - self.mask_bits) / (bound if bound > 0 else 1.0))
-        if (
-            accumulator is None or accumulator.scale == ct.scale * usual
-        ):  # the same whichever term comes first
-            return usual
-        return accumulator.scale / ct.scale
 
     def weighted_sum(
         self,
         cts: Sequence[Ct],
         plains: Sequence[Plain],
-        plain_scale: float,
+        plain_scale: Scale,
         accumulator: Ct | None = None,
         *,
         rows: tuple[float, float] | None = None,
@@ -308,18 +301,18 @@ class Products(Levels):
         kinds = {(id(ct.errors), ct.bound, ct.scale, ct.limbs): ct for ct in cts}.values()
         limbs = min(ct.limbs for ct in kinds)
         self.check_encoded(plains, plain_scale)
-        rounding = self.noise_model.encoding(plain_scale)
-        scale = cts[0].scale * plain_scale
+        policy = self.policy
+        scale = policy.product(cts[0].scale, plain_scale)
         for ct in kinds:
-            self._check_scales(ct.scale * plain_scale, scale)
+            policy.check_same(policy.product(ct.scale, plain_scale), scale)
         if rows is None:
             bound = sum(ct.bound * plain.bound for ct, plain in zip(cts, plains, strict=True))
-            errors = _weighted(cts, [plain.bound for plain in plains])
+            errors = policy.weighted(cts, [plain.bound for plain in plains])
         else:
             bound = max(ct.bound for ct in kinds) * rows[0]
             errors = worst(ct.errors for ct in kinds).mapped(*rows)
-        rounding *= rounding_norm([ct.bound for ct in cts], plains)
-        errors = errors.with_common(rounding + self.noise_model.embedding(bound))
+        norm = rounding_norm([ct.bound for ct in cts], different_keys(plains))
+        errors = errors.with_common(policy.encoding_error(plain_scale, 1.0, norm, bound))
         bound = min(bound, most)
         self.costs.encode(self.counts, len(cts), len(cts) * limbs)
         self.costs.multiply_plain_sum(self.counts, len(cts), limbs)
@@ -349,7 +342,7 @@ class Products(Levels):
         self,
         cts: Sequence[Ct],
         groups: Sequence[WeightGroup],
-        plain_scale: float,
+        plain_scale: Scale,
         *,
         rows: tuple[float, float],
         parts: int = 1,
@@ -372,7 +365,7 @@ class Products(Levels):
         limbs = min(ct.limbs for ct in cts)
         cts = self._dropped(cts, limbs)
         for ct in cts:
-            self._check_scales(ct.scale, cts[0].scale)
+            self.policy.check_same(ct.scale, cts[0].scale)
         bound, errors = max(ct.bound for ct in cts), worst(ct.errors for ct in cts).mapped(*rows).share(parts)
         for group in groups:
             terms = len(group.sources)
@@ -382,7 +375,7 @@ class Products(Levels):
             else:
                 self.costs.encode(self.counts, terms, terms * limbs)
             self.counts.operand_encodings += terms * (not group.stored)
-        scale = cts[0].scale * plain_scale
+        scale = self.policy.product(cts[0].scale, plain_scale)
         data = self._weighted_sums_data(groups, plain_scale, [ct.data for ct in cts], limbs)
         return [
             self.make(
@@ -415,66 +408,42 @@ class Products(Levels):
         self.costs.polynomial_sums(self.counts, outputs, terms, first.limbs, count)
         self.ledger.touch(self.costs.polynomial_bytes(outputs, terms, count))
         data = self._polynomial_sums_data(polynomials, [ct.data for ct in cts])
-        scale = first.scale / polynomials.unit
+        scale = self.policy.absorbed(first.scale, polynomials.unit)
         return [self.make(first.limbs, scale, bound, SlotErrors(), 2, one) for one in data]
 
-    def encoding_error(self, plain_scale: float, bound: float, terms: int, row_sum: float) -> float:
+    def encoding_error(self, plain_scale: Scale, bound: float, terms: int, row_sum: float) -> float:
         """Return the error of a sum of products, with slots up to `bound`, that comes from the encoding of clear
         vectors of different keys, whose absolute values add up to `row_sum` in a slot."""
-        rounding = self.noise_model.encoding(plain_scale) * bound * math.sqrt(terms)
-        return rounding + self.noise_model.embedding(bound * row_sum)
+        return self.policy.encoding_error(plain_scale, bound, math.sqrt(terms), bound * row_sum)
 
     def _product_terms(self, lefts: Sequence[Ct], rights: Sequence[Ct]) -> Found:
         """Scale, bound and errors of a sum of products. Most blocks of a grid are alike: what was found is kept."""
         cts, number = [*lefts, *rights], len(lefts)
+        most = max({ct.components for ct in cts})
+        if most > 2:
+            raise MismatchError(
+                "A factor of a product was not relinearised.", expected="2 components", got=most
+            )
         if len(set(map(id, cts))) < 2 * number:
-            return self._added_terms(lefts, rights)
+            return self.policy.products(lefts, rights)
         if number > 1 and _are_twins(lefts) and _are_twins(rights):
-            return self._equal_terms(lefts[0], rights[0], number)
+            return self.policy.equal_products(lefts[0], rights[0], number)
         key = tuple([(ct.errors, ct.bound, ct.scale, ct.components) for ct in cts])
         if number > 1 and key.count(key[0]) >= number and key == key[:1] * number + key[-1:] * number:
-            return self._equal_terms(lefts[0], rights[0], number)
+            return self.policy.equal_products(lefts[0], rights[0], number)
         found = self._sums.get(key)
         if found is None:
             if len(self._sums) >= MAX_SUMS:
                 self._sums.clear()
-            found = self._sums[key] = self._added_terms(lefts, rights)
+            found = self._sums[key] = self.policy.products(lefts, rights)
         return found
-
-    def _equal_terms(self, x: Ct, y: Ct, number: int) -> Found:
-        """Scale, bound and errors of a sum of so many different terms with the properties of x ⊙ y."""
-        scale, bound, _ = self._added_terms([x], [y])
-        own_x, own_y = x.errors.own * y.bound, y.errors.own * x.bound
-        common = x.errors.dependent * y.bound + y.errors.dependent * x.bound
-        common += TAIL * x.errors.deviation * y.errors.deviation
-        return scale, number * bound, SlotErrors(0.0, math.sqrt(number) * (own_x + own_y), number * common)
-
-    def _added_terms(self, lefts: Sequence[Ct], rights: Sequence[Ct]) -> Found:
-        scale = lefts[0].scale * rights[0].scale
-        bound = both = 0.0
-        deviations = _deviations(lefts), _deviations(rights)
-        for x, y, of_x, of_y in zip(lefts, rights, *deviations, strict=True):
-            if x.components != 2 or y.components != 2:
-                raise MismatchError(
-                    "A factor of a product was not relinearised.",
-                    expected="2 components",
-                    got=max(x.components, y.components),
-                )
-            if x.scale * y.scale != scale:
-                self._check_scales(x.scale * y.scale, scale)
-            bound += x.bound * y.bound
-            both += of_x * of_y
-        left = _weighted(lefts, [y.bound for y in rights])
-        right = _weighted(rights, [x.bound for x in lefts])
-        common = left.common + right.common + TAIL * both
-        return scale, bound, SlotErrors(left.own + right.own, left.mixed + right.mixed, common)
 
     def _accumulator(
         self,
         accumulator: Ct | None,
         components: int,
         limbs: int,
-        scale: float,
+        scale: Scale,
         bound: float,
         errors: SlotErrors,
     ) -> Ct:
@@ -493,8 +462,7 @@ class Products(Levels):
                 expected=f"{limbs} limbs",
                 got=accumulator.limbs,
             )
-        if accumulator.scale != scale:
-            self._check_scales(accumulator.scale, scale)
+        self.policy.check_same(accumulator.scale, scale)
         accumulator.bound += bound
         accumulator.errors = accumulator.errors.plus_distinct(errors)
         self.check_room(limbs, scale, accumulator.bound, accumulator.noise)
@@ -512,33 +480,12 @@ class Products(Levels):
         """The handle of a relinearised ciphertext, everything but its data; with `rescale` as it is before the division
         that it is rounded by.
         """
-        limbs, model = ct.limbs, self.noise_model
+        limbs, place = ct.limbs, (ct.limbs, ct.scale)
         self._use_relinearisation_key(limbs)
         self.costs.relinearise(self.counts, limbs, rescale)
         self.ledger.touch(self.costs.switch_bytes(limbs))
-        rounding = 0.0 if rescale else model.rounding(ct.scale)
-        errors = ct.errors.with_own(model.key_switch(limbs, ct.scale), rounding)
+        errors = self.policy.key_switched(ct.errors, place, None if rescale else place)
         return self.make(limbs, ct.scale, ct.bound, errors, 2, None)
-
-
-def _weighted(cts: Sequence[Ct], weights: Sequence[float]) -> SlotErrors:
-    """Errors of Σ_t w_t·ct_t with |w_t| as given; a ciphertext that occurs several times has one error."""
-    if len(cts) == 1:
-        return cts[0].errors.times(weights[0]) if cts[0].errors.aligned else _mixed(cts[0].errors, weights[0])
-    if len({id(ct) for ct in cts}) < len(cts):
-        totals: dict[int, float] = {}
-        for ct, weight in zip(cts, weights, strict=True):
-            totals[id(ct)] = totals.get(id(ct), 0.0) + weight
-        cts, weights = list({id(ct): ct for ct in cts}.values()), list(totals.values())
-    if len({id(ct.errors) for ct in cts}) == 1:
-        first = cts[0].errors
-        dependent = first.dependent
-        return SlotErrors(
-            0.0, math.hypot(*(first.own * w for w in weights)), sum(dependent * w for w in weights)
-        )
-    own = math.hypot(*(ct.errors.own * weight for ct, weight in zip(cts, weights, strict=True)))
-    common = sum(ct.errors.dependent * weight for ct, weight in zip(cts, weights, strict=True))
-    return SlotErrors(0.0, own, common)
 
 
 def _are_twins(cts: Sequence[Ct]) -> bool:
@@ -551,14 +498,3 @@ def _are_twins(cts: Sequence[Ct]) -> bool:
         if ct.components != components:
             return False
     return True
-
-
-def _deviations(cts: Sequence[Ct]) -> list[float]:
-    """Of each; those of fresh ciphertexts are one object."""
-    if len({id(ct.errors) for ct in cts}) == 1:
-        return [cts[0].errors.deviation] * len(cts)
-    return [ct.errors.deviation for ct in cts]
-
-
-def _mixed(errors: SlotErrors, weight: float) -> SlotErrors:
-    return SlotErrors(0.0, errors.own * weight, errors.dependent * weight)

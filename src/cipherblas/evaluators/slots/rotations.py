@@ -58,8 +58,8 @@ def rotate_atoms(ev: Products, x: Ct, steps: list[int]) -> list[Ct]:
     ev.counts.rotations += len(steps)
     ev.costs.linear_transform(ev.counts, limbs, decomposed=1, switched=len(steps), outputs=len(steps))
     ev.ledger.touch(ev.costs.transform_bytes(1, len(steps), limbs))
-    model = ev.noise_model
-    errors = x.errors.rotated().with_own(model.key_switch(limbs, x.scale), model.rounding(x.scale))
+    place = limbs, x.scale
+    errors = ev.policy.key_switched(x.errors.rotated(), place, place)
     data = ev._rotate_data(x.data, steps, limbs)
     return ev.make_all(data, (limbs, x.scale, x.bound, errors, 2))
 
@@ -121,7 +121,8 @@ def _transform_group(
             source = index.setdefault(path[:-1], len(index))
             terms.append(Term(output, source, path[-1] if path else 0, plain))
     used = [sources[prefix] for prefix in index]
-    switched = worst(ct.errors for ct in used).with_own(ev.noise_model.key_switch(x.limbs, x.scale))
+    before = x.limbs, x.scale
+    switched = ev.policy.key_switched(worst(ct.errors for ct in used), before)
     masked = transforms[0].masked
     if any(transform.masked != masked for transform in transforms):
         raise MismatchError(
@@ -130,14 +131,14 @@ def _transform_group(
             got="a mixture",
         )
     data = _execute(ev, used, terms, len(transforms), x.limbs, masked, order)
-    limbs, scale = (ev.below(x.limbs), x.scale / 2**ev.mask_bits) if masked else (x.limbs, x.scale)
+    after = (ev.below(x.limbs), ev.policy.masked(x.scale)) if masked else before
     results = []
     for transform, output in zip(transforms, data, strict=True):
         errors = switched.mapped(transform.row_sum, transform.row_norm)
         if masked:
             errors = errors.with_common(_encoding(ev, x, transform))
-        errors = errors.with_own(ev.noise_model.rounding(scale))
-        results.append(ev.make(limbs, scale, x.bound * transform.row_sum, errors, 2, output))
+        errors = ev.policy.rounded(errors, before, after)
+        results.append(ev.make(*after, x.bound * transform.row_sum, errors, 2, output))
     return results
 
 
@@ -273,7 +274,7 @@ def _double_hoisted(
     ev.ledger.touch(len(xs) * (costs.giant_bytes(len(groups), limbs) + 2 * limbs * ev.limb_bytes()) + passing)
     datas = ev._giant_steps_data([x.data for x in xs], babies, groups, scale, limbs)
     datas = [ev._level_done(data, limbs) for data in datas]
-    errors = [x.errors.rotated().with_own(ev.noise_model.key_switch(limbs, x.scale)) for x in xs]
+    errors = [ev.policy.key_switched(x.errors.rotated(), (limbs, x.scale)) for x in xs]
     return [
         _of_giant_steps(ev, x, own, transform, len(groups), most, data)
         for x, own, data in zip(xs, errors, datas, strict=True)
@@ -289,19 +290,17 @@ def _of_giant_steps(
         errors: of a baby rotation.
         giants: number of giant steps.
     """
-    mask_scale, scale, model = ev.mask_scale(x.limbs), x.scale / 2**ev.mask_bits, ev.noise_model
-    errors = errors.mapped(transform.row_sum, transform.row_norm)
-    errors = errors.with_common(_encoding(ev, x, transform)).with_own(
-        math.sqrt(giants) * model.key_switch(x.limbs, x.scale * mask_scale), model.rounding(scale)
-    )
-    bound = min(x.bound * transform.row_sum, most)
-    return ev.make(ev.below(x.limbs), scale, bound, errors, 2, data)
+    before = x.limbs, ev.policy.product(x.scale, ev.mask_scale(x.limbs))
+    after = ev.below(x.limbs), ev.policy.masked(x.scale)
+    errors = errors.mapped(transform.row_sum, transform.row_norm).with_common(_encoding(ev, x, transform))
+    errors = ev.policy.key_switched(errors, before, after, giants)
+    return ev.make(*after, min(x.bound * transform.row_sum, most), errors, 2, data)
 
 
 def _encoding(ev: Products, x: Ct, transform: Transform) -> float:
     """The error that the encoding of the diagonals adds to x transformed."""
-    rounding = ev.noise_model.encoding(ev.mask_scale(x.limbs)) * x.bound * transform.rounding_norm
-    return rounding + ev.noise_model.embedding(x.bound * transform.row_sum)
+    norm, largest = transform.rounding_norm, x.bound * transform.row_sum
+    return ev.policy.encoding_error(ev.mask_scale(x.limbs), x.bound, norm, largest)
 
 
 def _giant_steps(transform: Transform, baby_steps: int) -> tuple[GiantStep, ...]:
@@ -335,20 +334,20 @@ def rotate_sum(
     """Σ_i Rot_{steps_i}(ct_i), with one ModDown; see `Evaluator.rotate_sum`."""
     for ct in cts:
         check_switchable(ct)
-        ev._check_scales(ct.scale, cts[0].scale)
+        ev.policy.check_same(ct.scale, cts[0].scale)
     limbs = min(ct.limbs for ct in cts)
     cts = ev._dropped(cts, limbs)
     bound = min(bound, math.fsum(ct.bound for ct in cts))
     if errors is None:
         errors = functools.reduce(SlotErrors.plus_distinct, (ct.errors for ct in cts))
-    scale, model = cts[0].scale, ev.noise_model
     if len(cts) == 1 and steps[0] % ev.slots == 0:
         return ev.rescale(cts[0]) if rescale else cts[0]
     sources, data = _rotated_sum(ev, cts, steps, rescale, None)
-    errors = errors.rotated().with_own(math.sqrt(len(sources)) * model.key_switch(limbs, scale))
+    before = after = limbs, cts[0].scale
     if rescale:
-        limbs, scale = ev.below(limbs), scale / ev.level_size(limbs)
-    return ev.make(limbs, scale, bound, errors.with_own(model.rounding(scale)), 2, data)
+        after = ev.below(limbs), ev.policy.divided(before[1], limbs, ev.below(limbs))
+    errors = ev.policy.key_switched(errors.rotated(), before, number=len(sources))
+    return ev.make(*after, bound, ev.policy.rounded(errors, before, after), 2, data)
 
 
 def _rotated_sum(

@@ -10,61 +10,17 @@ import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from cipherblas.common.errors import (
-    LevelError,
-    RangeError,
-    ShapeError,
-    UnmatchedError,
-    UnsuitedError,
-    capitalized,
-)
+from cipherblas.common.errors import LevelError, RangeError, ShapeError, UnsuitedError, capitalized
+from cipherblas.evaluators.policy.interface import MAX_SMALL_INTEGER, Numbers, Scale
 from cipherblas.evaluators.slots.bookkeeping import Bookkeeper
 from cipherblas.evaluators.slots.values import Ct, Plain
-from cipherblas.rlwe.noise import SlotErrors
-
-# Relative difference of two scales below which they count as equal: the error of an addition is as small. Where a level
-# has several limbs, no more than what a few operations in double precision make of one scale.
-SCALE_TOLERANCE, FINE_SCALE_TOLERANCE = 2.0**-40, 2.0**-50
-# An integer factor of at least this size matches two scales to a relative error of half its inverse.
-MIN_MATCH_FACTOR = 2.0**24
-# Scales whose ratio is smaller were meant to be equal.
-MAX_DEVIATION = 2.0
-MAX_SMALL_INTEGER = 1 << 20
-FLOAT_ERROR = 2.0**-50  # relative, of a few operations
-MAX_ENCODED_BITS = 60  # coefficients are encoded as int64
-MAX_ENCODED = 0.9 * 2.0**62
-
-
-def encoding_factor(scale: float, bound: float) -> int:
-    """The power of two by which a scale must be divided for coefficients up to scale · bound to be encoded."""
-    return 1 << max(0, math.ceil(math.log2(scale * max(bound, 1.0))) - MAX_ENCODED_BITS)
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """The data of a sum of ciphertexts times numbers.
-
-    Attributes:
-        factors: the integer next to each number at the scale of the sum.
-        missed: by which it differs, at most.
-        constant: what is added, or None.
-        bound, errors: of the sum.
-    """
-
-    factors: Sequence[int]
-    missed: Sequence[float]
-    constant: Plain | None
-    bound: float
-    errors: SlotErrors
-
 
 NumberSumData: TypeAlias = (
-    "tuple[Sequence[Any], Sequence[float], Numbers, float, int]"  # of `_number_sum_data`
+    "tuple[Sequence[Any], Sequence[float], Numbers, Scale, int]"  # of `_number_sum_data`
 )
 
 
@@ -89,8 +45,8 @@ class Levels(Bookkeeper, ABC):
     def _negate_data(self, x: Any) -> Any: ...
 
     @abstractmethod
-    def _add_plain_data(self, x: Any, plain: Plain, scale: float, factor: int, limbs: int) -> Any:
-        """Add `plain` at `scale`, encoded at scale / factor and multiplied by the integer."""
+    def _add_plain_data(self, x: Any, plain: Plain, scale: Scale, factor: int, limbs: int) -> Any:
+        """Add `plain`, encoded at `scale` and multiplied by the integer."""
 
     @abstractmethod
     def _times_monomial_data(self, x: Any, power: int, limbs: int) -> Any: ...
@@ -109,13 +65,15 @@ class Levels(Bookkeeper, ABC):
         datas: Sequence[Any],
         values: Sequence[float],
         numbers: Numbers,
-        scale: float,
+        scale: Scale,
         limbs: int,
     ) -> Any:
         """The sum of `_number_data` of each, and a constant at `scale`."""
         first, *others = map(self._number_data, datas, numbers.factors, values, numbers.missed)
-        total, constant = functools.reduce(self._add_data, others, first), numbers.constant
-        return total if constant is None else self._add_plain_data(total, constant, scale, 1, limbs)
+        total = functools.reduce(self._add_data, others, first)
+        if not numbers.constant:
+            return total
+        return self._add_plain_data(total, number(self.slots, numbers.constant), scale, 1, limbs)
 
     def _number_sums_data(self, sums: Sequence[NumberSumData]) -> list[Any]:
         """`_number_sum_data` of each."""
@@ -133,8 +91,8 @@ class Levels(Bookkeeper, ABC):
         if limbs < 1:
             expected = f"at least {self.level_limbs + 1} limbs"
             raise LevelError("No limb is left to rescale by.", expected=expected, got=ct.limbs)
-        scale = ct.scale / self.level_size(ct.limbs)
-        errors = ct.errors.with_own(self.noise_model.rounding(scale, ct.components))
+        scale = self.policy.divided(ct.scale, ct.limbs, limbs)
+        errors = self.policy.rounded(ct.errors, (ct.limbs, ct.scale), (limbs, scale), ct.components)
         data = self._divided_data(ct.data, ct.components, ct.limbs, limbs)
         return self.make(limbs, scale, ct.bound, errors, ct.components, data)
 
@@ -151,14 +109,14 @@ class Levels(Bookkeeper, ABC):
         return self._divided_data(data, 2, limbs - 1, self.below(limbs))
 
     def rescaled(self, ct: Any) -> Any:
-        """Rescale while the scale exceeds 2^(1.5·scale_bits). Products and transforms expect such a scale."""
-        while isinstance(ct, Ct) and ct.scale > self._rescaled_scale:
+        """Rescale until the scale is one that products and transforms expect."""
+        while not self.is_rescaled(ct):
             ct = self.rescale(ct)
         return ct
 
     def is_rescaled(self, ct: Any) -> bool:
         """Whether `rescaled` leaves it as it is."""
-        return not isinstance(ct, Ct) or ct.scale <= self._rescaled_scale
+        return not isinstance(ct, Ct) or self.policy.is_rescaled(ct.scale)
 
     def require_levels(self, ct: Any, levels: int, what: str) -> None:
         """Raise LevelError, before any work, unless `levels` rescales are possible."""
@@ -179,12 +137,9 @@ class Levels(Bookkeeper, ABC):
             )
         return self.make(limbs, ct.scale, ct.bound, ct.errors, ct.components, self._drop_data(ct.data, limbs))
 
-    def match(self, ct: Ct, limbs: int, scale: float) -> Ct:
-        """Bring a ciphertext to given limbs and scale.
-
-        A scale that is larger by at least 2^24 is reached by an integer factor (relative error 2^-25 or less, no
-        level); any other difference costs one level: the factor is made large enough by the limb that is
-        rescaled away. Bound and noise are unchanged in value units.
+    def match(self, ct: Ct, limbs: int, scale: Scale) -> Ct:
+        """Bring a ciphertext to given limbs and scale: by an integer factor, and a level where the policy needs one for
+        it. Bound and noise are unchanged in value units.
 
         Raises:
             LevelError: there are not enough limbs.
@@ -193,43 +148,19 @@ class Levels(Bookkeeper, ABC):
             raise LevelError(
                 "A ciphertext cannot gain limbs.", expected=f"at least {limbs} limbs", got=ct.limbs
             )
-        ratio = scale / ct.scale
-        if abs(ratio - 1) <= self._scale_tolerance:
-            return self.drop(ct, limbs)
-        if ratio >= MIN_MATCH_FACTOR:
-            return self._times_integer(self.drop(ct, limbs), round(ratio), 1.0, scale)
-        above = limbs + self.level_limbs
-        if ct.limbs < above:
-            raise LevelError(
-                f"Changing the scale by a factor of {ratio:.9g} costs a level.",
-                expected=f"at least {above} limbs",
-                got=ct.limbs,
-            )
-        ct = self.drop(ct, above)
-        last = self.level_size(above)
-        factor = round(ratio * last)
-        if factor < MIN_MATCH_FACTOR:
-            raise UnmatchedError(
-                "The scales are too far apart to match.", expected=f"ratio above {1 / last:.3g}", got=ratio
-            )
-        return self.rescale(self._times_integer(ct, factor, 1.0, scale * last))
+        way = self.policy.match(ct.scale, scale, limbs, ct.limbs)
+        ct = self.drop(ct, way.limbs)
+        if way.factor != 1:
+            ct = self._times_integer(ct, way.factor, 1.0, way.scale)
+        return ct if way.limbs == limbs else self.rescale(ct)
 
-    def check_encoded(self, plains: Sequence[Plain], scale: float) -> None:
-        """Raise MismatchError where clear vectors are no 62-bit integers at their scale. Those at the scale of one limb
-        are."""
-        if self.level_limbs == 1:
-            return
-        bound = max(plain.bound for plain in plains)
-        if scale * bound > MAX_ENCODED:
-            raise UnmatchedError(
-                "Clear vectors are too large for the scale of a level of several limbs.",
-                expected=f"2^{math.log2(MAX_ENCODED):.1f} at most",
-                got=f"2^{math.log2(scale * bound):.1f}",
-            )
+    def check_encoded(self, plains: Sequence[Plain], scale: Scale) -> None:
+        """Raise MismatchError where clear vectors cannot be encoded at their scale."""
+        self.policy.check_encoded(scale, (plain.bound for plain in plains))
 
     def for_masks(self, ct: Ct) -> Ct:
         """The same slots at a scale 2^mask_bits larger: see `mask_scale`."""
-        return self.scaled_up(ct, self.mask_bits)
+        return self.scaled_up(ct, self.policy.mask_bits)
 
     def check_one_limb(self, what: str) -> None:
         """Raise ParameterError unless a level is one limb.
@@ -254,26 +185,12 @@ class Levels(Bookkeeper, ABC):
                 done[id(ct)] = self.drop(ct, limbs)
         return [done[id(ct)] for ct in cts]
 
-    @property
-    def _scale_tolerance(self) -> float:
-        return SCALE_TOLERANCE if self.level_limbs == 1 else FINE_SCALE_TOLERANCE
-
-    def _check_scales(self, got: float, expected: float) -> None:
-        if abs(got / expected - 1) > self._scale_tolerance:
-            raise UnmatchedError(
-                "The terms of a sum differ in scale.",
-                expected=f"2^{math.log2(expected):.6f}",
-                got=f"2^{math.log2(got):.6f}",
-            )
-
-    def _times_integer(self, ct: Ct, factor: int, value: float, scale: float) -> Ct:
+    def _times_integer(self, ct: Ct, factor: int, value: float, scale: Scale) -> Ct:
         """Multiply by an integer that stands for `value` at the new scale."""
         self.counts.scalar_products += 1
         self.costs.multiply_scalar(self.counts, ct.components, ct.limbs)
         size = abs(value)
-        errors = ct.errors.times(size)
-        if scale != ct.scale:  # the integer misses the exact factor by at most 1/2, or as float64 does
-            errors = errors.with_common(ct.bound * size * max(0.5 / max(abs(factor), 1), FLOAT_ERROR))
+        errors = self.policy.times(ct, factor, size, scale)
         return self.make(
             ct.limbs, scale, ct.bound * size, errors, ct.components, self._scale_data(ct.data, factor, value)
         )
@@ -281,7 +198,7 @@ class Levels(Bookkeeper, ABC):
     # ---- sums and scalars ----
 
     def add(self, x: Any, y: Any) -> Any:
-        """x + y; operands are brought to common limbs, and to the larger scale (see `match`)."""
+        """x + y; operands are brought to common limbs and one scale (see `match`)."""
         return self._sum(x, y, subtract=False)
 
     def add_distinct(self, x: Ct, y: Ct) -> Ct:
@@ -302,20 +219,8 @@ class Levels(Bookkeeper, ABC):
         return self.make(x.limbs, x.scale, x.bound + y.bound, errors, components, data)
 
     def align(self, x: Ct, y: Ct) -> tuple[Ct, Ct]:
-        """Two ciphertexts at the same limbs and scale: that of the larger scale.
-
-        Scales that differ by the deviation of primes alone become that of the ciphertext with fewer limbs: the other
-        one has the level that matching costs. Which of them is larger is chance.
-        """
-        limbs = min(x.limbs, y.limbs)
-        low, high = (x, y) if x.scale < y.scale else (y, x)
-        scale, ratio = high.scale, high.scale / low.scale
-        mismatch = self._scale_tolerance < ratio - 1 < MIN_MATCH_FACTOR - 1
-        if mismatch and self.below(low.limbs) < limbs:
-            if ratio < MAX_DEVIATION and self.below(high.limbs) >= limbs:
-                scale = low.scale
-            else:
-                limbs = self.below(limbs)
+        """Two ciphertexts at the same limbs and scale, those at which the policy lets them meet."""
+        limbs, scale = self.policy.meeting((x.limbs, x.scale), (y.limbs, y.scale))
         return self.match(x, limbs, scale), self.match(y, limbs, scale)
 
     def add_all(self, cts: Iterable[Ct]) -> Ct:
@@ -338,20 +243,19 @@ class Levels(Bookkeeper, ABC):
         self.counts.adds += 1
         self.costs.encode(self.counts, 1, x.limbs)
         self.counts.operand_encodings += not plain.constant
-        factor = encoding_factor(x.scale, plain.bound)
+        scale, factor = self.policy.addend(x.scale, plain.bound)
         if factor > 1:
             self.costs.multiply_scalar(self.counts, 2, x.limbs)
-        self.ledger.touch(self._book_encodings([plain], x.scale / factor))
-        model = self.noise_model
-        errors = x.errors.with_common(model.encoding(x.scale / factor) + model.embedding(plain.bound))
-        data = self._add_plain_data(x.data, plain, x.scale, factor, x.limbs)
+        self.ledger.touch(self._book_encodings([plain], scale))
+        errors = x.errors.with_common(self.policy.encoding_error(scale, 1.0, 1.0, plain.bound))
+        data = self._add_plain_data(x.data, plain, scale, factor, x.limbs)
         return self.make(x.limbs, x.scale, x.bound + plain.bound, errors, x.components, data)
 
     def multiply_scalar(self, x: Any, value: float) -> Any:
         """x times a real number.
 
-        Integers up to 2^20 in absolute value multiply the ciphertext and keep its scale. For any other number the
-        same ciphertext is read at a scale divided by its absolute value: exact and free, no level. (Adding
+        Small integers (`PlaintextPolicy.integer`) multiply the ciphertext and keep its scale. For any other number the
+        same ciphertext is read at a scale that absorbs its absolute value: exact and free, no level. (Adding
         results of different scales may then cost a level, see `align`.)
         """
         if not math.isfinite(value):
@@ -360,12 +264,13 @@ class Levels(Bookkeeper, ABC):
             )
         if isinstance(x, Plain):
             return x.times(value)
-        if is_small_integer(value):
-            return self._times_integer(x, int(value), value, x.scale)
+        factor = self.policy.integer(value)
+        if factor is not None:
+            return self._times_integer(x, factor, value, x.scale)
         read = self.fold_into_scale(x, abs(value))
         return self.negate(read) if value < 0 else read
 
-    def number_sum(self, terms: Sequence[tuple[Ct, float]], scale: float, constant: float = 0.0) -> Ct:
+    def number_sum(self, terms: Sequence[tuple[Ct, float]], scale: Scale, constant: float = 0.0) -> Ct:
         """Σ value·x + constant, at exactly the scale that the caller wants, whatever those of the terms are; in one
         pass over the terms. Levels: none; limbs are the fewest of a term.
 
@@ -378,7 +283,7 @@ class Levels(Bookkeeper, ABC):
         """
         return self.number_sums([(terms, scale, constant)])[0]
 
-    def number_sums(self, sums: Sequence[tuple[Sequence[tuple[Ct, float]], float, float]]) -> list[Ct]:
+    def number_sums(self, sums: Sequence[tuple[Sequence[tuple[Ct, float]], Scale, float]]) -> list[Ct]:
         """`number_sum` of each (terms, scale, constant), in one pass over all terms: one that several sums have is read
         once."""
         asked: list[NumberSumData] = []
@@ -394,7 +299,7 @@ class Levels(Bookkeeper, ABC):
             cts = self._dropped([ct for ct, _ in terms], limbs)
             values = [value for _, value in terms]
             components.append(cts[0].components)
-            numbers = self._numbers(cts, values, scale, constant)
+            numbers = self.policy.numbers(cts, values, scale, constant)
             self.counts.scalar_products += len(cts)
             self.costs.scaled_sum(self.counts, len(cts), components[-1], limbs, bool(constant))
             asked.append(([ct.data for ct in cts], values, numbers, scale, limbs))
@@ -404,27 +309,6 @@ class Levels(Bookkeeper, ABC):
                 asked, components, self._number_sums_data(asked), strict=True
             )
         ]
-
-    def _numbers(self, cts: Sequence[Ct], values: Sequence[float], scale: float, constant: float) -> Numbers:
-        """The integer that multiplies each ciphertext of such a sum, with the bounds and errors of the sum."""
-        factors: list[int] = []
-        misses: list[float] = []
-        bound, total, missed = abs(constant), SlotErrors(), 0.0
-        for ct, value in zip(cts, values, strict=True):
-            exact = value * scale / ct.scale
-            factors.append(round(exact))
-            floating = abs(exact) * FLOAT_ERROR
-            misses.append(max(min(0.5, abs(exact - factors[-1]) + floating), floating))
-            missed += misses[-1] * ct.bound * ct.scale / scale
-            bound += ct.bound * abs(value)
-            total = (
-                total.plus(ct.errors.times(abs(value))) if len(factors) > 1 else ct.errors.times(abs(value))
-            )
-        added = None
-        if constant:
-            missed += 0.5 / scale + abs(constant) * FLOAT_ERROR
-            added = number(self.slots, constant)
-        return Numbers(factors, misses, added, bound, total.with_common(missed))
 
     def add_number(self, x: Ct, value: float) -> Ct:
         """x plus a real number in every slot. Levels: none."""
@@ -440,8 +324,8 @@ class Levels(Bookkeeper, ABC):
         return self.make(x.limbs, x.scale, x.bound, x.errors, x.components, data)
 
     def fold_into_scale(self, x: Ct, value: float) -> Ct:
-        """Return x times a positive number by reinterpretation of the scale, which becomes scale / value. It is exact
-        and free."""
+        """Return x times a positive number by reinterpretation of the scale, which absorbs it. It is exact and
+        free."""
         if not 0 < value < math.inf:
             raise RangeError(
                 "A factor of the scale must be a positive finite number.",
@@ -450,7 +334,8 @@ class Levels(Bookkeeper, ABC):
             )
         bound, errors = x.bound * value, x.errors.times(value)
         return self.make(
-            x.limbs, x.scale / value, bound, errors, x.components, self._scale_data(x.data, 1, value)
+            *(x.limbs, self.policy.absorbed(x.scale, value), bound, errors, x.components),
+            self._scale_data(x.data, 1, value),
         )
 
     def scaled_up(self, x: Ct, bits: int) -> Ct:
@@ -461,25 +346,15 @@ class Levels(Bookkeeper, ABC):
             bits -= factor.bit_length() - 1
         return x
 
-    def scaled_up_to(self, x: Ct, scale: float) -> Ct:
+    def scaled_up_to(self, x: Ct, scale: Scale) -> Ct:
         """The same slots at the largest multiple of x's scale that is at most `scale`, but for 20 bits of the factor:
         exact. A scale that is larger, or more than half as large, stays."""
-        while (factor := enlargement(x.scale, scale)) > 1:
+        while (factor := self.policy.enlargement(x.scale, scale)) > 1:
             factor = min(factor, MAX_SMALL_INTEGER)
             x = self.fold_into_scale(self.multiply_scalar(x, factor), 1 / factor)
         return x
 
 
-def enlargement(scale: float, wanted: float) -> int:
-    """The largest integer that a scale may be multiplied by to be at most the wanted one, or 1."""
-    return max(1, int(wanted / scale))
-
-
 def number(slots: int, value: float) -> Plain:
     """One number in every slot."""
     return Plain(("number", value), lambda: np.full(slots, value), abs(value), constant=True)
-
-
-def is_small_integer(value: float) -> bool:
-    """Whether a factor multiplies the ciphertext itself instead of its scale."""
-    return value == int(value) and abs(value) <= MAX_SMALL_INTEGER

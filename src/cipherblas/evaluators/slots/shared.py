@@ -11,7 +11,6 @@ fused" (CRYPTO 2024).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -75,19 +74,17 @@ class Shared(Evaluator):
             )
         first = cts[0]
         for ct in cts:
-            self._check_scales(ct.scale, first.scale)
+            self.policy.check_same(ct.scale, first.scale)
             if ct.limbs != first.limbs or ct.components != 2:
                 raise MismatchError(
                     "Ciphertexts that come to share an a part differ in limbs.",
                     expected=f"2 components of {first.limbs} limbs",
                     got=f"{ct.components} of {ct.limbs}",
                 )
-        limbs = first.limbs
+        limbs, place = first.limbs, (first.limbs, first.scale)
         self._use_places(ToPlace, limbs)
         self.costs.linear_transform(self.counts, limbs, decomposed=len(cts), switched=len(cts))
-        model = self.noise_model
-        switched = math.sqrt(len(cts)) * model.key_switch(limbs, first.scale)
-        errors = worst(ct.errors for ct in cts).with_own(switched, model.rounding(first.scale))
+        errors = self.policy.key_switched(worst(ct.errors for ct in cts), place, place, len(cts))
         data = self._shared_data([ct.data for ct in cts], limbs)
         return self.make(limbs, first.scale, max(ct.bound for ct in cts), errors, 2, data)
 
@@ -109,8 +106,7 @@ class Shared(Evaluator):
         self._use_places(FromPlace, x.limbs)
         ordinary = self.costs.of_components(2)
         ordinary.linear_transform(self.counts, x.limbs, decomposed=1, switched=number, outputs=number)
-        model = self.noise_model
-        errors = x.errors.with_own(model.key_switch(x.limbs, x.scale), model.rounding(x.scale))
+        errors = self.policy.key_switched(x.errors, (x.limbs, x.scale), (x.limbs, x.scale))
         data = self._parts_data(x.data, number, x.limbs)
         return outer.make_all(list(data), (x.limbs, x.scale, x.bound, errors, 2))
 

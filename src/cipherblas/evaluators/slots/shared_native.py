@@ -14,8 +14,9 @@ from cipherblas.crypto.keys.key_id import FromPlace, KeyId, ToPlace
 from cipherblas.crypto.params import Parameters
 from cipherblas.engines.handles import Words
 from cipherblas.engines.protocol import Engine
-from cipherblas.evaluators.slots.native import Native, constant_at
-from cipherblas.evaluators.slots.scales import Numbers, NumberSumData
+from cipherblas.evaluators.policy.interface import Numbers
+from cipherblas.evaluators.slots.native import Native
+from cipherblas.evaluators.slots.scales import NumberSumData
 from cipherblas.evaluators.slots.shared import Shared
 from cipherblas.evaluators.slots.values import Plain
 
@@ -88,7 +89,7 @@ class SharedNative(Shared, Native):
         return self._by_pairs([self._monomial(power, limbs)], [x], None)
 
     def _add_plain_data(self, x: Any, plain: Plain, scale: float, factor: int, limbs: int) -> Any:
-        message = self.coefficients(plain, scale / factor)
+        message = self.coefficients(plain, scale)
         addend = self.engine.download(self.engine.encryption(self.engine.addend(message, limbs)))[0]
         words = self._nothing(x)
         words[: self.secrets] = addend
@@ -98,9 +99,9 @@ class SharedNative(Shared, Native):
         self, datas: Sequence[Any], values: Sequence[float], numbers: Numbers, scale: float, limbs: int
     ) -> Any:
         (total,) = self.engine.scaled_sums([(datas, numbers.factors, 0)])
-        if numbers.constant is None:
+        if not numbers.constant:
             return total
-        constant, words = constant_at(numbers.constant, scale), self._nothing(total)
+        constant, words = self.policy.constant(numbers.constant, scale, limbs), self._nothing(total)
         words[: self.secrets] = np.array([constant % q for q in self._parameters.q[:limbs]], np.uint64)[
             :, None
         ]

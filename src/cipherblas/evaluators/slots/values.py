@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import math
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.errors import MismatchError
+from cipherblas.evaluators.policy.approximate import rounding_norm
+from cipherblas.evaluators.policy.interface import Scale
 from cipherblas.rlwe.basis import Basis, FirstLimbs
 from cipherblas.rlwe.key_policies import Step, total_step
 from cipherblas.rlwe.noise import TRANSFORM_ERROR, SlotErrors, tail
@@ -103,7 +104,7 @@ class Ct:
     def __init__(
         self,
         limbs: int,
-        scale: float,
+        scale: Scale,
         bound: float,
         errors: SlotErrors,
         components: int,
@@ -225,12 +226,6 @@ class Plain:
         self.blocks = blocks
         self._kept: NDArray[Any] | None = None
 
-    @property
-    def dither(self) -> int:
-        """Of the rounding of its coefficients, up or down by chance: the same for the same text of a key. Vectors of
-        different keys have independent errors, whatever their values."""
-        return int.from_bytes(hashlib.blake2b(repr(self.key).encode(), digest_size=8).digest(), "little") | 1
-
     def values(self) -> NDArray[Any]:
         """Return the slots as float64 or complex128, so that no factor is multiplied in a narrower type. Do not write
         to them."""
@@ -344,21 +339,9 @@ class MaskGroup(Sequence[Plain]):
         return self._number
 
 
-def rounding_norm(bounds: Sequence[float], plains: Sequence[Plain]) -> float:
-    """Norm of the errors that rounding clear vectors makes in a sum of products, in units of that of one slot.
-
-    They are rounded up or down by chance (`Plain.dither`): those of different vectors are independent, those of equal
-    ones are the same.
-
-    Args:
-        bounds: of the slots that each is multiplied by.
-    """
-    if isinstance(plains, MaskGroup):
-        return math.sqrt(sum([bound * bound for bound in bounds]))
-    together: dict[Hashable, float] = {}
-    for bound, plain in zip(bounds, plains, strict=True):
-        together[plain.key] = together.get(plain.key, 0.0) + bound
-    return math.sqrt(sum([bound * bound for bound in together.values()]))
+def different_keys(plains: Sequence[Plain]) -> list[Hashable] | None:
+    """The keys of clear vectors; None where all are known to differ."""
+    return None if isinstance(plains, MaskGroup) else [plain.key for plain in plains]
 
 
 class GiantStep(NamedTuple):
@@ -406,7 +389,8 @@ class Transform:
         terms = self.terms
         if isinstance(terms, Masks):
             return math.sqrt(len(terms))
-        return rounding_norm([1.0] * len(terms), [plain for plain in terms.values() if plain is not None])
+        keys = [plain.key for plain in terms.values() if plain is not None]
+        return rounding_norm([1.0] * len(terms), keys)
 
     @property
     def masked(self) -> bool:

@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cipherblas.evaluators.policy.approximate import FLOAT_ERROR, mismatch
+from cipherblas.evaluators.policy.interface import Numbers, Scale
 from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.scales import FLOAT_ERROR, Numbers
 from cipherblas.evaluators.slots.values import Ct, Plain, Polynomials, Transform, WeightGroup
 from cipherblas.rlwe.key_policies import Step
 from cipherblas.rlwe.noise import SlotErrors, WorstCoefficients, WorstSlots
@@ -37,7 +38,7 @@ class Worst:
 
     limbs: int
     components: int
-    scale: float
+    scale: Scale
     message: float
     error: float
     amplified: float = 0.0
@@ -61,14 +62,14 @@ class WorstCase(Evaluator):
     def decrypted_error(self, ct: Ct) -> float:
         """Bound on the error of a slot once it is decrypted and decoded."""
         found: Worst = ct.data
-        return (found.error + self.worst.float * (found.message + found.error)) / ct.scale
+        return self.policy.in_values(ct.scale, found.error + self.worst.float * (found.message + found.error))
 
     # ---- what is known beyond the hooks ----
 
     def make(
         self,
         limbs: int,
-        scale: float,
+        scale: Scale,
         bound: float,
         errors: SlotErrors,
         components: int,
@@ -77,7 +78,8 @@ class WorstCase(Evaluator):
     ) -> Ct:
         """A handle; its message is no larger than its bound says."""
         if data is not None:
-            data = replace(data, scale=scale, message=min(data.message, scale * bound))
+            message = min(data.message, self.policy.magnitude(scale, bound))
+            data = replace(data, scale=scale, message=message)
         return super().make(limbs, scale, bound, errors, components, data, booked)
 
     def fresh(
@@ -86,12 +88,12 @@ class WorstCase(Evaluator):
         *,
         bound: float,
         limbs: int | None = None,
-        scale: float | None = None,
+        scale: Scale | None = None,
         public_key: bool = False,
     ) -> Ct:
         """A handle on a freshly encrypted ciphertext; `data` is not looked at."""
         ct = super().fresh(None, bound=bound, limbs=limbs, scale=scale, public_key=public_key)
-        message = ct.scale * bound
+        message = self.policy.magnitude(ct.scale, bound)
         ct.data = Worst(ct.limbs, 2, ct.scale, message, self.worst.fresh(message, public_key))
         return ct
 
@@ -100,17 +102,17 @@ class WorstCase(Evaluator):
         return [self.fresh(each, bound=bound, **options) for each in data]
 
     def of_element(
-        self, data: Any, *, limbs: int, scale: float, bound: float, transformed: bool = False
+        self, data: Any, *, limbs: int, scale: Scale, bound: float, transformed: bool = False
     ) -> Ct:
         """A handle on a ring element; `data` is not looked at."""
         ct = super().of_element(None, limbs=limbs, scale=scale, bound=bound, transformed=transformed)
-        ct.data = Worst(limbs, 2, scale, scale * bound, 0.0)
+        ct.data = Worst(limbs, 2, scale, self.policy.magnitude(scale, bound), 0.0)
         return ct
 
     def of_parts(self, data: Any, like: Ct, bound: float) -> Ct:
         """As `of_element`."""
         ct = super().of_parts(None, like, bound)
-        ct.data = Worst(like.limbs, 2, like.scale, like.scale * bound, 0.0)
+        ct.data = Worst(like.limbs, 2, like.scale, self.policy.magnitude(like.scale, bound), 0.0)
         return ct
 
     def worst_joined(self, limbs: int) -> float:
@@ -142,7 +144,8 @@ class WorstCase(Evaluator):
 
     def message_bound(self, ct: Ct) -> float:
         """As `Evaluator.message_bound`."""
-        return max(super().message_bound(ct), float(ct.data.message + ct.data.error) / ct.scale)
+        whole = float(ct.data.message + ct.data.error)
+        return max(super().message_bound(ct), self.policy.in_values(ct.scale, whole))
 
     def worst_error(self, ct: Ct) -> float:
         """The largest error of a slot, in units of the integer message."""
@@ -151,7 +154,8 @@ class WorstCase(Evaluator):
     def bounded(self, ct: Ct, bound: float) -> Ct:
         """The same ciphertext; what the caller knows about its slots is used."""
         ct = super().bounded(ct, bound)
-        ct.data = replace(ct.data, message=min(ct.data.message, ct.scale * ct.bound))
+        message = min(ct.data.message, self.policy.magnitude(ct.scale, ct.bound))
+        ct.data = replace(ct.data, message=message)
         return ct
 
     def linear_transforms(
@@ -170,7 +174,7 @@ class WorstCase(Evaluator):
         self,
         cts: Sequence[Ct],
         plains: Sequence[Plain],
-        plain_scale: float,
+        plain_scale: Scale,
         accumulator: Ct | None = None,
         *,
         rows: tuple[float, float] | None = None,
@@ -179,14 +183,14 @@ class WorstCase(Evaluator):
         """As `Evaluator.weighted_sum`."""
         ct = super().weighted_sum(cts, plains, plain_scale, accumulator, rows=rows, most=most)
         if rows is not None and accumulator is None:
-            ct.data = ct.data.weighted(rows[0] * plain_scale)
+            ct.data = ct.data.weighted(self.policy.magnitude(plain_scale, rows[0]))
         return ct
 
     def weighted_sums(
         self,
         cts: Sequence[Ct],
         groups: Sequence[WeightGroup],
-        plain_scale: float,
+        plain_scale: Scale,
         *,
         rows: tuple[float, float],
         parts: int = 1,
@@ -194,7 +198,7 @@ class WorstCase(Evaluator):
         """As `Evaluator.weighted_sums`."""
         found = super().weighted_sums(cts, groups, plain_scale, rows=rows, parts=parts)
         for ct in found:
-            ct.data = ct.data.weighted(rows[0] * plain_scale)
+            ct.data = ct.data.weighted(self.policy.magnitude(plain_scale, rows[0]))
         return found
 
     # ---- hooks ----
@@ -222,7 +226,8 @@ class WorstCase(Evaluator):
     ) -> list[Any]:
         """Diagonals are encoded at the scale of the level that is dropped, the last limb here and the others by what
         follows; sums of plain rotations may drop one too."""
-        last, mask = float(self.params.q[limbs - 1]) if rescale else 1.0, self.mask_scale(limbs)
+        last = float(self.params.q[limbs - 1]) if rescale else 1.0
+        mask = self.policy.magnitude(self.mask_scale(limbs), 1.0)
         switch, rounding = self.worst.key_switch(limbs), self.worst.rounding()
         results = []
         for output in range(outputs):
@@ -240,27 +245,27 @@ class WorstCase(Evaluator):
             divided = last / mask if masked else last  # what is left of it for the message itself
             message, error, amplified = message / divided, error / divided, amplified / divided
             added += rounding
-            scale = sources[0].scale / divided
+            scale = self.policy.absorbed(sources[0].scale, divided)
             results.append(Worst(limbs - rescale, 2, scale, message, error + added, amplified, added))
         return results
 
     def _product_data(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Any) -> Any:
         message = error = 0.0
-        scale = lefts[0].scale * rights[0].scale
+        scale = self.policy.product(lefts[0].scale, rights[0].scale)
         for x, y in zip(lefts, rights, strict=True):
             message += x.message * y.message
             error += x.message * y.error + y.message * x.error + x.error * y.error
-            error += _mismatch(x.scale * y.scale, scale) * x.message * y.message
+            error += mismatch(self.policy.product(x.scale, y.scale), scale) * x.message * y.message
         return _added(Worst(lefts[0].limbs, 3, scale, message, error), accumulator)
 
     def _plain_product_data(
-        self, plains: Sequence[Plain], scale: float, cts: Sequence[Any], accumulator: Any, limbs: int
+        self, plains: Sequence[Plain], scale: Scale, cts: Sequence[Any], accumulator: Any, limbs: int
     ) -> Any:
         bounds = [plain.bound for plain in plains]
         return _added(self._weighted(bounds, scale, cts, limbs), accumulator)
 
     def _weighted_sums_data(
-        self, groups: Sequence[WeightGroup], scale: float, cts: Sequence[Any], limbs: int
+        self, groups: Sequence[WeightGroup], scale: Scale, cts: Sequence[Any], limbs: int
     ) -> list[Any]:
         return [
             self._weighted(
@@ -269,18 +274,19 @@ class WorstCase(Evaluator):
             for group in groups
         ]
 
-    def _weighted(self, bounds: Sequence[float], scale: float, cts: Sequence[Any], limbs: int) -> Worst:
+    def _weighted(self, bounds: Sequence[float], scale: Scale, cts: Sequence[Any], limbs: int) -> Worst:
         message = error = added = 0.0
         for bound, ct in zip(bounds, cts, strict=True):
-            message += scale * bound * ct.message
-            error += scale * bound * ct.error
-            added += self.worst.plain(scale * bound) * (ct.message + ct.error)
-            added += _mismatch(ct.scale, cts[0].scale) * scale * bound * ct.message
-        amplified = max(ct.error for ct in cts)
-        return Worst(limbs, cts[0].components, cts[0].scale * scale, message, error + added, amplified, added)
+            weight = self.policy.magnitude(scale, bound)
+            message += weight * ct.message
+            error += weight * ct.error
+            added += self.worst.plain(weight) * (ct.message + ct.error)
+            added += self.policy.magnitude(scale, mismatch(ct.scale, cts[0].scale)) * bound * ct.message
+        amplified, total = max(ct.error for ct in cts), self.policy.product(cts[0].scale, scale)
+        return Worst(limbs, cts[0].components, total, message, error + added, amplified, added)
 
     def _polynomial_sums_data(self, polynomials: Polynomials, cts: Sequence[Any]) -> list[Any]:
-        scale = cts[0].scale / polynomials.unit
+        scale = self.policy.absorbed(cts[0].scale, polynomials.unit)
         return [Worst(cts[0].limbs, 2, scale, math.inf, 0.0)] * polynomials.shape[
             0
         ]  # `make` takes the caller's bound
@@ -294,7 +300,7 @@ class WorstCase(Evaluator):
         return replace(
             data,
             limbs=data.limbs - 1,
-            scale=data.scale / last,
+            scale=self.policy.divided(data.scale, data.limbs, data.limbs - 1),
             message=data.message / last,
             error=data.error / last + rounding,
             amplified=data.amplified / last,
@@ -313,10 +319,10 @@ class WorstCase(Evaluator):
     def _negate_data(self, x: Any) -> Any:
         return x
 
-    def _add_plain_data(self, x: Any, plain: Plain, scale: float, factor: int, limbs: int) -> Any:
-        message = scale * plain.bound
-        error = x.error + factor * self.worst.plain(message / factor)
-        return replace(x, message=x.message + message, error=error)
+    def _add_plain_data(self, x: Any, plain: Plain, scale: Scale, factor: int, limbs: int) -> Any:
+        message = self.policy.magnitude(scale, plain.bound)
+        error = x.error + factor * self.worst.plain(message)
+        return replace(x, message=x.message + factor * message, error=error)
 
     def _times_monomial_data(self, x: Any, power: int, limbs: int) -> Any:
         return x
@@ -332,7 +338,7 @@ class WorstCase(Evaluator):
         datas: Sequence[Any],
         values: Sequence[float],
         numbers: Numbers,
-        scale: float,
+        scale: Scale,
         limbs: int,
     ) -> Any:
         terms = [
@@ -345,16 +351,11 @@ class WorstCase(Evaluator):
         return replace(data, message=data.message * size + missed, error=data.error * size + missed)
 
 
-def _mismatch(scale: float, expected: float) -> float:
-    """The relative difference of two scales that count as one."""
-    return abs(scale / expected - 1)
-
-
 def _added(x: Worst, y: Worst | None) -> Worst:
     """Bounds of a sum."""
     if y is None:
         return x
-    error = x.error + y.error + _mismatch(x.scale, y.scale) * x.message
+    error = x.error + y.error + mismatch(x.scale, y.scale) * x.message
     return Worst(
         min(x.limbs, y.limbs), max(x.components, y.components), y.scale, x.message + y.message, error
     )

@@ -36,7 +36,7 @@ from cipherblas.lang.refreshing import SINE_SHARE
 from cipherblas.methods.bootstrapping.embedding import coefficients_to_slots, slots_to_coefficients
 from cipherblas.methods.bootstrapping.modular_reduction import ModularReduction
 from cipherblas.rlwe.key_policies import Step, expand
-from cipherblas.rlwe.noise import SPARSE_WEIGHT, TAIL, SlotErrors, slot_tail, tail
+from cipherblas.rlwe.noise import SPARSE_WEIGHT, TAIL, NoiseModel, SlotErrors, slot_tail, tail
 from cipherblas.rlwe.rings import Ring
 
 RANGE, DEGREE, DOUBLINGS = 13, 62, 1  # of EvalMod; see `Bootstrapping.failure_bits`
@@ -570,8 +570,9 @@ class Bootstrapping:
 
     def _trace(self, ev: Evaluator, u: Ct) -> Ct:
         """Coefficients of X^(S/held) alone."""
+        model = NoiseModel(ev.params)
         for steps in self._steps(ev):
-            model, most = ev.noise_model, u.bound
+            most = u.bound
             switched = model.key_switch(u.limbs, u.scale), model.rounding(u.scale)
             errors = SlotErrors(math.hypot(u.errors.deviation, *switched), aligned=False)
             u = ev.fold_into_scale(ev.linear_transform(u, steps), 1 / len(steps))
@@ -710,7 +711,7 @@ def _errors_after(ev: Evaluator, x: Ct, transform: Transform, largest: float) ->
     Args:
         largest: slot of x; of a raised ciphertext, whose slots are independent too, their root mean square.
     """
-    model = ev.noise_model
+    model = NoiseModel(ev.params)
     encoding = model.encoding(float(ev.params.q[x.limbs - 1])) * largest * transform.rounding_norm
     rotated = math.hypot(model.key_switch(x.limbs, x.scale), model.rounding(x.scale))
     hops = max(len(expand(step, ev.key_policy, ev.slots)) for step in transform.terms)

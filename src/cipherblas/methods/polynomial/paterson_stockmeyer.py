@@ -24,7 +24,6 @@ from numpy.polynomial.chebyshev import chebder, chebinterpolate, chebval
 
 from cipherblas.common.errors import ParameterError
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.scales import enlargement
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.lang.polynomials import largest_value
 from cipherblas.rlwe.noise import TAIL, SlotErrors
@@ -369,7 +368,7 @@ def _double(ev: Evaluator, x: Ct, y: Ct, difference: Ct | None, bound: float, us
     """2·x·y - T_{a-b} of x = T_a and y = T_b, whose difference is T_0 = 1 where it is None. Levels: 1."""
     limbs = min(x.limbs, y.limbs)
     product_scale = x.scale * y.scale
-    scale = product_scale * enlargement(product_scale, usual * ev.level_size(limbs))
+    scale = product_scale * ev.policy.enlargement(product_scale, usual * ev.level_size(limbs))
     added = None if difference is None else (difference, -1.0)
     result = ev.multiply_rescaled(x, y, 2.0, scale, added, -1.0 if difference is None else 0.0)
     return ev.bounded(result, bound)
@@ -380,7 +379,7 @@ def _first_powers(ev: Evaluator, t: Ct, limits: _Limits, usual: float) -> dict[i
     which the first is small, and the second is taken before it is rescaled. Levels: 2."""
     exact = ev.bounded(ev.multiply_relinearised(t, ev.multiply_scalar(t, 2)), 1 + limits.of(2))
     rounded = ev.rescale(exact)
-    scale = exact.scale * enlargement(rounded.scale**2, usual * ev.level_size(rounded.limbs))
+    scale = exact.scale * ev.policy.enlargement(rounded.scale**2, usual * ev.level_size(rounded.limbs))
     fourth = ev.multiply_rescaled(rounded, rounded, 2.0, scale, (exact, -4.0), 1.0)
     return {1: ev.bounded(ev.add_number(rounded, -1.0), limits.of(2)), 2: ev.bounded(fourth, limits.of(4))}
 

@@ -1,0 +1,277 @@
+"""The rules of plaintexts, as evaluators ask for them: scales, errors, the room of a modulus, numbers.
+
+An evaluator holds a policy and passes scales and errors on; only the policy calculates with a scale, and knows what
+errors a step adds. So evaluators are written once for every kind of plaintext, and a further kind is one more member.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common.errors import LevelError
+from cipherblas.rlwe.basis import Basis
+from cipherblas.rlwe.noise import SlotErrors
+from cipherblas.rlwe.rings import Ring, limbs_of_level
+
+Scale: TypeAlias = float  # of a member's own kind; hashable
+Errors: TypeAlias = SlotErrors  # the same, with the methods of `SlotErrors`
+Place: TypeAlias = tuple[int, Scale]  # limbs and scale of a ciphertext
+Found: TypeAlias = tuple[Scale, float, Errors]  # scale, bound and errors of a sum
+
+MAX_SMALL_INTEGER = 1 << 20  # of factors that multiply a ciphertext and leave its scale
+
+
+class Handle(Protocol):
+    """The properties of a ciphertext that rules depend on."""
+
+    @property
+    def limbs(self) -> int: ...
+    @property
+    def scale(self) -> Scale: ...
+    @property
+    def bound(self) -> float: ...
+    @property
+    def errors(self) -> Errors: ...
+
+
+class Match(NamedTuple):
+    """A way to another scale: at so many limbs times an integer, which gives a scale; a rescale follows where these are
+    more limbs than wanted."""
+
+    limbs: int
+    factor: int
+    scale: Scale
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The data of a sum of ciphertexts times numbers.
+
+    Attributes:
+        factors: the integer next to each number at the scale of the sum.
+        missed: by which it differs, at most.
+        constant: what is added, or 0.
+        bound, errors: of the sum.
+    """
+
+    factors: Sequence[int]
+    missed: Sequence[float]
+    constant: float
+    bound: float
+    errors: Errors
+
+
+class PlaintextPolicy(ABC):
+    """The rules of one kind of plaintext in one ring.
+
+    Attributes:
+        usual: scale of fresh ciphertexts.
+        mask_bits: by which the scale of a ciphertext grows before it meets masks; see `mask`.
+
+    Args:
+        level_limbs: limbs that a rescale drops; by default those of the ring.
+    """
+
+    usual: Scale
+    mask_bits: int
+
+    def __init__(self, ring: Ring, level_limbs: int | None = None) -> None:
+        self.ring = ring
+        self.level_limbs = limbs_of_level(ring) if level_limbs is None else level_limbs
+
+    def size(self, before: int, after: int) -> float:
+        """The product of the limbs between two numbers of limbs: the divisor of what is rescaled from one to the
+        other."""
+        return math.prod(map(float, self.ring.q[after:before]))
+
+    def divisor(self, before: Basis, after: Basis) -> float:
+        """The same between a basis and a smaller one.
+
+        Raises:
+            LevelError: no double holds it.
+        """
+        if before.of_operands:
+            moduli = (before.moduli(self.ring), after.moduli(self.ring))
+            above, below = (math.prod(map(float, some)) for some in moduli)
+            return above / below
+        found = self.size(before.limbs, after.limbs)
+        if not math.isfinite(found):
+            raise LevelError(
+                "Rows are divided by too many limbs at once.",
+                expected="limbs whose product is below 2^1024",
+                got=f"{before.limbs - after.limbs} limbs",
+            )
+        return found
+
+    # ---- the algebra of scales ----
+
+    @abstractmethod
+    def product(self, x: Scale, y: Scale) -> Scale:
+        """The scale of a product of two values."""
+
+    @abstractmethod
+    def divided(self, scale: Scale, before: int, after: int) -> Scale:
+        """The scale after a rescale from one number of limbs to another."""
+
+    @abstractmethod
+    def switched(self, scale: Scale, before: Basis, after: Basis) -> Scale:
+        """The scale after a switch of rows from one basis to a smaller one."""
+
+    @abstractmethod
+    def absorbed(self, scale: Scale, factor: float) -> Scale:
+        """The scale at which the same integers stand for `factor` times the value."""
+
+    @abstractmethod
+    def mask(self, limbs: int) -> Scale:
+        """The scale of clear vectors after whose product with a ciphertext, which was made `mask_bits` larger before,
+        a rescale leaves that of the ciphertext."""
+
+    @abstractmethod
+    def masked(self, scale: Scale) -> Scale:
+        """The scale that such a product and its rescale leave, of the larger one."""
+
+    @abstractmethod
+    def same(self, x: Scale, y: Scale) -> bool:
+        """Whether two scales count as one."""
+
+    @abstractmethod
+    def check_same(self, got: Scale, expected: Scale) -> None:
+        """Raise UnmatchedError unless two terms of a sum have one scale."""
+
+    @abstractmethod
+    def match(self, scale: Scale, wanted: Scale, limbs: int, most: int) -> Match:
+        """The way of a ciphertext of `most` limbs to fewer limbs and a scale.
+
+        Raises:
+            LevelError: it takes more limbs. UnmatchedError: there is none.
+        """
+
+    @abstractmethod
+    def meeting(self, x: Place, y: Place) -> Place:
+        """The limbs and the scale at which two ciphertexts are added."""
+
+    @abstractmethod
+    def enlargement(self, scale: Scale, wanted: Scale) -> int:
+        """The largest integer that a scale may be multiplied by to be at most the wanted one, or 1."""
+
+    @abstractmethod
+    def is_rescaled(self, scale: Scale) -> bool:
+        """Whether products and transforms expect such a scale."""
+
+    # ---- errors of ciphertexts of slots ----
+
+    @abstractmethod
+    def encrypted(self, scale: Scale, bound: float, public_key: bool = False) -> Errors:
+        """The errors of a fresh ciphertext with slots up to a bound; the same object for like ciphertexts."""
+
+    @abstractmethod
+    def rounded(self, errors: Errors, before: Place, after: Place, components: int = 2) -> Errors:
+        """The errors after a division, whose result is rounded."""
+
+    @abstractmethod
+    def key_switched(
+        self, errors: Errors, before: Place, after: Place | None = None, number: int = 1
+    ) -> Errors:
+        """The errors after a sum of so many key switches, and the division behind it; None: not divided yet."""
+
+    @abstractmethod
+    def raised(self, errors: Errors, limbs: int, scale: Scale) -> Errors:
+        """The errors after the two key switches by which a modulus is raised."""
+
+    @abstractmethod
+    def products(self, lefts: Sequence[Handle], rights: Sequence[Handle]) -> Found:
+        """Scale, bound and errors of a sum of products.
+
+        Raises:
+            UnmatchedError: they differ in scale.
+        """
+
+    @abstractmethod
+    def equal_products(self, x: Handle, y: Handle, number: int) -> Found:
+        """Scale, bound and errors of a sum of so many different terms with the properties of x ⊙ y."""
+
+    @abstractmethod
+    def weighted(self, cts: Sequence[Handle], weights: Sequence[float]) -> Errors:
+        """The errors of Σ_t w_t·ct_t with |w_t| as given; a ciphertext that occurs several times has one error."""
+
+    @abstractmethod
+    def times(self, x: Handle, factor: int, size: float, scale: Scale) -> Errors:
+        """The errors of x times an integer that stands for a number of this size at the new scale."""
+
+    # ---- the room of a modulus ----
+
+    @abstractmethod
+    def magnitude(self, scale: Scale, value: float) -> float:
+        """The integer that a number is, rounded or not."""
+
+    @abstractmethod
+    def in_values(self, scale: Scale, message: float) -> float:
+        """The number that an integer stands for."""
+
+    @abstractmethod
+    def message_bound(self, bound: float, noise: float) -> float:
+        """Bound on slots together with their errors, of this deviation."""
+
+    @abstractmethod
+    def fits(self, limbs: int, scale: Scale, bound: float, noise: float) -> bool:
+        """Whether so many limbs have room for slots up to a bound, with errors of this deviation."""
+
+    @abstractmethod
+    def check_room(self, limbs: int, scale: Scale, bound: float, noise: float) -> None:
+        """Raise LevelError where they have not."""
+
+    @abstractmethod
+    def check_rows(self, basis: Basis, scale: Scale, bound: float, noise: float, bias: float) -> None:
+        """Raise LevelError where encrypted rows do not fit a modulus, with errors in units of the message."""
+
+    # ---- clear vectors and numbers ----
+
+    @abstractmethod
+    def clear_scale(self, bound: float, scale: Scale, total: Scale | None) -> Scale:
+        """The scale of clear vectors that multiply ciphertexts of a scale, whose products are added to a total."""
+
+    @abstractmethod
+    def addend(self, scale: Scale, bound: float) -> tuple[Scale, int]:
+        """The scale at which a clear vector is encoded, and the integer that it is multiplied by then, to be added."""
+
+    @abstractmethod
+    def check_encoded(self, scale: Scale, bounds: Iterable[float]) -> None:
+        """Raise UnmatchedError where clear vectors cannot be encoded at their scale."""
+
+    @abstractmethod
+    def encoding_error(self, scale: Scale, bound: float, norm: float, largest: float) -> float:
+        """The error that the encoding of clear vectors makes in a sum, up to `largest`, of what they multiply.
+
+        Args:
+            bound: of that.
+            norm: `rounding_norm` of the vectors.
+        """
+
+    @abstractmethod
+    def integer(self, value: float) -> int | None:
+        """The integer that multiplies a ciphertext in the place of a number; None where the scale absorbs that."""
+
+    @abstractmethod
+    def numbers(
+        self, cts: Sequence[Handle], values: Sequence[float], scale: Scale, constant: float
+    ) -> Numbers:
+        """The integers that stand for numbers in a sum of ciphertexts times these, at a scale."""
+
+    @abstractmethod
+    def constant(self, value: float, scale: Scale, limbs: int) -> int:
+        """The integer that stands for a number at a scale, to be added."""
+
+    @abstractmethod
+    def residues(self, values: NDArray[np.float64], scale: Scale, limbs: int) -> NDArray[np.uint64]:
+        """limbs × … residues of the integers that stand for numbers, to be added.
+
+        Raises:
+            RangeError: they are not finite.
+        """
