@@ -24,6 +24,7 @@ from cipherblas.evaluators.policy.interface import (
     Numbers,
     Place,
     PlaintextPolicy,
+    Real,
 )
 from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.noise import TAIL, NoiseModel, SlotErrors
@@ -204,10 +205,10 @@ class ApproximatePolicy(PlaintextPolicy):
 
     # ---- the room of a modulus ----
 
-    def magnitude(self, scale: float, value: float) -> float:
+    def magnitude(self, scale: float, value: Real) -> Real:
         return scale * value
 
-    def in_values(self, scale: float, message: float) -> float:
+    def in_values(self, scale: float, message: Real) -> Real:
         return message / scale
 
     def message_bound(self, bound: float, noise: float) -> float:
@@ -225,8 +226,8 @@ class ApproximatePolicy(PlaintextPolicy):
             _check_bits(math.log2(magnitude), self._room[limbs], f"{limbs} limbs")
 
     def check_rows(self, basis: Basis, scale: float, bound: float, noise: float, bias: float) -> None:
-        room = math.fsum(math.log2(q) for q in basis.moduli(self.ring))
-        _check_bits(math.log2(scale * bound + TAIL * noise + bias), room, str(basis))
+        magnitude = scale * bound + TAIL * noise + bias
+        _check_bits(math.log2(magnitude), self.log_modulus(basis), str(basis))
 
     # ---- clear vectors and numbers ----
 
@@ -293,7 +294,7 @@ class ApproximatePolicy(PlaintextPolicy):
         found = aligned_empty((limbs, *message.shape))
         for limb, q in enumerate(self.ring.q[:limbs]):
             signed = np.fmod(message, float(q)).astype(np.int64)  # exact: fmod does not round
-            found[limb] = np.where(signed < 0, signed + q, signed).view(np.uint64)
+            found[limb] = np.where(signed < 0, signed + int(q), signed).view(np.uint64)
         return found
 
 

@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from cipherblas.rlwe.rings import Ring, limbs_of_level
 Scale: TypeAlias = float  # of a member's own kind; hashable
 Errors: TypeAlias = SlotErrors  # the same, with the methods of `SlotErrors`
 Place: TypeAlias = tuple[int, Scale]  # limbs and scale of a ciphertext
+Real = TypeVar("Real", float, NDArray[np.float64])
 Found: TypeAlias = tuple[Scale, float, Errors]  # scale, bound and errors of a sum
 
 MAX_SMALL_INTEGER = 1 << 20  # of factors that multiply a ciphertext and leave its scale
@@ -109,6 +110,10 @@ class PlaintextPolicy(ABC):
                 got=f"{before.limbs - after.limbs} limbs",
             )
         return found
+
+    def log_modulus(self, basis: Basis) -> float:
+        """log2 of the product of all moduli."""
+        return math.fsum(math.log2(q) for q in basis.moduli(self.ring))
 
     # ---- the algebra of scales ----
 
@@ -208,12 +213,12 @@ class PlaintextPolicy(ABC):
     # ---- the room of a modulus ----
 
     @abstractmethod
-    def magnitude(self, scale: Scale, value: float) -> float:
-        """The integer that a number is, rounded or not."""
+    def magnitude(self, scale: Scale, value: Real) -> Real:
+        """The message that stands for a number, or for each of an array, before it is rounded."""
 
     @abstractmethod
-    def in_values(self, scale: Scale, message: float) -> float:
-        """The number that an integer stands for."""
+    def in_values(self, scale: Scale, message: Real) -> Real:
+        """The number that a message stands for, or each of an array."""
 
     @abstractmethod
     def message_bound(self, bound: float, noise: float) -> float:

@@ -19,6 +19,8 @@ from cipherblas.common.work import Work
 from cipherblas.crypto.fields import MAX_OPERAND_MESSAGE
 from cipherblas.crypto.keys.key_id import FixedWeights, KeyId
 from cipherblas.crypto.keys.request import KeyRequest
+from cipherblas.evaluators.policy.approximate import ApproximatePolicy
+from cipherblas.evaluators.policy.interface import PlaintextPolicy, Scale
 from cipherblas.evaluators.rows.values import (
     UNKNOWN,
     ClearFactor,
@@ -34,7 +36,7 @@ from cipherblas.rlwe.costs import Costs
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy
 from cipherblas.rlwe.matrices.transposition import TransposePolicy, transpose_plan
-from cipherblas.rlwe.noise import TAIL, CoefficientNoise
+from cipherblas.rlwe.noise import CoefficientNoise
 from cipherblas.rlwe.rings import Ring
 
 Kind = TypeVar("Kind", bound="RowsBookkeeper")
@@ -56,12 +58,17 @@ def weight_keys(factor: int, rows: int) -> Mapping[FixedWeights, None]:
 
 
 class RowsBookkeeper(ABC):
-    """Counts, keys, memory and noise model of one run, and the hooks of all operations."""
+    """Counts, keys, memory and noise of one run, the policy of its plaintexts, and the hooks of all operations."""
 
     work: Work | None = None
 
     def __init__(
-        self, params: Ring, *, key_policy: KeyPolicy = "direct", available: KeyRequest | None = None
+        self,
+        params: Ring,
+        *,
+        key_policy: KeyPolicy = "direct",
+        available: KeyRequest | None = None,
+        policy: PlaintextPolicy | None = None,
     ) -> None:
         check_policy(key_policy)
         self.params = params
@@ -70,6 +77,7 @@ class RowsBookkeeper(ABC):
         self.counts = Counts()
         self.costs = Costs(params)
         self.ledger = Ledger()
+        self.policy: PlaintextPolicy = ApproximatePolicy(params, level_limbs=1) if policy is None else policy
         self._available = available
         self._variance = CoefficientNoise(params)
         self._weight = self._variance.weight
@@ -158,7 +166,7 @@ class RowsBookkeeper(ABC):
         """Rows as ciphertexts of the evaluator of slots of the same kind."""
 
     @abstractmethod
-    def _of_elements_data(self, datas: Sequence[Any], shape: tuple[int, int], held: int, scale: float) -> Any:
+    def _of_elements_data(self, datas: Sequence[Any], shape: tuple[int, int], held: int, scale: Scale) -> Any:
         """Rows from ring elements, the first `held` of N / columns of each, in bit-reversed order."""
 
     @abstractmethod
@@ -189,7 +197,7 @@ class RowsBookkeeper(ABC):
 
     def log_modulus(self, basis: Basis) -> float:
         """log2 of the product of all moduli."""
-        return math.fsum(math.log2(q) for q in basis.moduli(self.params))
+        return self.policy.log_modulus(basis)
 
     @property
     def whole(self) -> Basis:
@@ -202,18 +210,7 @@ class RowsBookkeeper(ABC):
         Raises:
             LevelError: no double holds it.
         """
-        if basis.of_operands:
-            moduli = (basis.moduli(self.params), kept.moduli(self.params))
-            above, below = (math.prod(map(float, some)) for some in moduli)
-            return above / below
-        found = math.prod(map(float, self.params.q[kept.limbs : basis.limbs]))
-        if not math.isfinite(found):
-            raise LevelError(
-                "Rows are divided by too many limbs at once.",
-                expected="limbs whose product is below 2^1024",
-                got=f"{basis.limbs - kept.limbs} limbs",
-            )
-        return found
+        return self.policy.divisor(basis, kept)
 
     def switch_rounding(self, x: EncryptedMatrix) -> float:
         """By how much more than 1/2, relative, a product with operands x is off that is switched to Q: the weights of
@@ -240,7 +237,7 @@ class RowsBookkeeper(ABC):
         self,
         shape: tuple[int, int],
         basis: Basis,
-        scale: float,
+        scale: Scale,
         bound: float,
         noise: float,
         bias: float,
@@ -260,26 +257,17 @@ class RowsBookkeeper(ABC):
             LevelError: scale · bound needs a larger modulus.
         """
         if math.isfinite(bound):
-            self._check_room(basis, scale, bound, noise, bias)
+            self.policy.check_rows(basis, scale, bound, noise, bias)
         nbytes = self.nbytes(shape, basis) if booked and source is None else 0
         known = independent, source, spread
         return Rows(shape, basis, scale, bound, noise, bias, data, self.ledger, nbytes, *known)
 
-    def _check_room(self, basis: Basis, scale: float, bound: float, noise: float, bias: float) -> None:
-        magnitude = math.log2(scale * bound + TAIL * noise + bias)
-        if magnitude + 1 > self.log_modulus(basis):
-            raise LevelError(
-                "The message does not fit the modulus.",
-                expected=f"log2(scale · bound) below {self.log_modulus(basis) - 1:.1f} at {basis}",
-                got=f"{magnitude:.1f}",
-            )
-
     def fresh_batch(
-        self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, basis: Basis
+        self, data: Any, shape: tuple[int, int], *, bound: float, scale: Scale, basis: Basis
     ) -> MultiSecretRows:
         """A handle on a fresh encryption whose rows share their a parts; see `fresh`."""
         noise = math.sqrt(self._variance.fresh())
-        self._check_room(basis, scale, bound, noise, 0.0)
+        self.policy.check_rows(basis, scale, bound, noise, 0.0)
         own = self._fresh_data(data)
         return MultiSecretRows(shape, basis, scale, bound, noise, 0.0, own, self.ledger, 0, True)
 
@@ -293,7 +281,7 @@ class RowsBookkeeper(ABC):
         shape: tuple[int, int],
         *,
         bound: float,
-        scale: float,
+        scale: Scale,
         basis: Basis,
         public_key: bool = False,
     ) -> Rows:
@@ -304,11 +292,12 @@ class RowsBookkeeper(ABC):
         Raises:
             LevelError: the message does not fit the modulus, or of an operand with moduli of its own a word.
         """
-        if basis.of_operands and scale * bound >= MAX_OPERAND_MESSAGE:
+        message = self.policy.magnitude(scale, bound)
+        if basis.of_operands and message >= MAX_OPERAND_MESSAGE:
             raise LevelError(
                 "The messages of operands with moduli of their own are words.",
                 expected=f"log2(scale · bound) below {math.log2(MAX_OPERAND_MESSAGE):.1f}",
-                got=f"{math.log2(scale * bound):.1f}",
+                got=f"{math.log2(message):.1f}",
             )
         noise = math.sqrt(self._variance.fresh(public_key))
         own = self._fresh_data(data)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.arrays import bit_reversed
+from cipherblas.evaluators.policy.interface import Scale
 from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.rows.values import ClearFactor, MultiSecretRows, Rows, TransposedHalf
 from cipherblas.evaluators.slots.clear import coefficients_of, embedded
@@ -47,26 +48,27 @@ class RowsClear(RowsEvaluator):
             self._segments = np.concatenate([self._segments, self._new_secret()], axis=1)
         return np.asarray(a @ self._segments[:, :length])
 
-    def encrypt(self, matrix: Matrix, scale: float) -> Pair:
+    def encrypt(self, matrix: Matrix, scale: Scale) -> Pair:
         """An encryption of scale · matrix."""
         a = self._random.integers(-1, 2, (len(matrix), self.n)).astype(np.float64)
-        return a, scale * matrix - self._masked(a, matrix.shape[1])
+        return a, self.policy.magnitude(scale, matrix) - self._masked(a, matrix.shape[1])
 
     def decrypt(self, x: Rows) -> Matrix:
         """The matrix of a handle."""
         a, b = x.data
-        return np.asarray((self._masked(a, b.shape[1]) + b) / x.scale)
+        return self.policy.in_values(x.scale, self._masked(a, b.shape[1]) + b)
 
     def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> Pair:
         integers = np.asarray(factor.integers(), dtype=np.float64)
         a, b = x.data
         return integers @ a, integers @ b
 
-    def encrypt_batch(self, matrix: Matrix, scale: float) -> tuple[Matrix, Matrix, Matrix]:
+    def encrypt_batch(self, matrix: Matrix, scale: Scale) -> tuple[Matrix, Matrix, Matrix]:
         """An encryption of scale · matrix whose rows share their a parts: (a, b, secrets)."""
         a = self._random.integers(-1, 2, (-(-matrix.shape[1] // self.n), self.n)).astype(np.float64)
         secrets = self._random.integers(-1, 2, (len(matrix), self.n)).astype(np.float64)
-        return a, scale * matrix - self._masks(a, secrets)[:, : matrix.shape[1]], secrets
+        message = self.policy.magnitude(scale, matrix)
+        return a, message - self._masks(a, secrets)[:, : matrix.shape[1]], secrets
 
     @staticmethod
     def _masks(a: Matrix, secrets: Matrix) -> Matrix:
@@ -154,10 +156,10 @@ class RowsClear(RowsEvaluator):
         full[:cols] += b[row]
         spread = np.empty((cols, self.n // cols))
         spread[:, 0], spread[:, 1:] = full[:cols], full[cols:].reshape(cols, -1)
-        return embedded(spread.ravel() / x.scale)
+        return embedded(self.policy.in_values(x.scale, spread.ravel()))
 
     def _of_elements_data(
-        self, datas: Sequence[Any], shape: tuple[int, int], held: int, scale: float
+        self, datas: Sequence[Any], shape: tuple[int, int], held: int, scale: Scale
     ) -> Pair:
         count, cols = shape
         each = self.n // cols
@@ -166,4 +168,4 @@ class RowsClear(RowsEvaluator):
         return self.encrypt(np.concatenate(rows)[:count], scale)
 
     def _add_clear_data(self, x: Rows, values: Callable[[], Matrix]) -> Pair:
-        return x.data[0], x.data[1] + x.scale * values()
+        return x.data[0], x.data[1] + self.policy.magnitude(x.scale, values())

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from cipherblas.common.errors import FitError, LevelError, ShapeError, UnmatchedError
 from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto.keys.key_id import RELINEARISATION
+from cipherblas.evaluators.policy.interface import Scale
 from cipherblas.evaluators.rows.bookkeeping import (
     KEYS_PER_STEP,
     TRANSPOSE_POLICIES,
@@ -44,7 +45,6 @@ from cipherblas.rlwe.matrices.transposition import gathered_switches, transpose_
 from cipherblas.rlwe.noise import TAIL, rounded_product
 from cipherblas.rlwe.working_memory import CLEAR_COPIES, clear_gemm_bytes, gemm_bytes, spread_bytes
 
-SCALE_TOLERANCE = 2.0**-40
 MAX_REDUCED = 1 << 15  # weights whose residues modulo the moduli of operands are multiplied
 
 
@@ -78,7 +78,7 @@ class RowsEvaluator(RowsBookkeeper):
         noise, bias, spread, exact = self._amplified(factor, x, math.sqrt(1 + self._weight))
         for width in (self.n, x.shape[1]):
             self.costs.multiply_integers(self.counts, m, k, width, x.limbs, factor.largest, exact)
-        bound, scale = min(factor.gain * x.bound, most), x.scale / factor.unit
+        bound, scale = min(factor.gain * x.bound, most), self.policy.absorbed(x.scale, factor.unit)
         result = self.make((m, x.shape[1]), x.basis, scale, bound, noise, bias, None, spread=spread)
         self.ledger.touch(clear_gemm_bytes(m, k, max(self.n, x.shape[1])))
         result.data = self._clear_product_data(factor, x, exact)
@@ -95,7 +95,8 @@ class RowsEvaluator(RowsBookkeeper):
         for width in (self.n, x.shape[1]):
             self.costs.multiply_operands(self.counts, m, k, width)
         self.counts.rescales += 1
-        bound, scale = min(factor.gain * x.bound, most), x.scale / factor.unit / dropped
+        bound = min(factor.gain * x.bound, most)
+        scale = self.policy.switched(self.policy.absorbed(x.scale, factor.unit), x.basis, self.whole)
         result = self.make((m, x.shape[1]), self.whole, scale, bound, noise, bias, None)
         packed = self.costs.operand_bytes(m, k, max(self.n, x.shape[1]))
         self.ledger.touch(packed + (x.basis.words(self.params) + 1) * m * k * WORD_BYTES)
@@ -126,7 +127,7 @@ class RowsEvaluator(RowsBookkeeper):
         self._use_keys(("weights", number), weight_keys(number, m), x.limbs)
         noise, bias, _, exact = self._amplified(factor, x, 1.0)
         self.costs.multiply_integers(self.counts, m, k, x.shape[1], x.limbs, factor.largest, exact)
-        bound, scale = min(factor.gain * x.bound, most), x.scale / factor.unit
+        bound, scale = min(factor.gain * x.bound, most), self.policy.absorbed(x.scale, factor.unit)
         noise = math.hypot(noise, math.sqrt(self._variance.switch(x.limbs)))
         pieces = []
         for start in range(0, x.shape[1], self.n):
@@ -156,8 +157,10 @@ class RowsEvaluator(RowsBookkeeper):
             spread = x.together.times(factor.largest_norm)
             noise, bias = min(noise, spread.noise), min(bias, spread.bias)
         if not factor.exact:  # each weight is off by one half
-            bias += 0.5 * x.scale * min(k * x.bound, math.sqrt(k) * x.norm)
-            spread = spread.plus(Spread(0.0, 0.5 * x.scale * math.sqrt(m * k) * x.length))
+            largest_column = min(k * x.bound, math.sqrt(k) * x.norm)
+            bias += 0.5 * self.policy.magnitude(x.scale, largest_column)
+            together = self.policy.magnitude(x.scale, math.sqrt(m * k)) * x.length
+            spread = spread.plus(Spread(0.0, 0.5 * together))
         rounding = secret * rounded_product(k, largest, self.params.q[: x.limbs])
         # Residues of several limbs must belong together.
         exact = x.limbs > 1 or rounding > factor.rounding * noise
@@ -216,7 +219,7 @@ class RowsEvaluator(RowsBookkeeper):
     def _switched_rows(self, shape: tuple[int, int], x: Rows) -> Rows:
         """A product of so many rows with x, switched from the moduli of operands to Q."""
         self.counts.rescales += 1
-        scale = x.scale / self.dropped(x.basis, self.whole)
+        scale = self.policy.switched(x.scale, x.basis, self.whole)
         noise = math.sqrt(self._variance.rounding()) * self.switch_rounding(x)
         self.ledger.touch(self.costs.operand_bytes(shape[0], x.shape[0], max(self.n, x.shape[1])))
         return self.make(shape, self.whole, scale, math.inf, noise, 0.0, None)
@@ -305,9 +308,8 @@ class RowsEvaluator(RowsBookkeeper):
         self.counts.rescales += 1
         self._for_parts(self.costs.rescale_matrix, x.shape, x.limbs)
         noise = math.hypot(x.noise / dropped, math.sqrt(self._variance.rounding()))
-        result = self.make(
-            x.shape, FirstLimbs(x.limbs - 1), x.scale / dropped, x.bound, noise, x.bias / dropped, None
-        )
+        scale = self.policy.divided(x.scale, x.limbs, x.limbs - 1)
+        result = self.make(x.shape, FirstLimbs(x.limbs - 1), scale, x.bound, noise, x.bias / dropped, None)
         result.data = self._rescale_data(x)
         return result
 
@@ -343,7 +345,7 @@ class RowsEvaluator(RowsBookkeeper):
         shape: tuple[int, int],
         *,
         limbs: int,
-        scale: float,
+        scale: Scale,
         bound: float,
         noise: float,
         worst: float = 0.0,
@@ -451,7 +453,7 @@ class RowsEvaluator(RowsBookkeeper):
             each = self.n // x.shape[1]
             begin, end = x.first + start, x.first + stop
             found.packed, found.first = x.packed[begin // each : -(-end // each)], begin % each
-            found.others = max(x.others, x.scale * x.bound)
+            found.others = max(x.others, self.policy.magnitude(x.scale, x.bound))
         return found
 
     def stack(self, xs: Sequence[Rows]) -> Rows:
@@ -505,15 +507,14 @@ class RowsEvaluator(RowsBookkeeper):
         result.data = combine(x, y)
         return result
 
-    @staticmethod
-    def _check_same_shape(x: Rows, y: Rows, shape: tuple[int, int]) -> None:
+    def _check_same_shape(self, x: Rows, y: Rows, shape: tuple[int, int]) -> None:
         if y.shape != shape or x.basis != y.basis:
             raise FitError(
                 "Encryptions that are combined must have equal shapes and limbs.",
                 expected=(shape, str(x.basis)),
                 got=(y.shape, str(y.basis)),
             )
-        if abs(x.scale - y.scale) > SCALE_TOLERANCE * x.scale:
+        if not self.policy.same(y.scale, x.scale):
             raise UnmatchedError(
                 "Encryptions that are combined must have equal scales.",
                 expected=f"{x.scale:g}",
@@ -542,12 +543,12 @@ class RowsEvaluator(RowsBookkeeper):
     def as_message(self, x: Rows) -> Rows:
         """The same matrix, whose errors count as a part of its message: the caller keeps them. Free."""
         x = self.extracted(x)
-        bound = x.bound + (TAIL * x.noise + x.bias) / x.scale
+        bound = x.bound + self.policy.in_values(x.scale, TAIL * x.noise + x.bias)
         return self.make(x.shape, x.basis, x.scale, bound, 0.0, 0.0, x.data, x.independent, source=x)
 
     def fold_into_scale(self, x: Rows, factor: float) -> Rows:
         """Return the matrix times a positive number by reinterpretation of the scale. It is exact and free."""
-        return self._another(x, x.data, bound=x.bound * factor, scale=x.scale / factor)
+        return self._another(x, x.data, bound=x.bound * factor, scale=self.policy.absorbed(x.scale, factor))
 
     def _another(
         self,
@@ -556,7 +557,7 @@ class RowsEvaluator(RowsBookkeeper):
         *,
         basis: Basis | None = None,
         bound: float | None = None,
-        scale: float | None = None,
+        scale: Scale | None = None,
     ) -> Rows:
         """Another handle on the same message and errors."""
         return self.make(
@@ -570,7 +571,7 @@ class RowsEvaluator(RowsBookkeeper):
         self,
         x: Rows,
         *,
-        scale: float,
+        scale: Scale,
         bound: float,
         noise: float,
         bias: float = 0.0,

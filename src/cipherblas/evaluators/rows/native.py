@@ -8,13 +8,13 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import MismatchError, MissingKeyError, RangeError
-from cipherblas.common.memory import aligned_empty
+from cipherblas.common.errors import MismatchError, MissingKeyError
 from cipherblas.crypto.keys.key_id import RELINEARISATION, KeyId
 from cipherblas.crypto.params import Parameters
 from cipherblas.engines.cpu import CpuEngine
 from cipherblas.engines.handles import Ciphertext, Key, Matrix
 from cipherblas.engines.protocol import Engine
+from cipherblas.evaluators.policy.interface import Scale
 from cipherblas.evaluators.rows.bookkeeping import TRANSPOSE_POLICIES, weight_keys
 from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.rows.values import ClearFactor, MultiSecretRows, Rows, TransposedHalf
@@ -227,7 +227,7 @@ class RowsNative(RowsEvaluator):
         a, b = self._rows_data(x, start, stop)
         return self.engine.rows_as_ciphertexts(a, b)
 
-    def _of_elements_data(self, datas: Sequence[Any], shape: tuple[int, int], held: int, scale: float) -> Any:
+    def _of_elements_data(self, datas: Sequence[Any], shape: tuple[int, int], held: int, scale: Scale) -> Any:
         return self.engine.rows_of_ciphertexts(datas, *shape, held)
 
     def _add_clear_data(self, x: Rows, values: Callable[[], NDArray[np.float64]]) -> Any:
@@ -236,15 +236,5 @@ class RowsNative(RowsEvaluator):
 
     def _plus_message(self, b: Matrix, values: NDArray[np.float64], x: Rows) -> Matrix:
         """A b part, or some of it, with the entries of a clear matrix that stand there."""
-        message = np.rint(values * x.scale)
-        if not np.isfinite(message).all():
-            raise RangeError(
-                "A clear matrix that is added must be finite, also times the scale.",
-                expected="finite entries, also times the scale",
-                got="NaN or infinity",
-            )
-        residues = aligned_empty((x.limbs, *message.shape))
-        for limb, q in enumerate(self._moduli[: x.limbs]):
-            signed = np.fmod(message, float(q)).astype(np.int64)  # exact: fmod does not round
-            residues[limb] = np.where(signed < 0, signed + q, signed).view(np.uint64)
+        residues = self.policy.residues(values, x.scale, x.limbs)
         return self.engine.add_matrices(b, self.engine.upload_matrix(residues))

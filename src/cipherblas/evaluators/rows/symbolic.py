@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.work import Work
+from cipherblas.evaluators.policy.interface import Scale
 from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.rows.values import ClearFactor, MultiSecretRows, Rows, TransposedHalf
 
@@ -81,7 +82,7 @@ class RowsSymbolic(RowsEvaluator):
         return [None] * (stop - start)
 
     def _of_elements_data(
-        self, datas: Sequence[Any], shape: tuple[int, int], held: int, scale: float
+        self, datas: Sequence[Any], shape: tuple[int, int], held: int, scale: Scale
     ) -> None:
         return None
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from cipherblas.evaluators.policy.interface import Scale
 from cipherblas.evaluators.slots.values import Ledger
 from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.noise import tail
@@ -152,7 +153,7 @@ class EncryptedMatrix:
         self,
         shape: tuple[int, int],
         basis: Basis,
-        scale: float,
+        scale: Scale,
         bound: float,
         noise: float,
         bias: float,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.crypto.keys.request import KeyRequest
+from cipherblas.evaluators.policy.interface import Scale
 from cipherblas.evaluators.rows.bookkeeping import TRANSPOSE_POLICIES
 from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.rows.values import (
@@ -61,7 +62,7 @@ class RowsWorstCase(RowsEvaluator):
 
     def decrypted_error(self, x: Rows) -> float:
         """Bound on the error of an entry once it is decrypted."""
-        error = float(x.data.error / x.scale)
+        error = float(self.policy.in_values(x.scale, x.data.error))
         return error + FLOAT_ERROR * (x.bound + error)
 
     def fresh(
@@ -70,21 +71,21 @@ class RowsWorstCase(RowsEvaluator):
         shape: tuple[int, int],
         *,
         bound: float,
-        scale: float,
+        scale: Scale,
         basis: Basis,
         public_key: bool = False,
     ) -> Rows:
         """A handle on a fresh encryption; `data` is not looked at."""
         rows = super().fresh(None, shape, bound=bound, scale=scale, basis=basis, public_key=public_key)
-        rows.data = self._encrypted(scale * bound, public_key)
+        rows.data = self._encrypted(self.policy.magnitude(scale, bound), public_key)
         return rows
 
     def fresh_batch(
-        self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, basis: Basis
+        self, data: Any, shape: tuple[int, int], *, bound: float, scale: Scale, basis: Basis
     ) -> MultiSecretRows:
         """A handle on a fresh encryption whose rows share their a parts."""
         batch = super().fresh_batch(None, shape, bound=bound, scale=scale, basis=basis)
-        batch.data = self._encrypted(scale * bound, False)
+        batch.data = self._encrypted(self.policy.magnitude(scale, bound), False)
         return batch
 
     def _encrypted(self, message: float, public_key: bool) -> WorstRows:
@@ -95,7 +96,7 @@ class RowsWorstCase(RowsEvaluator):
         self,
         x: Rows,
         *,
-        scale: float,
+        scale: Scale,
         bound: float,
         noise: float,
         bias: float = 0.0,
@@ -103,20 +104,20 @@ class RowsWorstCase(RowsEvaluator):
     ) -> Rows:
         """Return a sum of parts as a message; its halves carry the error of the product."""
         rows = super().read_as(x, scale=scale, bound=bound, noise=noise, bias=bias, spread=spread)
-        rows.data = WorstRows(scale * bound, x.data.error + x.data.product)
+        rows.data = WorstRows(self.policy.magnitude(scale, bound), x.data.error + x.data.product)
         return rows
 
     def as_message(self, x: Rows) -> Rows:
         """As `RowsEvaluator.as_message`."""
         rows = super().as_message(x)
         whole = x.data.message + x.data.error + x.data.product
-        rows.bound = max(rows.bound, whole / x.scale)
+        rows.bound = max(rows.bound, self.policy.in_values(x.scale, whole))
         rows.data = WorstRows(whole, 0.0)
         return rows
 
     def add_clear(self, x: Rows, values: Callable[[], NDArray[np.float64]], bound: float) -> Rows:
         """x plus a clear matrix, rounded by less than 1 and to float64."""
-        rows, message = super().add_clear(x, values, bound), x.scale * bound
+        rows, message = super().add_clear(x, values, bound), self.policy.magnitude(x.scale, bound)
         error = x.data.error + 1 + message * 2.0**-EXACT_BITS
         rows.data = WorstRows(x.data.message + message, error)
         return rows
@@ -127,7 +128,7 @@ class RowsWorstCase(RowsEvaluator):
         shape: tuple[int, int],
         *,
         limbs: int,
-        scale: float,
+        scale: Scale,
         bound: float,
         noise: float,
         worst: float = 0.0,
@@ -138,7 +139,7 @@ class RowsWorstCase(RowsEvaluator):
         """Rows of ring elements, with the error that the caller knows."""
         options = {"limbs": limbs, "scale": scale, "bound": bound, "noise": noise, "bias": bias, "held": held}
         rows = super().of_elements(datas, shape, **options)  # type: ignore[arg-type]
-        rows.data = WorstRows(scale * bound, worst)
+        rows.data = WorstRows(self.policy.magnitude(scale, bound), worst)
         return rows
 
     def worst_error(self, x: Rows) -> float:
@@ -174,13 +175,13 @@ class RowsWorstCase(RowsEvaluator):
         return WorstRows(factor.gain / factor.unit * x.message, error)
 
     def _parts_data(self, x: Rows) -> tuple[WorstRows, WorstRows]:
-        half = replace(x.data, total=x.scale * x.column_sum)
+        half = replace(x.data, total=self.policy.magnitude(x.scale, x.column_sum))
         return half, half
 
     def _part_product_data(self, part: TransposedHalf, x: Rows) -> WorstRows:
         left, right, k = part.data, x.data, part.shape[1]
         of_left = min(left.total, k * left.message)
-        of_right = min(x.scale * x.column_sum, k * right.message)
+        of_right = min(self.policy.magnitude(x.scale, x.column_sum), k * right.message)
         product = of_left * right.error + of_right * left.error + k * left.error * right.error
         return WorstRows(math.inf, 0.0, product)
 
@@ -244,7 +245,7 @@ class RowsWorstCase(RowsEvaluator):
         return [None] * (stop - start)
 
     def _of_elements_data(
-        self, datas: Sequence[Any], shape: tuple[int, int], held: int, scale: float
+        self, datas: Sequence[Any], shape: tuple[int, int], held: int, scale: Scale
     ) -> None:
         return None
 
