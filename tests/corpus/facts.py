@@ -40,12 +40,16 @@ COUNTS = (
 
 
 def facts(
-    case: Case, machine: Machine = MACHINE, also: Callable[[cb.Program], None] | None = None
+    case: Case,
+    machine: Machine = MACHINE,
+    also: Callable[[cb.Program], None] | None = None,
+    instead: Callable[[cb.CipherblasError], None] | None = None,
 ) -> list[Fact]:
     """What is written down of one program.
 
     Args:
         also: done with the program, where there is a plan.
+        instead: done with the refusal, where there is none.
     """
     asked = [("program", case.formula), ("of", case.declared)]
     if case.options:
@@ -55,12 +59,17 @@ def facts(
         try:
             program = case.compiled(machine)
         except cb.CipherblasError as error:
-            found = refused(error)
+            refusal, found = error, refused(error)
         else:
-            found = planned(program)
-            if also is not None:
-                also(program)
-    return [*asked, *(("warns", name) for name in sorted({type(w.message).__name__ for w in warned})), *found]
+            refusal, found = None, planned(program)
+    names = sorted({type(w.message).__name__ for w in warned})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if refusal is None and also is not None:
+            also(program)
+        elif refusal is not None and instead is not None:
+            instead(refusal)
+    return [*asked, *(("warns", name) for name in names), *found]
 
 
 def refused(error: cb.CipherblasError) -> list[Fact]:

@@ -17,9 +17,12 @@ from cipherblas.methods.layers import LAYER_METHODS
 from cipherblas.methods.products import ALGORITHMS, GEMM
 from cipherblas.planner.plan.plan import PlanOptions
 from tests.corpus import storage
+from tests.corpus.advised import LONG as LONG_ADVICE
+from tests.corpus.advised import advice_compiles
 from tests.corpus.facts import facts, planned
 from tests.corpus.machine import MACHINE
 from tests.corpus.programs import CASES
+from tests.corpus.walked import multiplicity_is_a_walk, several
 from tests.support.runs import comes_back, is_a_list
 
 STORED = storage.read()
@@ -42,17 +45,27 @@ SAMPLE = (
     "name", [pytest.param(name, marks=[pytest.mark.slow] * name.startswith(LONG)) for name in CASES]
 )
 def test_planned_as_stored(name: str) -> None:
-    """`make corpus` stores what changed on purpose: see CONTRIBUTING.md. What was planned comes back from a pickle, and
-    its list of instructions takes what the plan says."""
-    stored, found = STORED.get(name, []), storage.block(name, facts(CASES[name], also=_holds))
+    """`make corpus` stores what changed on purpose: see CONTRIBUTING.md.
+
+    What was planned comes back from a pickle, its list of instructions takes what the plan says, and so does a walk
+    over its blocks. What a refusal says to write compiles.
+    """
+    stored, case = STORED.get(name, []), CASES[name]
+
+    def holds(program: cb.Program) -> None:
+        comes_back(program)
+        is_a_list(program)
+        if several(stored):
+            multiplicity_is_a_walk(program)
+
+    def compiles(error: cb.CipherblasError) -> None:
+        if not name.startswith(LONG_ADVICE):
+            advice_compiles(case, error)
+
+    found = storage.block(name, facts(case, also=holds, instead=compiles))
     if found != stored:
         difference = difflib.unified_diff(stored, found, "stored", "planned", lineterm="", n=1)
         pytest.fail("\n".join(["another plan (`make corpus` stores it):", *difference]), pytrace=False)
-
-
-def _holds(program: cb.Program) -> None:
-    comes_back(program)
-    is_a_list(program)
 
 
 def test_the_file_has_each_program_once_in_order() -> None:

@@ -42,6 +42,6 @@ def test_it_learns_within_its_bounds() -> None:
 @pytest.mark.slow
 def test_the_planner_places_refreshes() -> None:
     """At 128 bits; planned, not run. Steps make it deep, and not the size of the table."""
-    plan = logistic_regression.compiled(60, 4, 5, 1, insecure=False).plan
+    plan = logistic_regression.compiled(20, 2, 5, 1, insecure=False).plan
     assert plan.parameters.security == 128 and plan.counts.modulus_raises >= 1
     assert plan.error <= 0.2

@@ -127,12 +127,17 @@ def test_random_shapes_of_published_products(name, m, k, n):
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
 @pytest.mark.parametrize("public", ["", "left", "right"])
-@pytest.mark.parametrize("engine", [CpuEngine, ReferenceEngine])
-def test_blocks_and_clear_operands(name, public, engine):
-    a, b = matrices(
-        7 if engine is CpuEngine else 4, 9, 10
-    )  # two blocks each way; fewer on the slow reference
-    run(build(name, 4, 5, 6, 128, {}), toy(256), a, b, public=public, make_engine=engine)
+def test_blocks_and_clear_operands(name, public):
+    a, b = matrices(7, 9, 10)  # two blocks each way
+    run(build(name, 4, 5, 6, 128, {}), toy(256), a, b, public=public)
+
+
+@pytest.mark.parametrize("number", range(len(ALGORITHMS)), ids=sorted(ALGORITHMS))
+def test_on_the_slow_reference_engine(number):
+    """Two blocks of the inner axis; of two secrets, and with one side or the other in the clear in turn."""
+    algorithm = build(sorted(ALGORITHMS)[number], 4, 5, 6, 128, {})
+    for public in ("", ("left", "right")[number % 2]):
+        run(algorithm, toy(256), *matrices(4, 9, 6), public=public, make_engine=ReferenceEngine)
 
 
 @pytest.mark.parametrize("clear_left", [False, True])

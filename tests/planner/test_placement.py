@@ -17,7 +17,7 @@ from cipherblas.planner.rings import modulus_chains, sizing
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime import arranged
 from tests.corpus.machine import MACHINE
-from tests.support.runs import run, toy
+from tests.support.runs import Parties, run, toy
 
 S = cb.secret
 
@@ -112,16 +112,14 @@ def chain_of(length: int) -> Any:
 
 
 @pytest.mark.encrypted
-@pytest.mark.parametrize("fill", [1.0, -1.0, 0.0, None])
-def test_a_deep_program_is_refreshed_without_asking(shallow: None, fill: float | None) -> None:
+def test_a_deep_program_is_refreshed_without_asking(shallow: None) -> None:
     program = toy(chain_of(16), x=S(20, 20), y=S(20, 20), precision=0.05)
     assert program.plan.counts.modulus_raises > 0
     assert "placed by the planner" in program.explain() and "refresh" in program.explain()
-    random = np.random.default_rng(5)
-    values = {
-        name: random.uniform(-1, 1, (20, 20)) if fill is None else np.full((20, 20), fill) for name in "xy"
-    }
-    run(program, values).check()
+    random, parties = np.random.default_rng(5), Parties(program)
+    parties.run({name: random.uniform(-1, 1, (20, 20)) for name in "xy"}).check()
+    for fill in (1.0, -1.0, 0.0):
+        parties.run({name: np.full((20, 20), fill) for name in "xy"}).check()
 
 
 @pytest.mark.slow

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import cipherblas as cb
-from tests.support.runs import run, toy_rows
+from tests.support.runs import Parties, run, toy_rows
 
 Fill = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 FILLS: dict[str, Fill] = {
@@ -35,37 +35,42 @@ MATRICES: dict[str, Callable[..., Any]] = {
 }
 
 
-def check(function: Callable[..., Any], fill: str, bound: float = 1.0, **options: Any) -> None:
-    operands = {name: cb.secret(SIZE, SIZE, bound=bound) for name in ("a", "b")}
-    program = cb.compile(function, operands, **options)
-    rng = np.random.default_rng(3)
-    run(program, {name: bound * FILLS[fill](rng, (SIZE, SIZE)) for name in operands}).check()
+def check(program: cb.Program, fills: Iterable[str] = FILLS) -> None:
+    """Matrices of each kind, all under one key."""
+    parties = Parties(program)
+    for fill in fills:
+        rng = np.random.default_rng(3)
+        parties.run(
+            {
+                name: operand.bound * FILLS[fill](rng, operand.shape)
+                for name, operand in program.operands.items()
+            }
+        ).check()
 
 
-@pytest.mark.parametrize("fill", FILLS)
+def compiled(function: Callable[..., Any], bound: float = 1.0, **options: Any) -> cb.Program:
+    return cb.compile(function, {name: cb.secret(SIZE, SIZE, bound=bound) for name in ("a", "b")}, **options)
+
+
 @pytest.mark.parametrize("name", MATRICES)
-def test_every_operation_on_matrices(name: str, fill: str) -> None:
-    check(MATRICES[name], fill)
+def test_every_operation_on_matrices(name: str) -> None:
+    check(compiled(MATRICES[name]))
 
 
-@pytest.mark.parametrize("fill", FILLS)
 @pytest.mark.parametrize("algorithm", ["outer-product", "skewed", "bicyclic", "fame", "e2dm", "halevi-shoup"])
-def test_every_product(algorithm: str, fill: str) -> None:
-    check(lambda a, b: a @ b, fill, bound=3.0, algorithm=algorithm)
+def test_every_product(algorithm: str) -> None:
+    check(compiled(lambda a, b: a @ b, bound=3.0, algorithm=algorithm))
 
 
-@pytest.mark.parametrize("fill", FILLS)
 @pytest.mark.parametrize("n", [256, 1024])
-def test_products_by_gemm(n: int, fill: str) -> None:
+def test_products_by_gemm(n: int) -> None:
     operands = {name: cb.secret(SIZE, SIZE, bound=3.0) for name in ("a", "b")}
-    rng = np.random.default_rng(3)
-    values = {name: 3.0 * FILLS[fill](rng, (SIZE, SIZE)) for name in operands}
-    run(toy_rows(lambda a, b: a @ b, n=n, **operands), values).check()
+    check(toy_rows(lambda a, b: a @ b, n=n, **operands))
 
 
 @pytest.mark.slow
 def test_a_product_by_gemm_in_a_secure_ring() -> None:
-    check(lambda a, b: a @ b, "ones", bound=3.0, algorithm="gemm")
+    check(compiled(lambda a, b: a @ b, bound=3.0, algorithm="gemm"), ["ones"])
 
 
 @pytest.mark.parametrize("fill", FILLS)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from math import prod
 from typing import Any
 
@@ -48,6 +48,34 @@ def automorphism(x: Integers, galois: int) -> Integers:
         power = i * galois % (2 * n)
         result[power % n] += value if power < n else -value
     return result
+
+
+def _root(n: int, modulus: int) -> int:
+    """The smallest primitive 2N-th root of unity."""
+    order = 2 * n
+    for x in range(2, modulus):
+        root = pow(x, (modulus - 1) // order, modulus)
+        if pow(root, n, modulus) == modulus - 1:
+            return min(pow(root, k, modulus) for k in range(1, order, 2))
+    raise AssertionError("no root")
+
+
+@cache
+def _evaluation(n: int, modulus: int) -> Integers:
+    """The matrix of psi^((2 bitrev(i) + 1) k)."""
+    bits, psi = n.bit_length() - 1, _root(n, modulus)
+    rows = [
+        [pow(psi, (2 * int(f"{i:0{bits}b}"[::-1], 2) + 1) * k, modulus) for k in range(n)] for i in range(n)
+    ]
+    return np.array(rows, dtype=object)
+
+
+@cache
+def _interpolation(n: int, modulus: int) -> Integers:
+    """The inverse of that matrix: what it holds is inverted, and transposed, and divided by N."""
+    each = pow(n, -1, modulus)
+    rows = [[pow(int(v), -1, modulus) * each % modulus for v in line] for line in _evaluation(n, modulus).T]
+    return np.array(rows, dtype=object)
 
 
 @dataclass
@@ -101,44 +129,17 @@ class Ring:
             if start < limbs
         ]
 
-    def _root(self, modulus: int) -> int:
-        """The smallest primitive 2N-th root of unity."""
-        order = 2 * self.n
-        for x in range(2, modulus):
-            root = pow(x, (modulus - 1) // order, modulus)
-            if pow(root, self.n, modulus) == modulus - 1:
-                return min(pow(root, k, modulus) for k in range(1, order, 2))
-        raise AssertionError("no root")
-
-    @cached_property
-    def _evaluations(self) -> list[Integers]:
-        """For each modulus the matrix of psi^((2 bitrev(i) + 1) k)."""
-        bits = self.n.bit_length() - 1
-        matrices = []
-        for modulus in self.moduli:
-            psi = self._root(modulus)
-            rows = [
-                [pow(psi, (2 * int(f"{i:0{bits}b}"[::-1], 2) + 1) * k, modulus) for k in range(self.n)]
-                for i in range(self.n)
-            ]
-            matrices.append(np.array(rows, dtype=object))
-        return matrices
-
     def ntt(self, x: Integers, index: Sequence[int]) -> Words:
         """Rows of residues of integer coefficients in NTT form."""
-        return np.array(
-            [self._evaluations[i].dot(x % self.moduli[i]) % self.moduli[i] for i in index], dtype=np.uint64
-        )
+        moduli = [self.moduli[i] for i in index]
+        return np.array([_evaluation(self.n, m).dot(x % m) % m for m in moduli], dtype=np.uint64)
 
     def intt(self, rows: Words, index: Sequence[int]) -> Integers:
         """Centred coefficients modulo the product of the limbs at these positions."""
-        modulus = prod(self.moduli[i] for i in index)
-        total = to_object([0] * self.n)
-        for row, i in zip(rows, index, strict=True):
-            m = self.moduli[i]
-            inverse = self._evaluations[i].T.copy()
-            inverse = np.array([[pow(int(v), -1, m) for v in line] for line in inverse], dtype=object)
-            x = inverse.dot(to_object(row)) * pow(self.n, -1, m) % m
+        moduli = [self.moduli[i] for i in index]
+        modulus, total = prod(moduli), to_object([0] * self.n)
+        for row, m in zip(rows, moduli, strict=True):
+            x = _interpolation(self.n, m).dot(to_object(row)) % m
             total += x * (modulus // m) * pow(modulus // m, -1, m)
         return centred(total, modulus)
 
