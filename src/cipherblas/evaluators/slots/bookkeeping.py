@@ -25,8 +25,8 @@ from cipherblas.crypto.keys.key_id import (
     ToSparse,
 )
 from cipherblas.crypto.keys.request import KeyRequest
-from cipherblas.evaluators.policy.approximate import ApproximatePolicy
 from cipherblas.evaluators.policy.interface import PlaintextPolicy, Scale
+from cipherblas.evaluators.policy.members import policy_of
 from cipherblas.evaluators.slots.values import Ct, Ledger, MaskGroup, Plain
 from cipherblas.rlwe.costs import Costs
 from cipherblas.rlwe.counts import Counts
@@ -83,7 +83,7 @@ class Bookkeeper:
         self.counts = Counts()
         self.costs = Costs(params)
         self.ledger = Ledger()
-        self.policy: PlaintextPolicy = ApproximatePolicy(params) if policy is None else policy
+        self.policy = policy_of(params) if policy is None else policy
         self.top_limbs = len(params.q)
         self.level_limbs = self.policy.level_limbs
         self._special = len(params.p)

@@ -1,0 +1,12 @@
+"""The policy of the plaintexts of a ring."""
+
+from __future__ import annotations
+
+from cipherblas.evaluators.policy.approximate import ApproximatePolicy
+from cipherblas.evaluators.policy.interface import PlaintextPolicy
+from cipherblas.rlwe.rings import Ring
+
+
+def policy_of(ring: Ring, level_limbs: int | None = None) -> PlaintextPolicy:
+    """The policy of the kind of plaintexts that a ring is for; see `PlaintextPolicy`."""
+    return ApproximatePolicy(ring, level_limbs)
