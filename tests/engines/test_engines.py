@@ -98,7 +98,15 @@ def test_residues_and_matrices_of_them() -> None:
     rng = np.random.default_rng(2)
     x, y = (rng.integers(0, q, (5, 5), np.uint64) for _ in range(2))
     x[0], y[:, 0] = q - 1, q - 1
+    x[1], y[:, 1] = 0, 1
     whole = x.astype(object), y.astype(object)
+    many, others = (rng.integers(0, q, 10_000, np.uint64) for _ in range(2))
+    others[:5000] = [
+        pow(int(v), -1, q) * w % q for v, w in zip(many[:5000], (0, 1, 2, q - 2, q - 1) * 1000, strict=True)
+    ]
+    np.testing.assert_array_equal(
+        ring.times(many, others, q), many.astype(object) * others.astype(object) % q
+    )
     np.testing.assert_array_equal(ring.times(x, y, q), (whole[0] * whole[1] % q).astype(np.uint64))
     np.testing.assert_array_equal(
         ring.matrix_product(x, y, q), (whole[0].dot(whole[1]) % q).astype(np.uint64)

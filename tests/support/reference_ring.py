@@ -16,18 +16,19 @@ from numpy.typing import NDArray
 Words = NDArray[np.uint64]
 Integers = NDArray[Any]  # int64, or Python integers
 
-PIECE_BITS = 13  # a residue times a piece is below 2^63
 HALF_BITS = 25  # sums of 2^13 products of halves are below 2^63
 
 
 def times(x: Any, y: Any, q: int) -> Words:
-    """x·y mod q, for residues x and y of any shapes that broadcast."""
+    """x·y mod q, for residues x and y of any shapes that broadcast, one of them an array; x may be a sum of two.
+
+    A quotient below 2^51 is off by one at most in float64; what it leaves, modulo 2^64, is between -q and 2q.
+    """
     x, y = np.asarray(x, np.uint64), np.asarray(y, np.uint64)
-    result = np.zeros(np.broadcast_shapes(x.shape, y.shape), np.uint64)
-    for shift in (39, 26, 13, 0):
-        piece = (y >> np.uint64(shift)) & np.uint64((1 << PIECE_BITS) - 1)
-        result = ((result << np.uint64(PIECE_BITS)) + x * piece) % np.uint64(q)
-    return result
+    quotient = (x.astype(np.float64) * y.astype(np.float64) / q).astype(np.uint64)
+    left = (x * y - quotient * np.uint64(q)).view(np.int64)
+    left += np.where(left < 0, q, 0) - np.where(left >= q, q, 0)
+    return left.view(np.uint64)
 
 
 def matrix_product(x: Words, y: Words, q: int) -> Words:
