@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.rooms import ROOT
+from tests.support.rooms import ROOT, parsed
 
 PAGE = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
 SOURCES = [
@@ -56,15 +56,18 @@ def exists(name: str) -> bool:
 def identifiers(text: str) -> set[str]:
     """The names of a source: of variables, attributes, arguments, functions, classes and imports."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parsed(text)):
         named = (getattr(node, field, None) for field in ("id", "attr", "arg", "name", "asname"))
         found.update(name for name in named if isinstance(name, str))
     return found
 
 
 def constants(path: Path) -> list[str]:
-    """The names in capitals that a module binds."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    """The names in capitals that a module binds, if some word of it is one of bounds."""
+    text = path.read_text(encoding="utf-8")
+    if BOUNDS.search(text) is None:
+        return []
+    tree = parsed(text)
     stored = (
         node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     )
@@ -120,7 +123,7 @@ def test_constants_of_bounds_begin_alike() -> None:
 def test_a_class_has_a_name_of_its_own() -> None:
     places = defaultdict(list)
     for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(str(path.relative_to(ROOT)))
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
@@ -134,7 +137,7 @@ def test_docstrings_name_what_they_describe() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef | ast.ClassDef)
         if QUESTIONS.match(ast.get_docstring(node) or "")
     ]

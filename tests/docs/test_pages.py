@@ -33,7 +33,8 @@ ELSEWHERE = {
 WITH_CODE = [page for page in documents.DOCUMENTS if documents.blocks(page, "python")]
 HERE = [page for page in WITH_CODE if documents.name(page) not in ELSEWHERE]
 # Run by a test below, which looks at what they leave.
-LOOKED_AT = [TUTORIAL, HOW_TO / "exact-integers.md", HOW_TO / "several-results.md"]
+BOOTSTRAPPING = DOCS / "bootstrapping.md"
+LOOKED_AT = [TUTORIAL, BOOTSTRAPPING, HOW_TO / "exact-integers.md", HOW_TO / "several-results.md"]
 
 
 def run(page: Path) -> tuple[dict[str, Any], str]:
@@ -70,6 +71,17 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         name for row in documents.table(TUTORIAL, "line") for name in re.findall(r"`([^`]+)`", row["line"])
     }
     assert {*rows(block.text), "not taken"} == explained
+
+
+@pytest.mark.encrypted
+def test_where_the_planner_refreshes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty steps on the page of bootstrapping, at 128 bits: in four parts."""
+    monkeypatch.chdir(tmp_path)
+    _, printed = run(BOOTSTRAPPING)
+    (chain,) = (text for text in printed.split("program  ") if "placed by the planner" in text)
+    assert re.search(r"^security +128 bits$", chain, re.MULTILINE)
+    assert re.search(r"^refreshes +3, ", chain, re.MULTILINE)
+    assert chain.count("  refresh 128x256, placed by the planner") == 3
 
 
 @pytest.mark.parametrize(("page", "module"), ELSEWHERE.items())

@@ -122,14 +122,6 @@ def test_a_deep_program_is_refreshed_without_asking(shallow: None) -> None:
         parties.run({name: np.full((20, 20), fill) for name in "xy"}).check()
 
 
-@pytest.mark.slow
-def test_a_chain_of_forty_steps_at_128_bits() -> None:
-    operands = {"x": S(128, 256), "y": S(128, 256)}
-    program = cb.compile(chain_of(40), operands, precision=0.05)
-    assert program.plan.parameters.security == 128 and program.plan.counts.modulus_raises == 3
-    assert sum(node.op == "refresh" for node in ordered(program.expression)) == 3
-
-
 def test_a_shallow_program_is_planned_as_before() -> None:
     program = cb.compile(chain_of(12), {"x": S(64, 64), "y": S(64, 64)}, precision=0.01)
     assert not program.plan.counts.modulus_raises
