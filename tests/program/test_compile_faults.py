@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
+from cipherblas.common.work import MAX_NODES
 from cipherblas.lang.analysis import evaluate_clear, trace
-from cipherblas.lang.nodes import MAX_DEPTH
 
 S, P = cb.secret, cb.public
 PAIR = {"a": S(4, 4), "b": S(4, 4)}
@@ -283,13 +283,13 @@ def test_what_was_encrypted_goes_in_as_it_came() -> None:
     assert np.abs(client.decrypt(result) - np.eye(4)).max() <= program.plan.error
 
 
-def test_nesting() -> None:
+def test_too_many_nodes() -> None:
     def sum_of(count: int) -> Callable[..., Any]:
         return lambda a, b: sum([b] * (count - 1), a)
 
-    assert cb.compile(sum_of(MAX_DEPTH), PAIR).shape == (4, 4)
-    with refused(cb.ParameterError, "nested"):
-        cb.compile(sum_of(MAX_DEPTH + 1), PAIR)
+    assert cb.compile(sum_of(300), PAIR).shape == (4, 4)
+    with refused(cb.WorkBudgetError, f"too many nodes.*at most {MAX_NODES}"):
+        cb.compile(sum_of(MAX_NODES + 1), PAIR)
 
 
 def test_shared_parts_are_visited_once_not_once_for_every_path() -> None:

@@ -305,9 +305,6 @@ WRITTEN: dict[str, dict[str, str]] = {
             "(lambda e: e * cb.inverse(e.sum(), lower=1.0))(cb.exp(x))"
         )
     },
-    "functools.reduce(lambda y, _: y + x, range(3000), x)": {
-        "a long sum in pairs, or as the sum over an axis of one array": "x * 3000"
-    },
     "batch @ batch3": {"2 matrices, or one for all": "batch @ batch"},
     "cb.stack([a, d]) @ cb.stack([a, d, a])": {
         "2 matrices, or one for all": "cb.stack([a, d]) @ cb.stack([a, d])"

@@ -13,6 +13,7 @@ from cipherblas.lab import (
     BlockRun,
     Expression,
     SlotRun,
+    Steps,
     TensorRun,
     Value,
     computes,
@@ -61,9 +62,9 @@ def of_a_tensor(run: TensorRun, node: Expression, required: Any) -> Value:
 
 
 @computes("blocks", ClipSquare.op)
-def of_blocks(run: BlockRun, node: Expression, required: Any) -> Value:
+def of_blocks(run: BlockRun, node: Expression, required: Any) -> Steps[Value]:
     """The same, with imaginary parts that are zero: products leave garbage there."""
-    return _squared(run, node, run.factor(node.children[0], run.dense(node), None))
+    return _squared(run, node, (yield from run.factor(node.children[0], run.dense(node), None)))
 
 
 def _squared(run: SlotRun, node: Expression, x: Value) -> Value:

@@ -12,7 +12,7 @@
 - a product of a clear matrix and a vector: `OneVectorMethod`, `TensorLayout`, `Weights`
 - to be chosen by name and by the planner: `register`, `unregister`
 - an operation: `operation`, `Expression`, `schema`; how it is computed: `computes`, with `BlockRun`, `TensorRun`,
-  `SlotRun`, `RowRun`, `Value`
+  `SlotRun`, `RowRun`, `Value`, `Steps`
 
 It is of the client: `run` on ciphertexts makes a secret key.
 """
@@ -32,7 +32,7 @@ from cipherblas.methods.matvec_conv.base import OneVectorMethod, Weights
 from cipherblas.methods.registry import register, unregister
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.blocks import BlockRun
-from cipherblas.runtime.executor import computes
+from cipherblas.runtime.executor import Steps, computes
 from cipherblas.runtime.rows import RowRun
 from cipherblas.runtime.slots import SlotRun
 from cipherblas.runtime.tensors import TensorRun
@@ -55,6 +55,7 @@ __all__ = [
     "RowRun",
     "SlotIndex",
     "SlotRun",
+    "Steps",
     "TensorLayout",
     "TensorRun",
     "Transform",

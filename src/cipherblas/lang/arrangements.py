@@ -18,7 +18,7 @@ from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import FormatError, ShapeError
 from cipherblas.lang.bounds import is_known, moved, of_entries
 from cipherblas.lang.facts import operands_of
-from cipherblas.lang.nodes import Expression, column_shape, operation
+from cipherblas.lang.nodes import Expression, checkpoints, column_shape, operation
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.operations import Constant, Leaf
 from cipherblas.lang.steps import EMPTY, MAX_STEPS, STEPS, Step, simplified, steps_from_json, steps_to_json
@@ -135,6 +135,8 @@ class Arrange(Expression):
         if step.keeps(node.shape):
             return node
         if step not in node.known_arranged:
+            for one in checkpoints(node):
+                cls.of(one, step)
             found = cls._made(node, step)
             assert found.shape == shape, f"{node.title}: {step.text}"
             found.is_arranged(node, step)

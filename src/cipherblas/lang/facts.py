@@ -37,6 +37,15 @@ class Facts:
         return Counter(id(child) for node in self.order for child in node.children)
 
     @functools.cached_property
+    def readers(self) -> dict[int, tuple[Expression, ...]]:
+        """The nodes that are computed from a node, by its id, each once and in order."""
+        found: dict[int, dict[int, Expression]] = {id(node): {} for node in self.order}
+        for node in self.order:
+            for child in node.children:
+                found[id(child)][id(node)] = node
+        return {key: tuple(nodes.values()) for key, nodes in found.items()}
+
+    @functools.cached_property
     def products(self) -> tuple[Expression, ...]:
         """The matrix products that depend on secret data, operands first."""
         return tuple(node for node in self.order if node.product and node.secret)

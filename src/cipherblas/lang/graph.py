@@ -6,13 +6,14 @@ import functools
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 
 from cipherblas.common import schema
 from cipherblas.common.errors import CipherblasError, FormatError, brief
+from cipherblas.common.nested import result_of
 from cipherblas.common.work import ENTRIES_PER_STEP, MACS_PER_STEP, Work, check_nodes
 from cipherblas.lang.arrangements import Arrange
 from cipherblas.lang.curves import Gated  # noqa: F401  (enters it)
@@ -157,7 +158,7 @@ class Axes:
         self._names: dict[int, tuple[str, str]] = {}
         self.lengths: dict[str, int] = {}
         self._clear = 0
-        self._visit(node)
+        result_of(node, self._visit)
         for child_id, (rows, cols) in list(self._names.items()):
             self._names[child_id] = (self._root(rows), self._root(cols))
         self.lengths = {self._root(name): length for name, length in self.lengths.items()}
@@ -175,13 +176,15 @@ class Axes:
         first, second = sorted((self._root(x), self._root(y)))
         self._parent[second] = first
 
-    def _visit(self, node: Expression) -> tuple[str, str]:
+    def _visit(self, node: Expression) -> Generator[Expression, tuple[str, str], tuple[str, str]]:
         if id(node) in self._names:
             return self._names[id(node)]
         if node.operand is not None or not node.secret:
             names = self._matrix(node)
         else:
-            parts = [self._visit(child) for child in node.children]
+            parts = []
+            for child in node.children:
+                parts.append((yield child))
             names = node.axes(parts, self._join) or self._matrix(node)
         self._names[id(node)] = names
         return names

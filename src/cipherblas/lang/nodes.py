@@ -30,7 +30,7 @@ from cipherblas.lang.windows import Window
 
 Numeric = Callable[[Any], Any]  # a function of a number, or of every entry of an array
 Bounds = tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]  # of columns, and of rows
-MAX_DEPTH = 256  # of nested operations: graphs are walked recursively
+RECURSION = 64  # of nested operations that are rewritten from one call
 
 
 class Written(NamedTuple):
@@ -138,13 +138,6 @@ class Expression(Shaped, metaclass=_Watched):
         self.facts: object = None  # of the graph below it, where somebody asked: see `lang.facts`
         self.known_arranged: dict[Step, Expression] = {}  # so that shared parts stay shared
         self.arranged_of: tuple[Expression, Step] | None = None
-        if self.depth > MAX_DEPTH:
-            raise ParameterError(
-                "The operations are nested too deeply.",
-                expected=f"at most {MAX_DEPTH}",
-                got=self.depth,
-                advice="a long sum in pairs, or as the sum over an axis of one array",
-            )
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise DTypeError(
@@ -177,6 +170,8 @@ class Expression(Shaped, metaclass=_Watched):
                 advice="x.transpose() for all axes in reversed order",
             )
         if self._transposed is None:
+            for node in checkpoints(self):
+                node.T  # noqa: B018
             self._transposed = self._transpose()
             if self._transposed._transposed is None:  # it may be a node that there was before
                 self._transposed._transposed = self
@@ -727,3 +722,13 @@ def ordered(node: Expression, origins: bool = False) -> list[Expression]:
             arranged = (one.arranged_of[0] for one in found.values() if one.arranged_of is not None)
             waiting += [one for one in arranged if id(one) not in found][:1]
     return list(found.values())
+
+
+def checkpoints(node: Expression) -> list[Expression]:
+    """Nodes below one whose depth is a multiple of `RECURSION`, of its shape and of such depths, children before
+    parents; none for other nodes. Whoever rewrites a deep graph by recursion, and keeps what was rewritten, begins with
+    these, so that no call is nested in more than about `RECURSION` others."""
+    if node.depth % RECURSION:
+        return []
+    every = (one for one in ordered(node) if one.depth % RECURSION == 0 and one.shape == node.shape)
+    return [one for one in every if one is not node]

@@ -7,6 +7,9 @@ one of the computed value then.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
+from cipherblas.common.nested import result_of
 from cipherblas.lang.arrangements import rearranged
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.steps import Step
@@ -25,21 +28,23 @@ def computed_once(node: Expression, entire: bool = False) -> Expression:
     found: dict[int, Expression] = {}
     active: set[int] = set()  # nodes that are being rebuilt: nothing may become a part of itself
 
-    def rebuilt(current: Expression) -> Expression:
+    def rebuilt(current: Expression) -> Generator[Expression, Expression, Expression]:
         if id(current) not in found:
             active.add(id(current))
             origin = _origin(current, whole, active)
             if origin is not None:
                 value, steps = origin
-                found[id(current)] = rearranged(rebuilt(value), steps)
+                found[id(current)] = rearranged((yield value), steps)
             else:
-                parts = [rebuilt(child) for child in current.children]
+                parts = []
+                for child in current.children:
+                    parts.append((yield child))
                 changed = any(a is not b for a, b in zip(parts, current.children, strict=True))
                 found[id(current)] = current.rebuilt(parts) if changed else current
             active.discard(id(current))
         return found[id(current)]
 
-    return rebuilt(node)
+    return result_of(node, rebuilt)
 
 
 def _in_parts(node: Expression) -> set[int]:

@@ -16,7 +16,7 @@ from cipherblas.lang.arrangements import Arrange
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.runtime import schedule
 from cipherblas.runtime.blocks import BLOCKS, BlockRun, RequiredBlocks
-from cipherblas.runtime.executor import computes
+from cipherblas.runtime.executor import Steps, computes
 from cipherblas.runtime.graphs import blockwise_graph
 from cipherblas.runtime.listing import RunContext
 from cipherblas.runtime.values import Cells, Handles, Value, handles_of
@@ -28,11 +28,11 @@ MAX_MASKS = 1 << 11
 
 
 @computes(BLOCKS, "arrange")
-def arrange(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
+def arrange(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Steps[Value]:
     """One transform from the ciphertexts of the child to those of the node. Levels: 1."""
     assert isinstance(node, Arrange)
     (child,) = node.children
-    x = run.rescaled(run.value(child))
+    x = run.rescaled((yield run.read(child)))
     form = run.form(node, (required or RequiredBlocks()).layout or run.dense(node))
     source, target = places_of(x.layout, x.slots.grid, form.layout, form.grid, node)
 

@@ -23,7 +23,7 @@ from cipherblas.lang.polynomials import POLYNOMIAL
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.matmul.layout_preserving import LayoutPreserving
 from cipherblas.methods.products import build
-from cipherblas.runtime.executor import FORMS, Executor, computes
+from cipherblas.runtime.executor import FORMS, Executor, Steps, computes
 from cipherblas.runtime.graphs import product_graph
 from cipherblas.runtime.polynomials import evaluated, polynomial_of
 from cipherblas.runtime.slots import ENTRYWISE, SlotEncryption, SlotRun, multiplied
@@ -130,14 +130,14 @@ class BlockRun(SlotRun):
         others = (one for one in self.run.order if one.secret and one.children and one.op not in ENTRYWISE)
         return any(not one.product or self.axes.of(one.children[0])[1] in repeated for one in others)
 
-    def factor(self, node: Expression, layout: Layout, other: Value | None) -> Value:
+    def factor(self, node: Expression, layout: Layout, other: Value | None) -> Steps[Value]:
         """The value of a factor in `layout`, ready to be multiplied, at the limbs of `other` where that is lower."""
         encryption = None
         if node.secret and node.packable:
             encryption = self.usual(node)
             if other is not None and other.secret:
                 encryption = replace(encryption, limbs=other.first().limbs)
-        value = self.value(node, RequiredBlocks(layout, encryption))
+        value = yield self.read(node, RequiredBlocks(layout, encryption))
         return self.rescaled(self.relaid(value, layout, node.bound))
 
     def relaid(self, value: Value, layout: Layout, bound: float) -> Value:
@@ -175,15 +175,15 @@ class BlockRun(SlotRun):
         largest = layout.slot_bound(bound / abs(value.unit))
         return self.mapped("bound", value, lambda ev, ct: ev.bounded(ct, largest))
 
-    def factors(self, node: Expression, algorithm: Algorithm) -> tuple[Value, Value]:
+    def factors(self, node: Expression, algorithm: Algorithm) -> Steps[tuple[Value, Value]]:
         """Both factors of a product, at the same limbs."""
         first, second = node.children
         if first.packable and not second.packable:
-            right = self.factor(second, algorithm.right_layout, None)
-            left = self.factor(first, algorithm.left_layout, right)
+            right = yield from self.factor(second, algorithm.right_layout, None)
+            left = yield from self.factor(first, algorithm.left_layout, right)
         else:
-            left = self.factor(first, algorithm.left_layout, None)
-            right = self.factor(second, algorithm.right_layout, left)
+            left = yield from self.factor(first, algorithm.left_layout, None)
+            right = yield from self.factor(second, algorithm.right_layout, left)
         if left.secret and right.secret:
             limbs = min(left.first().limbs, right.first().limbs)
             left, right = self.lowered_to(left, limbs), self.lowered_to(right, limbs)
@@ -206,37 +206,37 @@ def operand(run: BlockRun, node: Expression, required: RequiredBlocks | None) ->
 
 
 @computes(BLOCKS, "scale")
-def scale(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
+def scale(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Steps[Value]:
     """A number changes the unit alone."""
     layout, encryption = required or RequiredBlocks()
     factor = node.gain(0)
     if encryption is not None:
         encryption = replace(encryption, unit=abs(encryption.unit / factor))
-    value = run.value(node.children[0], RequiredBlocks(layout, encryption))
+    value = yield run.read(node.children[0], RequiredBlocks(layout, encryption))
     return replace(value, unit=value.unit * math.copysign(factor, node.parameters["factor"]))
 
 
 @computes(BLOCKS, "truncated")
-def same(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
+def same(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Steps[Value]:
     """The same value."""
-    return run.value(node.children[0], required)
+    return (yield run.read(node.children[0], required))
 
 
 @computes(BLOCKS, "assume")
-def assume(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
+def assume(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Steps[Value]:
     """The same value. The bound is one of entries: it serves where no slot holds anything else, here or later."""
-    value = run.promised(node, run.value(node.children[0], required))
+    value = run.promised(node, (yield run.read(node.children[0], required)))
     return run.filled(run.bounded(value, node.bound), node.bound)
 
 
 @computes(BLOCKS, "add")
-def add(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
+def add(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Steps[Value]:
     """Computed values decide layout, limbs, scale and unit, then the operand with the largest range."""
     first, second = sorted(node.children, key=lambda part: (part.packable, not part.secret, -part.bound))
-    x = run.value(first, required)
+    x = yield run.read(first, required)
     if second.packable and not first.packable:
         x = run.with_headroom(x, second.bound)
-    y = run.value(
+    y = yield run.read(
         second, RequiredBlocks(x.layout, SlotEncryption(x.first().limbs, x.first().scale, abs(x.unit)))
     )
     if y.secret:
@@ -246,14 +246,14 @@ def add(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Val
 
 
 @computes(BLOCKS, "multiply")
-def multiply(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
+def multiply(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Steps[Value]:
     """The entrywise product, column after column; or, where that was chosen, as its first computed factor lies."""
     first, second = sorted(node.children, key=lambda part: (part.packable, not part.secret))
     choice = run.run.choice_or_none(node)
     if choice is None:
-        x = run.factor(first, run.dense(node), None)
+        x = yield from run.factor(first, run.dense(node), None)
     else:
-        x = run.value(first)
+        x = yield run.read(first)
         layout = in_place(x.layout) if choice.method == LAYOUT_PRESERVING and not first.packable else None
         if layout is None:
             raise ParameterError(
@@ -263,29 +263,29 @@ def multiply(run: BlockRun, node: Expression, required: RequiredBlocks | None) -
     if second is first:
         y = x
         if not run.lasts(first):
-            run.value(second)  # which it is kept for
+            yield run.read(second)  # which it is kept for
     else:
-        y = run.factor(second, x.layout, x)
+        y = yield from run.factor(second, x.layout, x)
     product = run.zipped("multiply", x, y, multiplied)
     return run.laid(node.shape, x.slots, product.cells, x.unit * y.unit)
 
 
 @computes(BLOCKS, GATED)
-def gated(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
+def gated(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Steps[Value]:
     """As `multiply`."""
-    return run.gated(node, lambda: multiply(run, node, required))
+    return (yield from run.gated(node, lambda: multiply(run, node, required)))
 
 
 @computes(BLOCKS, POLYNOMIAL)
-def polynomial(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
+def polynomial(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Steps[Value]:
     """The polynomial of every entry, where its argument lies if slots without entries hold nothing there."""
     function = polynomial_of(node)
     argument = function.x
     if argument.packable:
         usual = replace(run.usual(argument), unit=function.reach)
-        x = run.value(argument, RequiredBlocks(run.dense(argument), usual))
+        x = yield run.read(argument, RequiredBlocks(run.dense(argument), usual))
     else:
-        x = run.value(argument)
+        x = yield run.read(argument)
         layout = in_place(x.layout)
         if layout is None or layout.empty_garbage:
             layout = run.dense(argument)
@@ -303,17 +303,17 @@ def polynomial(run: BlockRun, node: Expression, required: RequiredBlocks | None)
 
 
 @computes(BLOCKS, "matmul")
-def matmul(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
+def matmul(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Steps[Value]:
     """The algorithm that was chosen, on grids of blocks."""
-    return run.contracted(node, lambda: _multiplied(run, node))
+    return (yield from run.contracted(node, lambda: _multiplied(run, node)))
 
 
-def _multiplied(run: BlockRun, node: Expression) -> Value:
+def _multiplied(run: BlockRun, node: Expression) -> Steps[Value]:
     choice = run.run.choice(node)
     if choice.method == LAYOUT_PRESERVING:
-        return _layout_preserving_product(run, node)
+        return (yield from _layout_preserving_product(run, node))
     algorithm = build(choice.method, *run.block(node), run.ev.slots, choice.options)
-    left, right = run.factors(node, algorithm)
+    left, right = yield from run.factors(node, algorithm)
     products = right.slots.grid[1], left.slots.grid[0]  # that a block of the left, or of the right one, is in
     streamed = [
         once and number == 1 and left.secret and right.secret and run.run.may_stream(child, value)
@@ -324,7 +324,7 @@ def _multiplied(run: BlockRun, node: Expression) -> Value:
     return _product(run, node, algorithm, left, right, streamed=streamed)
 
 
-def _layout_preserving_product(run: BlockRun, node: Expression) -> Value:
+def _layout_preserving_product(run: BlockRun, node: Expression) -> Steps[Value]:
     """A computed factor stays where it lies, and the product lies there too."""
     left, right = node.children
     secret, clear = (left, right) if left.secret else (right, left)
@@ -334,10 +334,10 @@ def _layout_preserving_product(run: BlockRun, node: Expression) -> Value:
             expected="a computed factor and a clear one",
             got=node.title,
         )
-    x = run.rescaled(run.value(secret))
+    x = run.rescaled((yield run.read(secret)))
     algorithm = layout_preserving_product(x.layout, node)
     layout = algorithm.left_layout if clear is left else algorithm.right_layout
-    y = run.value(clear, RequiredBlocks(layout))
+    y = yield run.read(clear, RequiredBlocks(layout))
     product = _product(run, node, algorithm, *((y, x) if clear is left else (x, y)), ticked=False)
     return run.bounded(product, node.bound)
 

@@ -15,7 +15,7 @@ from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.rlwe.rings import low_limbs
 from cipherblas.runtime.blocks import BLOCKS, BlockRun
-from cipherblas.runtime.executor import CONVERSIONS, Conversion, Executor
+from cipherblas.runtime.executor import CONVERSIONS, Conversion, Executor, Read, Steps
 from cipherblas.runtime.listing import RunContext
 from cipherblas.runtime.placing import RequiredRows
 from cipherblas.runtime.rows import ROWS, RowRun
@@ -61,13 +61,13 @@ def converts(source: str, target: str) -> Callable[[Conversion], Conversion]:
 
 
 @converts(ROWS, BLOCKS)
-def rows_to_blocks(run: Executor, node: Expression, required: Any) -> Value:
+def rows_to_blocks(run: Executor, node: Expression, required: Any) -> Steps[Value]:
     """Encrypted rows as blocks of r rows of d/2 entries, in units of the node's bound.
 
     In a program that refreshes they are refreshed on the way: they are at few limbs, and in coefficients already.
     """
     if run.refreshed:
-        return _refreshed_blocks(run, node)
+        return (yield from _refreshed_blocks(run, node))
     rows, slots = _forms(run)
     ev, how = slots.ev, ConversionOptions.of(run, node)
     by_columns = _comes_by_columns(rows, slots, node)
@@ -77,7 +77,7 @@ def rows_to_blocks(run: Executor, node: Expression, required: Any) -> Value:
     dropped = math.prod(float(ev.params.q[ev.top_limbs - 1 - number]) for number in range(how.rescales))
     growth = 2 * packing.rows_per_element * math.sqrt(packing.slots)
     scale = 2.0**ev.params.scale_bits * dropped / growth / node.bound
-    value = run.unconverted(node, ROWS, RequiredRows(by_columns, scale))
+    value = yield Read(node, ROWS, RequiredRows(by_columns, scale), use=False)
     rescales = how.rescales
 
     def converted(context: RunContext, pieces: Handles) -> list[list[Halves]]:
@@ -86,7 +86,7 @@ def rows_to_blocks(run: Executor, node: Expression, required: Any) -> Value:
     return _as_blocks(slots, node, by_columns, packing, value, converted)
 
 
-def _refreshed_blocks(run: Executor, node: Expression) -> Value:
+def _refreshed_blocks(run: Executor, node: Expression) -> Steps[Value]:
     """Encrypted rows as blocks with all levels, whose rescale is that of the limbs above the first."""
     rows, slots = _forms(run)
     ev, by_columns = slots.ev, _comes_by_columns(rows, slots, node)
@@ -94,7 +94,7 @@ def _refreshed_blocks(run: Executor, node: Expression) -> Value:
     method, dropped = bootstrapping_of(ev.params), low_limbs(ev.params) - 1
     last = math.prod(map(float, ev.params.q[1 : 1 + dropped]))
     scale = REFRESHED_SHARE * method.largest(ev) * last / packing.rows_per_element / node.bound
-    value = run.unconverted(node, ROWS, RequiredRows(by_columns, scale))
+    value = yield Read(node, ROWS, RequiredRows(by_columns, scale), use=False)
     widths = [min(stop, value.rows.shape[1]) - start for start, stop in value.rows.pieces]
 
     def refreshed(context: RunContext, pieces: Handles) -> list[list[Halves]]:
@@ -146,12 +146,12 @@ def _forms(run: Executor) -> tuple[RowRun, BlockRun]:
 
 
 @converts(BLOCKS, ROWS)
-def blocks_to_rows(run: Executor, node: Expression, required: RequiredRows) -> Value:
+def blocks_to_rows(run: Executor, node: Expression, required: RequiredRows) -> Steps[Value]:
     """Blocks as encrypted rows, by rows or by columns, whichever needs less; their limbs are what is left, and so is
     their scale where it need not match another one."""
     rows, slots = _forms(run)
     how = ConversionOptions.of(run, node)
-    value = slots.normalised(run.unconverted(node, BLOCKS, None))
+    value = slots.normalised((yield Read(node, BLOCKS, use=False)))
     packings = {
         by: packing_of(rows, node, by, how.stages) for by in (required.by_columns, not required.by_columns)
     }

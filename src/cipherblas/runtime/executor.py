@@ -1,19 +1,20 @@
 """Interpreting a program with any evaluators: the one path that planning, checking and running share.
 
-A value is computed when a node that is made of it asks for it. How, the table `METHODS` says, for each operation and
-each form that values can have.
+A value is computed when a method of a node that is made of it reads it. Which method, the table `METHODS` says, for
+each operation and each form that values can have. A method yields what it reads (`Steps`): graphs may be deep, and
+Python's stack is not.
 """
 
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections import Counter as Tally
-from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from cipherblas.common.errors import ParameterError, UnsuitedError
+from cipherblas.common.nested import result_of
 from cipherblas.common.progress import Progress
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.values import ClearFactor
@@ -29,7 +30,6 @@ from cipherblas.runtime.values import NOBODY, Cells, Decisions, Input, MethodCho
 
 NOTHING = Counts()
 EXTRACTION, OPERAND = "rows apart", "operand"  # steps whose seconds are told by themselves
-FRAMES = 10_000  # of Python's stack: a few for each of the nested operations of a graph
 
 
 class MethodChooser(Protocol):
@@ -61,6 +61,32 @@ class NodeFigures:
     error: float
 
 
+class Read(NamedTuple):
+    """A method reads the value of a node.
+
+    Attributes:
+        required: encoding of the value.
+        use: one of the uses of the node, after the last of which its value goes.
+    """
+
+    node: Expression
+    form: str
+    required: Any = None
+    use: bool = True
+
+
+AnyResult = TypeVar("AnyResult")
+Steps: TypeAlias = Generator[Read, Value, AnyResult]
+"""Work that yields every value that it reads, and is sent it: `x = yield run.read(child)`."""
+Computed: TypeAlias = "Value | Steps[Value]"
+"""What a method returns: the value itself where it reads nothing, else the steps that make it."""
+
+
+def completed(computed: Computed) -> Steps[Value]:
+    """The value that a method has returned, or that its steps make."""
+    return computed if isinstance(computed, Value) else (yield from computed)
+
+
 class FormRun:
     """The values of one form in one run: what methods are given.
 
@@ -72,9 +98,14 @@ class FormRun:
     def __init__(self, run: Executor) -> None:
         self.run, self.inputs, self.decisions = run, run.inputs, run.decisions
 
+    def read(self, node: Expression, required: Any = None) -> Read:
+        """The value of a node in this form, for a method to yield."""
+        return Read(node, self.name, required)
+
     def value(self, node: Expression, required: Any = None) -> Value:
-        """Return the value of a node in this form."""
-        return self.run.value(node, self.name, required)
+        """Return the value of a node in this form, for a method that yields nothing: each takes some of Python's stack
+        until it is done."""
+        return self.run.value(self.read(node, required))
 
     def key(self, node: Expression, required: Any) -> Hashable:
         """Return a key of a requirement: one value satisfies all requirements with equal keys."""
@@ -116,10 +147,10 @@ class FormRun:
         return value
 
 
-Method = Callable[[Any, Any, Any], Value]  # (run of the form, node, required) → value
+Method = Callable[[Any, Any, Any], Computed]  # (run of the form, node, required) → value
 METHODS: dict[tuple[str, str], Method] = {}  # by form and operation
 FORMS: dict[str, type[FormRun]] = {}
-Conversion = Callable[["Executor", Expression, Any], Value]  # (run, node, required) → value
+Conversion = Callable[["Executor", Expression, Any], Computed]  # (run, node, required) → value
 CONVERSIONS: dict[
     tuple[str, str], Conversion
 ] = {}  # by the form that a value has, and the one that is wanted
@@ -195,7 +226,7 @@ class Executor:
         self.listing = listing
         self._at = At(NOBODY, NOBODY)  # where instructions are written down
         self.evaluators, self.node, self.decisions, self.inputs = evaluators, node, decisions, inputs
-        facts = facts_of(node)
+        self._facts = facts = facts_of(node)
         self.order, self.number = facts.nodes, facts.number
         self.refreshed = is_refreshed(node)
         self.choices = dict(decisions.choices)
@@ -283,17 +314,16 @@ class Executor:
         """Compute the whole program; the results, in their order, are still encrypted.
 
         Raises:
-            ParameterError: operations are nested too deeply for Python's stack. Others as methods raise them.
+            Errors as methods raise them.
         """
         wanted = results_of(self.node)
         found: dict[int, Value] = {}
         self.evaluators.on_weights(self._is_done)
-        sys.setrecursionlimit(max(sys.getrecursionlimit(), FRAMES))
         try:
             # Those that are computed from others first: what these are is then decided by their other uses.
             for node in sorted(wanted, key=lambda one: -self.number[id(one)]):
                 run = self.form_run(self.form_of(node))
-                value = self.value(node, run.name, run.result_wish(node))
+                value = self.value(Read(node, run.name, run.result_wish(node)))
                 if id(node) not in found:
                     found[id(node)] = run.finished(value)
             values = [found[id(node)] for node in wanted]
@@ -306,10 +336,6 @@ class Executor:
                     self.step_errors[number] = self.step_errors.get(number, StepError()).and_then(
                         value.step_error()
                     )
-        except RecursionError:
-            raise ParameterError(
-                "The operations are nested too deeply.", expected="fewer", got="too many"
-            ) from None
         finally:
             self.evaluators.on_weights(None)  # circles would keep what the run holds
             self._runs.clear()
@@ -345,6 +371,10 @@ class Executor:
     def requirements(self, node: Expression, form: str) -> list[Hashable]:
         """How a node was wanted so far in a form, of a value that is kept."""
         return [required for name, required in self._kept.get(id(node), ()) if name == form]
+
+    def readers(self, node: Expression) -> list[Expression]:
+        """The nodes that are computed from one."""
+        return [one for one in self._facts.readers[id(node)] if not one.root]
 
     def shared(self, node: Expression) -> bool:
         """Whether a node has several uses."""
@@ -385,15 +415,20 @@ class Executor:
         if self._progress is not None:
             self._progress(self._done, self._total)
 
-    def value(self, node: Expression, form: str, required: Any) -> Value:
-        """Return the value of a node in a form. A value with several uses in the same encoding is computed once, and
-        kept."""
-        run = self.form_run(form)
+    def value(self, read: Read) -> Value:
+        """Return a value: whatever it is made of is computed first, as methods read it."""
+        return result_of(read, self._answer)
+
+    def _answer(self, read: Read) -> Steps[Value]:
+        """The value that a method reads. A value with several uses in the same encoding is computed once, and kept."""
+        node, run = read.node, self.form_run(read.form)
+        if not read.use:
+            return (yield from self._kept_value(run, node, read.required))
         if not node.secret:
-            return run.clear(node, required)
-        value = self._messages.get((id(node), form))
+            return run.clear(node, read.required)
+        value = self._messages.get((id(node), read.form))
         if value is None:
-            value = self._kept_value(run, node, required)
+            value = yield from self._kept_value(run, node, read.required)
         if self._uses[id(node)] > 1 and not run.lasts(node):
             self._left[id(node)] -= 1
             if self._left[id(node)] == 0:
@@ -426,11 +461,6 @@ class Executor:
         )
         return all(counted[id(one)] == self._uses[id(one)] for one in self.order if id(one) in inner)
 
-    def unconverted(self, node: Expression, form: str, required: Any) -> Value:
-        """The value of a node in a form, which a parent may have asked for as well, or will: it does not count as a
-        use."""
-        return self._kept_value(self.form_run(form), node, required)
-
     @contextlib.contextmanager
     def timed_separately(self, node: Expression, form: str) -> Iterator[None]:
         """Instructions whose seconds are told by themselves, and not with those of the node that is computed.
@@ -444,16 +474,16 @@ class Executor:
         yield
         self._at = before
 
-    def _kept_value(self, run: FormRun, node: Expression, required: Any) -> Value:
+    def _kept_value(self, run: FormRun, node: Expression, required: Any) -> Steps[Value]:
         """A value in a form; where a node is used several times, it is kept."""
         if self._uses[id(node)] < 2:
-            return self._made(run, node, required)
+            return (yield from self._made(run, node, required))
         kept, key = self._kept.setdefault(id(node), {}), (run.name, run.key(node, required))
         if key not in kept:
-            kept[key] = self._made(run, node, required)
+            kept[key] = yield from self._made(run, node, required)
         return kept[key]
 
-    def _made(self, run: FormRun, node: Expression, required: Any) -> Value:
+    def _made(self, run: FormRun, node: Expression, required: Any) -> Steps[Value]:
         """Computed in a form; in its own, and converted, where that is another one and the client cannot pack it."""
         own, number = run.name, self.number[id(node)]
         if not node.packable:
@@ -465,14 +495,14 @@ class Executor:
         counted = others = NOTHING
         if self._observed:
             counted, others, self._of_children = self.evaluators.counts, self._of_children, Counts()
-        # Nothing may stand between this and a method but what must: graphs are deep, and Python's stack is not.
         if own == run.name:
             method = METHODS.get((own, node.op))
             if method is None:
                 raise UnsuitedError(
                     f"No method computes {node.title} in the form {own!r}.", expected="one", got="none"
                 )
-            value, choice = method(run, node, required), self.choices.get(number)
+            value = yield from completed(method(run, node, required))
+            choice = self.choices.get(number)
             run.computed(node)
         else:
             conversion = CONVERSIONS.get((own, run.name))
@@ -482,7 +512,7 @@ class Executor:
                     expected="one that there is",
                     got=f"{own} to {run.name}",
                 )
-            value, choice = conversion(self, node, required), None
+            value, choice = (yield from completed(conversion(self, node, required))), None
         if self.decisions.stepwise:
             self.step_errors[number] = value.step_error().beside(self.step_errors.get(number, StepError()))
         if self.listing is not None:

@@ -8,7 +8,7 @@ from cipherblas.common.errors import UnmatchedError
 from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.lang.joins import JOINED, PART, Joined, Part
 from cipherblas.lang.nodes import Expression
-from cipherblas.runtime.executor import computes
+from cipherblas.runtime.executor import Steps, computes
 from cipherblas.runtime.listing import RunContext
 from cipherblas.runtime.placing import RequiredRows
 from cipherblas.runtime.rows import ROWS, RowRun
@@ -16,7 +16,7 @@ from cipherblas.runtime.values import Handles, Value
 
 
 @computes(ROWS, JOINED)
-def joined(run: RowRun, node: Expression, required: RequiredRows) -> Value:
+def joined(run: RowRun, node: Expression, required: RequiredRows) -> Steps[Value]:
     """Their rows one below the other, at the limbs of the one that has fewest. One that was in slots and has a scale of
     its own comes first, and the others are brought to that."""
     assert isinstance(node, Joined)
@@ -26,7 +26,7 @@ def joined(run: RowRun, node: Expression, required: RequiredRows) -> Value:
     found: dict[int, Value] = {}
     for place in order:
         child = node.children[place]
-        found[place] = run.value(child, own)
+        found[place] = yield run.read(child, own)
         if not run.run.refreshed and run.own_scale(child) is not None:
             first = found[place].first()
             own = RequiredRows(by_columns, first.scale / abs(found[place].unit), first.basis, matched=True)
@@ -58,11 +58,11 @@ def joined(run: RowRun, node: Expression, required: RequiredRows) -> Value:
 
 
 @computes(ROWS, PART)
-def part(run: RowRun, node: Expression, required: RequiredRows) -> Value:
+def part(run: RowRun, node: Expression, required: RequiredRows) -> Steps[Value]:
     """Some rows of the encryption of the whole, which is computed once for all parts that are wanted alike."""
     assert isinstance(node, Part)
     by_columns = node.axis == 1
-    x = run.value(node.x, required._replace(by_columns=by_columns))
+    x = yield run.read(node.x, required._replace(by_columns=by_columns))
     start, stop = node.start, node.stop
     rows = run.mapped("take rows", x, lambda ev, piece: ev.rows_of(piece, start, stop))
     result = run.result(node.shape, by_columns, rows.cells, x.unit)

@@ -38,34 +38,46 @@ class RequiredRows(NamedTuple):
 def placeable(node: Expression) -> bool:
     """Whether a value by rows can have all N coefficients, entries where they are wanted and zeros elsewhere: an
     operand, or products of it and clear factors on one side of it, since a transposition keeps no places."""
-    if node.packable:
-        return node.secret and node.operand is not None and not node.operand.public_key
-    if node.op in UNMOVED:
-        return placeable(node.children[0])
-    if node.op == PART:
-        whole = node.children[0]
-        return placeable(whole) and comes_by_columns(whole) in (None, lies_by_columns(node))
-    secret = [child for child in node.children if child.secret]
-    if not node.product or len(secret) != 1 or not placeable(secret[0]):
-        return False
-    return comes_by_columns(secret[0]) in (None, node.children[0].secret)
+    by_columns: bool | None = None  # as all that was seen so far comes
+    while not node.packable:
+        if node.op == PART:
+            lies, (node,) = lies_by_columns(node), node.children
+        elif node.product:
+            secret = [child for child in node.children if child.secret]
+            if len(secret) != 1:
+                return False
+            lies, node = node.children[0].secret, secret[0]
+        elif node.op in UNMOVED:
+            (node,) = node.children
+            continue
+        else:
+            return False
+        if by_columns not in (None, lies):
+            return False
+        by_columns = lies
+    return node.secret and node.operand is not None and not node.operand.public_key
 
 
 def comes_from(node: Expression, form: str, form_of: Callable[[Expression], str]) -> bool:
     """Whether a value was computed in a form, but for what moves nothing."""
-    if node.packable:
-        return False
-    moved = node.op in UNMOVED or node.op == PART
-    return form_of(node) == form or (moved and comes_from(node.children[0], form, form_of))
+    while not node.packable:
+        if form_of(node) == form:
+            return True
+        if node.op not in (*UNMOVED, PART):
+            return False
+        (node,) = node.children
+    return False
 
 
 def comes_by_columns(node: Expression) -> bool | None:
     """How a value that can be placed comes by itself: as its first product with a clear factor; None: in either way."""
-    if node.packable:
-        return None
-    if node.product:
-        return node.children[0].secret
-    return lies_by_columns(node) if node.op == PART else comes_by_columns(node.children[0])
+    while not node.packable:
+        if node.product:
+            return node.children[0].secret
+        if node.op == PART:
+            return lies_by_columns(node)
+        node = node.children[0]
+    return None
 
 
 def factor_of(node: Expression) -> Expression | None:

@@ -19,7 +19,7 @@ from cipherblas.methods.bootstrapping.refresh import (
 )
 from cipherblas.runtime import schedule
 from cipherblas.runtime.blocks import BLOCKS, BlockRun, RequiredBlocks, in_place
-from cipherblas.runtime.executor import computes
+from cipherblas.runtime.executor import Steps, computes
 from cipherblas.runtime.graphs import blockwise_graph
 from cipherblas.runtime.listing import RunContext
 from cipherblas.runtime.slots import SlotRun
@@ -32,7 +32,7 @@ LARGE = 16.0
 
 
 @computes(BLOCKS, REFRESH)
-def of_blocks(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
+def of_blocks(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Steps[Value]:
     """Where the entries lie. What imaginary parts hold beside them is removed first, at the limbs that are read: of two
     ciphertexts one is the imaginary part of the other.
 
@@ -40,7 +40,7 @@ def of_blocks(run: BlockRun, node: Expression, required: RequiredBlocks | None) 
     becomes blocks.
     """
     child = node.children[0]
-    x = run.value(child)
+    x = yield run.read(child)
     if not child.packable and run.run.form_of(child) != run.name:
         return x
     layout = in_place(x.layout)
@@ -54,10 +54,10 @@ def of_blocks(run: BlockRun, node: Expression, required: RequiredBlocks | None) 
 
 
 @computes(TENSORS, REFRESH, SINE)
-def of_a_tensor(run: TensorRun, node: Expression, required: None) -> Value:
+def of_a_tensor(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
     """Every ciphertext, where the entries lie. Slots that hold more than the bound would hold anything afterwards."""
     (child,) = node.children
-    x = run.rescaled(run.within(run.value(child), child))
+    x = run.rescaled(run.within((yield run.read(child)), child))
     return _refreshed(run, x, node, _method(run, node, x, *x.layout.active_slots))
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Hashable
+from collections.abc import Generator, Hashable
 from dataclasses import replace
 from typing import ClassVar
 
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.errors import UnmatchedError
+from cipherblas.common.nested import result_of
 from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.rows.values import Rows
 from cipherblas.forms.row_forms import RowForm
@@ -27,7 +28,7 @@ from cipherblas.lang.exact import is_exact
 from cipherblas.lang.facts import products
 from cipherblas.lang.nodes import Expression
 from cipherblas.methods.products import GEMM
-from cipherblas.runtime.executor import FORMS, Executor, computes
+from cipherblas.runtime.executor import FORMS, Executor, Steps, completed, computes
 from cipherblas.runtime.inputs import Inputs
 from cipherblas.runtime.listing import RunContext
 from cipherblas.runtime.placing import LAID, RequiredRows, lies_by_columns
@@ -105,11 +106,14 @@ class RowRun(RowPieces):
 
     def orientation(self, node: Expression) -> bool | None:
         """How a value comes by itself (by columns?); None: in either way."""
+        return result_of(node, self._orientation)
+
+    def _orientation(self, node: Expression) -> Generator[Expression, bool | None, bool | None]:
         if id(node) not in self._orientations:
-            self._orientations[id(node)] = self._found_orientation(node)
+            self._orientations[id(node)] = yield from self._found_orientation(node)
         return self._orientations[id(node)]
 
-    def _found_orientation(self, node: Expression) -> bool | None:
+    def _found_orientation(self, node: Expression) -> Generator[Expression, bool | None, bool | None]:
         if node.op in LAID:
             return lies_by_columns(node)
         if node.operand is not None:  # what is repeated is sent once in one way
@@ -120,23 +124,32 @@ class RowRun(RowPieces):
             choice = self.run.choices.get(self.run.number[id(node)]) if here else None
             return plain(node, self.run.node, GEMM if choice is None else choice.method).orientation(node)
         secret = [child for child in node.children if child.secret]
-        found = map(self.orientation, sorted(secret, key=lambda child: child.packable))
-        return next((one for one in found if one is not None), None)
+        for child in sorted(secret, key=lambda child: child.packable):
+            found = yield child
+            if found is not None:
+                return found
+        return None
 
     def own_scale(self, node: Expression) -> float | None:
         """The scale, about, that a value by rows comes in because some of it was in slots; None: any that is wanted."""
+        return result_of(node, self._own_scale)
+
+    def _own_scale(self, node: Expression) -> Generator[Expression, float | None, float | None]:
         if id(node) not in self._own_scales:
-            self._own_scales[id(node)] = self._found_scale(node)
+            self._own_scales[id(node)] = yield from self._found_scale(node)
         return self._own_scales[id(node)]
 
-    def _found_scale(self, node: Expression) -> float | None:
+    def _found_scale(self, node: Expression) -> Generator[Expression, float | None, float | None]:
         if node.packable or not node.secret:
             return None
         if self.run.form_of(node) != self.name:
             slots = self.run.evaluators.slots
             return float(2.0**slots.params.scale_bits) / math.sqrt(slots.slots) / node.bound
-        scales = [self.own_scale(child) for child in node.children]
-        known = [scale for scale in scales if scale is not None]
+        known = []
+        for child in node.children:
+            scale = yield child
+            if scale is not None:
+                known.append(scale)
         if not known:
             return None
         if node.product:
@@ -159,18 +172,18 @@ def operand(run: RowRun, node: Expression, required: RequiredRows) -> Value:
 
 
 @computes(ROWS, "scale")
-def scale(run: RowRun, node: Expression, required: RequiredRows) -> Value:
+def scale(run: RowRun, node: Expression, required: RequiredRows) -> Steps[Value]:
     """A change of scale alone, and of sign."""
     factor = node.gain(0)
-    value = run.value(node.children[0], required._replace(scale=required.scale * factor))
+    value = yield run.read(node.children[0], required._replace(scale=required.scale * factor))
     scaled = run.mapped("scale", value, lambda ev, piece: ev.fold_into_scale(piece, factor))
     return replace(scaled, unit=math.copysign(value.unit, value.unit * node.parameters["factor"]))
 
 
 @computes(ROWS, "assume")
-def assume(run: RowRun, node: Expression, required: RequiredRows) -> Value:
+def assume(run: RowRun, node: Expression, required: RequiredRows) -> Steps[Value]:
     """The same matrix with another bound."""
-    value, exact = run.value(node.children[0], required), "error" in node.parameters
+    value, exact = (yield run.read(node.children[0], required)), "error" in node.parameters
     bound = node.bound
 
     def assumed(ev: RowsEvaluator, piece: Rows) -> Rows:
@@ -180,22 +193,22 @@ def assume(run: RowRun, node: Expression, required: RequiredRows) -> Value:
 
 
 @computes(ROWS, "truncated")
-def truncated(run: RowRun, node: Expression, required: RequiredRows) -> Value:
+def truncated(run: RowRun, node: Expression, required: RequiredRows) -> Steps[Value]:
     """The same matrix."""
-    return run.value(node.children[0], required)
+    return (yield run.read(node.children[0], required))
 
 
 @computes(ROWS, "add")
-def add(run: RowRun, node: Expression, required: RequiredRows) -> Value:
+def add(run: RowRun, node: Expression, required: RequiredRows) -> Steps[Value]:
     """The entrywise sum of pieces."""
     # What was in slots has a scale and limbs of its own, which the other term then follows.
     first, second = sorted(node.children, key=lambda part: (not part.secret, run.mixed and run.order(part)))
-    x = run.value(first, required)
+    x = yield run.read(first, required)
     if not second.secret:
         return _with_clear(run, x, second)
     if run.mixed:
         required = RequiredRows(required.by_columns, x.first().scale, x.first().basis, matched=True)
-    y = run.value(second, required)
+    y = yield run.read(second, required)
     x, y = run.at_equal_limbs(x, y)
     if abs(x.unit) != abs(y.unit):
         raise UnmatchedError(
@@ -231,12 +244,13 @@ def _with_clear(run: RowRun, x: Value, clear: Expression) -> Value:
 
 
 @computes(ROWS, "matmul")
-def matmul(run: RowRun, node: Expression, required: RequiredRows) -> Value:
+def matmul(run: RowRun, node: Expression, required: RequiredRows) -> Steps[Value]:
     """As its kind computes it, the way it comes by itself; turned where it is wanted the other way."""
     natural = run.orientation(node)
     transposed = natural is not None and natural != required.by_columns
     own = required._replace(by_columns=required.by_columns != transposed)
     kind, (left, right) = run.kind(node), node.children
-    value = kind.compute(run, node, own, kind.request(run, node, own, (left.bound, right.bound)))
+    request = kind.request(run, node, own, (left.bound, right.bound))
+    value = yield from completed(kind.compute(run, node, own, request))
     run.run.tick()
     return run.transposed(value) if transposed else value

@@ -24,7 +24,7 @@ from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.rlwe.basis import FirstLimbs
 from cipherblas.rlwe.noise import TAIL, MatrixSums, SlotErrors, worst
 from cipherblas.runtime import schedule
-from cipherblas.runtime.executor import Executor, FormRun
+from cipherblas.runtime.executor import Executor, FormRun, Read, Steps
 from cipherblas.runtime.graphs import blockwise_graph
 from cipherblas.runtime.listing import RunContext
 from cipherblas.runtime.tasks import TaskGraph, Template
@@ -264,7 +264,7 @@ class SlotRun(FormRun):
             return value
         return self._message(value)
 
-    def gated(self, node: Expression, multiplied: Callable[[], Value]) -> Value:
+    def gated(self, node: Expression, multiplied: Callable[[], Steps[Value]]) -> Steps[Value]:
         """A function of one number, by its factors: errors of the number are multiplied by the slope of the curve as a
         whole, where nothing else reads what it is made of, and not by those of its steps."""
         assert isinstance(node, Gated)
@@ -275,21 +275,21 @@ class SlotRun(FormRun):
         curve = None if single else curve_of(node)
         inner = frozenset() if curve is None else curve.slopes.keys() - {id(argument), id(node)}
         if curve is None or not (self._of_this_form(inner) and self.run.reads_alone(node, inner)):
-            return multiplied()
-        x = self.run.unconverted(argument, self.name, None)
+            return (yield from multiplied())
+        x = yield Read(argument, self.name, use=False)
         errors, most = self._errors(x)
         beyond = abs(x.unit) * max(TAIL * errors.deviation, most)
         if beyond > BEYOND * argument.bound:  # as large as the values: they are followed step by step
-            return multiplied()
+            return (yield from multiplied())
         slopes = {key: slope * beyond for key, slope in curve.slopes.items()}
         with self.run.exact(argument, self.name, self._message(x), slopes):
-            value = multiplied()
+            value = yield from multiplied()
         factor = curve.slopes[id(node)] * abs(x.unit / value.unit)
         if errors.own and value.layout.key != x.layout.key:
             errors = errors.rotated()
         return self._with_errors(value, errors.times(factor), most * factor)
 
-    def contracted(self, node: Expression, multiplied: Callable[[], Value]) -> Value:
+    def contracted(self, node: Expression, multiplied: Callable[[], Steps[Value]]) -> Steps[Value]:
         """A product of which the program knows how much it magnifies its factors: by that errors of computed factors
         are multiplied, and not by the number of its terms."""
         left, right = node.children
@@ -305,16 +305,16 @@ class SlotRun(FormRun):
             if total < KNOWN_BELOW * inner * other.bound and not is_constant(other)
         ]
         if not sides or self.decisions.stepwise:
-            return multiplied()
+            return (yield from multiplied())
         with contextlib.ExitStack() as stack:
             found = []
             for one, sums in sides:
-                x = self.run.unconverted(one, self.name, None)
+                x = yield Read(one, self.name, use=False)
                 errors, most = self._errors(x)
                 product = errors.multiplied(sums, math.prod(one.shape), len(x.handles))
                 found.append((abs(x.unit), max(TAIL * errors.deviation, most), product, most * sums.row_sum))
                 stack.enter_context(self.run.exact(one, self.name, self._message(x), {}))
-            value = multiplied()
+            value = yield from multiplied()
         # Each factor is what it is with its own errors, where the other one's are multiplied by it.
         both = math.prod(unit * beyond for unit, beyond, _, _ in found)
         for unit, _, errors, most in found:

@@ -28,7 +28,7 @@ from cipherblas.methods.doubling import folded
 from cipherblas.methods.layers import build_conv, build_matvec
 from cipherblas.methods.matvec_conv.base import LayerMethod, Weights, entries_plain, masked
 from cipherblas.methods.matvec_conv.taps import pooled
-from cipherblas.runtime.executor import FORMS, computes
+from cipherblas.runtime.executor import FORMS, Steps, computes
 from cipherblas.runtime.inputs import Inputs
 from cipherblas.runtime.listing import RunContext
 from cipherblas.runtime.polynomials import evaluated, polynomial_of
@@ -82,27 +82,26 @@ class TensorRun(SlotRun):
         would grow with every product until it exceeds the modulus."""
         return self.masked(value) if not value.tensor.zero_padded and _assumed(node) else value
 
-    def readers(self, node: Expression) -> list[Expression]:
-        """The nodes that are computed from one."""
-        return [one for one in self.run.order if any(child is node for child in one.children)]
-
     def usual(self, node: Expression) -> SlotEncryption:
         """Where sines are refreshed, an operand that layers alone read has one of the limbs that refreshes spend:
         weights are encoded by the size of the limb that they are multiplied at, whatever that is."""
         how = super().usual(node)
-        readers = self.readers(node)
+        readers = self.run.readers(node)
         layers = bool(readers) and all(one.product or one.window is not None for one in readers)
         return replace(how, limbs=how.limbs + 1) if layers and refreshes_to_sines(self.run.node) else how
 
     def range_of(self, node: Expression) -> float:
         """The bound of a value once it has what nothing else than a promise or a bias makes of it: a polynomial takes
         that without a level where it is no larger than the unit."""
-        readers = self.readers(node)
-        moved = len(readers) == 1 and (
-            readers[0].op == "assume"
-            or (readers[0].op == "add" and not all(x.secret for x in readers[0].children))
-        )
-        return self.range_of(readers[0]) if moved else node.bound
+        while True:
+            readers = self.run.readers(node)
+            moved = len(readers) == 1 and (
+                readers[0].op == "assume"
+                or (readers[0].op == "add" and not all(x.secret for x in readers[0].children))
+            )
+            if not moved:
+                return node.bound
+            (node,) = readers
 
     def unit_of(self, bound: float) -> float:
         """The unit of values up to a bound: in programs that refresh a power of two, so that terms of a sum differ by
@@ -201,7 +200,7 @@ def operand(run: TensorRun, node: Expression, required: None) -> Value:
 
 
 @computes(TENSORS, "matmul")
-def matmul(run: TensorRun, node: Expression, required: None) -> Value:
+def matmul(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
     """W @ x, or W @ X: a convolution of the rows of X, taken for channels, with filters of one entry."""
     weights, x = node.children
     if weights.secret or not x.secret or not node.shape:
@@ -210,7 +209,8 @@ def matmul(run: TensorRun, node: Expression, required: None) -> Value:
             expected="a clear matrix and an encrypted factor",
             got=node.title,
         )
-    value, found, window = run.value(x), run.weights_of(weights), window_of(node)
+    value = yield run.read(x)
+    found, window = run.weights_of(weights), window_of(node)
     if window is None:
         return run.layer(node, value, found)
     shape = window.weight_shape
@@ -223,16 +223,16 @@ def matmul(run: TensorRun, node: Expression, required: None) -> Value:
 
 
 @computes(TENSORS, "conv2d")
-def conv2d(run: TensorRun, node: Expression, required: None) -> Value:
+def conv2d(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
     """A convolution."""
     image, weights = node.children
-    return run.layer(node, run.value(image), run.weights_of(weights))
+    return run.layer(node, (yield run.read(image)), run.weights_of(weights))
 
 
 @computes(TENSORS, "avg_pool2d")
-def avg_pool2d(run: TensorRun, node: Expression, required: None) -> Value:
+def avg_pool2d(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
     """Sums of neighbours where these are in one ciphertext, else a convolution with equal weights."""
-    window, value = node.window, run.value(node.children[0])
+    value, window = (yield run.read(node.children[0])), node.window
     assert window is not None
     x, taps = value.tensor, math.prod(window.kernel)
     inside = x.segments == 1 or (window.kernel[0] <= window.stride[0] and x.segment % window.stride[0] == 0)
@@ -262,37 +262,37 @@ def _mean(window: Window) -> Weights:
 
 
 @computes(TENSORS, "flatten", "truncated")
-def same(run: TensorRun, node: Expression, required: None) -> Value:
+def same(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
     """The same entries."""
-    return replace(run.value(node.children[0]), shape=node.shape)
+    return replace((yield run.read(node.children[0])), shape=node.shape)
 
 
 @computes(TENSORS, "assume")
-def assume(run: TensorRun, node: Expression, required: None) -> Value:
+def assume(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
     """Other slots hold sums of parts of entries: in the mean, which the modulus must hold, they are no larger."""
-    value = run.promised(node, run.value(node.children[0]))
+    value = run.promised(node, (yield run.read(node.children[0])))
     bound = node.bound / abs(value.unit)
     most = run.range_of(node) if run.run.refreshed else node.bound
     return run.filling(run.mapped("bound", value, lambda ev, ct: ev.bounded(ct, bound)), most)
 
 
 @computes(TENSORS, "scale")
-def scale(run: TensorRun, node: Expression, required: None) -> Value:
+def scale(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
     """A number changes the unit alone."""
-    value = run.value(node.children[0])
+    value = yield run.read(node.children[0])
     return replace(value, unit=value.unit * node.parameters["factor"])
 
 
 @computes(TENSORS, "add")
-def add(run: TensorRun, node: Expression, required: None) -> Value:
+def add(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
     """The entrywise sum, in the layout of the first secret term. A term with more limbs than the other one is rescaled
     before, and not the sum, which has fewer."""
     first, second = sorted(node.children, key=lambda part: not part.secret)
-    x = run.value(first)
+    x = yield run.read(first)
     if not second.secret:
         x = run.with_headroom(x, second.bound)
         return x.holding(run.made("add", [x.cells], _added(run.plains(x.tensor, second, x.unit))))
-    y = run.with_layout_of(x, run.value(second))
+    y = run.with_layout_of(x, (yield run.read(second)))
     limbs = min(x.first().limbs, y.first().limbs)
     x, y = (run.rescaled(one) if run.ev.below(one.first().limbs) >= limbs else one for one in (x, y))
     zero_padded = x.tensor.zero_padded and y.tensor.zero_padded
@@ -302,10 +302,10 @@ def add(run: TensorRun, node: Expression, required: None) -> Value:
 
 
 @computes(TENSORS, "multiply")
-def multiply(run: TensorRun, node: Expression, required: None) -> Value:
+def multiply(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
     """The entrywise product, in the layout of the first secret factor."""
     first, second = sorted(node.children, key=lambda part: not part.secret)
-    x = run.rescaled(run.value(first))
+    x = run.rescaled((yield run.read(first)))
     tensor = x.tensor
     if not second.secret:
         plains = run.plains(tensor, second, second.bound)
@@ -321,7 +321,7 @@ def multiply(run: TensorRun, node: Expression, required: None) -> Value:
     if second is first:
         x = y = run.rescaled(run.within(x, first))
     else:
-        y = run.with_layout_of(x, run.rescaled(run.value(second)))
+        y = run.with_layout_of(x, run.rescaled((yield run.read(second))))
         if not y.tensor.zero_padded:  # of two factors one may be anything where the other is zero
             x = run.cleared(run.rescaled(run.within(x, node)))
         elif not x.tensor.zero_padded and y.magnified > MAX_MAGNIFIED:  # not where it is only near zero
@@ -337,16 +337,16 @@ def multiply(run: TensorRun, node: Expression, required: None) -> Value:
 
 
 @computes(TENSORS, GATED)
-def gated(run: TensorRun, node: Expression, required: None) -> Value:
+def gated(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
     """As `multiply`."""
-    return run.gated(node, lambda: multiply(run, node, required))
+    return (yield from run.gated(node, lambda: multiply(run, node, required)))
 
 
 @computes(TENSORS, POLYNOMIAL)
-def polynomial(run: TensorRun, node: Expression, required: None) -> Value:
+def polynomial(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
     """The polynomial of every entry. Slots between them are masked where they may exceed the bound of the entries."""
     function = polynomial_of(node)
-    x = run.value(function.x)
+    x = yield run.read(function.x)
     if not x.tensor.zero_padded and _may_exceed(x, function.x):
         x = run.masked(x)
     tensor = x.tensor

@@ -86,8 +86,10 @@ def functions_inside(expression: Expression) -> Expression | None:
 def _behind(node: Expression, readers: dict[int, list[Expression]]) -> list[Expression]:
     """The readers of a node, promises of its bound looked through."""
     found: list[Expression] = []
-    for one in readers.get(id(node), []):
-        found += _behind(one, readers) if isinstance(one, Assume) else [one]
+    waiting = [node]
+    while waiting:
+        for one in readers.get(id(waiting.pop()), []):
+            (waiting if isinstance(one, Assume) else found).append(one)
     return found
 
 

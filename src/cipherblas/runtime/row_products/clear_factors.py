@@ -16,6 +16,7 @@ from cipherblas.evaluators.rows.values import EXACT_BITS, ClearFactor
 from cipherblas.lang.analysis import integral_nodes
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.rlwe.counts import Counts
+from cipherblas.runtime.executor import Steps
 from cipherblas.runtime.inputs import Inputs
 from cipherblas.runtime.listing import RunContext
 from cipherblas.runtime.placing import RequiredRows
@@ -43,10 +44,11 @@ class ClearFactors(RowProduct):
 
     def compute(
         self, run: RowPieces, product: Expression, required: RequiredRows, request: FactorRequest
-    ) -> Value:
+    ) -> Steps[Value]:
         ((side, requested),) = request.requirements.items()
         secret = product.children[side]
-        x, of_inputs, in_bytes = run.value(secret, requested), request.factor, request.in_bytes
+        x = yield run.read(secret, requested)
+        of_inputs, in_bytes = request.factor, request.in_bytes
         unit = abs(x.unit)
 
         def multiplied(context: RunContext, pieces: Handles) -> Handles:

@@ -7,7 +7,7 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.methods.matmul.ring_elements import packed_elements, placed_elements, rows_of, spread
 from cipherblas.methods.matmul.ring_weights import gathered_product, packed_product
 from cipherblas.methods.products import RING
-from cipherblas.runtime.executor import EXTRACTION, OPERAND
+from cipherblas.runtime.executor import EXTRACTION, OPERAND, Steps
 from cipherblas.runtime.listing import RunContext
 from cipherblas.runtime.placing import RequiredRows
 from cipherblas.runtime.row_pieces import RowPieces
@@ -33,9 +33,9 @@ class ClearInRing(ClearFactors):
 
     def compute(
         self, run: RowPieces, product: Expression, required: RequiredRows, request: FactorRequest
-    ) -> Value:
+    ) -> Steps[Value]:
         ((side, requested),) = request.requirements.items()
-        x, placing = run.value(product.children[side], requested), required.placing
+        x, placing = (yield run.read(product.children[side], requested)), required.placing
         multiplied = _placed if placing is not None and spreads(placing) else _packed
         cells = multiplied(run, product, request.factor, x, placing)
         return run.result(product.shape, required.by_columns, cells, x.unit)

@@ -14,10 +14,10 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.methods.products import GEMM
 from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.counts import Counts
+from cipherblas.runtime.executor import Computed
 from cipherblas.runtime.inputs import Inputs
 from cipherblas.runtime.placing import RequiredRows
 from cipherblas.runtime.row_pieces import RowPieces
-from cipherblas.runtime.values import Value
 
 Size = TypeVar("Size", covariant=True)
 
@@ -110,7 +110,7 @@ class RowProduct(ABC):
     @abstractmethod
     def compute(
         self, run: RowPieces, product: Expression, required: RequiredRows, request: FactorRequest
-    ) -> Value:
+    ) -> Computed:
         """The product, of factors as they were asked for."""
 
     @abstractmethod
@@ -169,7 +169,7 @@ class Variant(RowProduct):
 
     def compute(
         self, run: RowPieces, product: Expression, required: RequiredRows, request: FactorRequest
-    ) -> Value:
+    ) -> Computed:
         return self.beneath.compute(run, product, required, request)
 
     def counts(self, product: Expression, n: int, limbs: int) -> Counts:

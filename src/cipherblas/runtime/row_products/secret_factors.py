@@ -11,6 +11,7 @@ from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.methods.matmul.gemm import secret_product
 from cipherblas.rlwe.basis import OPERAND_BASIS, Basis
 from cipherblas.rlwe.counts import Counts
+from cipherblas.runtime.executor import Steps
 from cipherblas.runtime.listing import RunContext
 from cipherblas.runtime.placing import RequiredRows
 from cipherblas.runtime.row_pieces import RowPieces
@@ -44,11 +45,12 @@ class SecretFactors(RowProduct):
 
     def compute(
         self, run: RowPieces, product: Expression, required: RequiredRows, request: FactorRequest
-    ) -> Value:
+    ) -> Steps[Value]:
         if len(request.requirements) == 1:
-            x = run.value(product.children[1], request.requirements[1])
-            return pieces_product(run, product, required, x, x)
-        return pieces_product(run, product, required, *_factors(run, product, request.requirements, required))
+            x = y = yield run.read(product.children[1], request.requirements[1])
+        else:
+            x, y = yield from _factors(run, product, request.requirements, required)
+        return pieces_product(run, product, required, x, y)
 
     def counts(self, product: Expression, n: int, limbs: int) -> Counts:
         """Of the exact GEMMs of both parts of both factors."""
@@ -74,7 +76,7 @@ def _before_switch(run: RowPieces, required: RequiredRows) -> tuple[float, Basis
 
 def _factors(
     run: RowPieces, product: Expression, requirements: Mapping[int, RequiredRows], required: RequiredRows
-) -> tuple[Value, Value]:
+) -> Steps[tuple[Value, Value]]:
     """Both factors of a product; what was in slots comes first: operands have its basis."""
     found: dict[int, Value] = {}
     for side in sorted(requirements, key=lambda side: run.mixed and run.order(product.children[side])):
@@ -85,7 +87,7 @@ def _factors(
             if required.matched:
                 scale, _ = _before_switch(run, required)
                 own = own._replace(scale=scale / first.scale, matched=True)
-        found[side] = run.value(product.children[side], own)
+        found[side] = yield run.read(product.children[side], own)
     return run.at_equal_limbs(found[0], found[1])
 
 

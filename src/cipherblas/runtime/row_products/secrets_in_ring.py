@@ -24,7 +24,7 @@ from cipherblas.methods.matmul.ring_products import (
 from cipherblas.methods.matmul.ring_weights import gathered_product, packed_product
 from cipherblas.methods.products import RING
 from cipherblas.rlwe.basis import Basis
-from cipherblas.runtime.executor import EXTRACTION, OPERAND
+from cipherblas.runtime.executor import EXTRACTION, OPERAND, Read, Steps
 from cipherblas.runtime.listing import RunContext
 from cipherblas.runtime.placing import Carried, RequiredRows, carried, placeable
 from cipherblas.runtime.row_pieces import RowPieces
@@ -54,14 +54,15 @@ class SecretsInRing(SecretFactors):
 
     def compute(
         self, run: RowPieces, product: Expression, required: RequiredRows, request: FactorRequest
-    ) -> Value:
+    ) -> Steps[Value]:
         multiplied = _outer if all(map(placeable, product.children)) else _inner
-        return multiplied(
-            run, product, required, (request.requirements[0].scale, request.requirements[1].scale)
-        )
+        scales = request.requirements[0].scale, request.requirements[1].scale
+        return multiplied(run, product, required, scales)
 
 
-def _outer(run: RowPieces, node: Expression, required: RequiredRows, scales: tuple[float, float]) -> Value:
+def _outer(
+    run: RowPieces, node: Expression, required: RequiredRows, scales: tuple[float, float]
+) -> Steps[Value]:
     """By columns the left factor is the wide one, whose entries are those of the result's rows."""
     wide, narrow = (
         (0, 1) if required.by_columns else (1, 0)
@@ -71,15 +72,16 @@ def _outer(run: RowPieces, node: Expression, required: RequiredRows, scales: tup
     each = run.ev.n // degree
     moved = _moved(run, node.children[narrow], narrow == 0, each)
     if moved is not None:
-        return _outer_moved(run, node, required, moved)
+        return (yield from _outer_moved(run, node, required, moved))
 
-    def placed(side: int, placing: Placing) -> Value:
-        return run.value(
+    def placed(side: int, placing: Placing) -> Read:
+        return run.read(
             node.children[side], RequiredRows(side == 0, scales[side], required.basis, placing=placing)
         )
 
-    x = placed(wide, Placing(each))
-    ys = [placed(narrow, Placing(each, first)) for first in range(0, count, each)]
+    x, ys = (yield placed(wide, Placing(each))), []
+    for first in range(0, count, each):
+        ys.append((yield placed(narrow, Placing(each, first))))
     terms = _known(node, (x, ys[0]), swapped=wide == 1)
 
     def multiplied(context: RunContext, xs: Handles, *others: Handles) -> Handles:
@@ -90,7 +92,7 @@ def _outer(run: RowPieces, node: Expression, required: RequiredRows, scales: tup
     return run.result(node.shape, required.by_columns, cells, x.unit * ys[0].unit)
 
 
-def _outer_moved(run: RowPieces, node: Expression, required: RequiredRows, moved: Carried) -> Value:
+def _outer_moved(run: RowPieces, node: Expression, required: RequiredRows, moved: Carried) -> Steps[Value]:
     """Q·(x·W)ᵀ = (Q·Wᵀ)·xᵀ: a product of what is packed with the operand, whose rows are placed narrowly."""
     narrow = int(required.by_columns)
     length, count = matrix_shape(node)[:: 1 if required.by_columns else -1]
@@ -101,7 +103,7 @@ def _outer_moved(run: RowPieces, node: Expression, required: RequiredRows, moved
     y = _operand(run, moved, by_columns, each, _placed_scale(run), required.basis)
     scale = required.scale * moved.gain * factor.unit / _placed_scale(run)
     requested = RequiredRows(not by_columns, scale, required.basis, placing=Placing(each))
-    x = run.value(node.children[1 - narrow], requested)
+    x = yield run.read(node.children[1 - narrow], requested)
     wide = as_elements(run, x.cells)
     (made, terms), other = factor.shape, node.children[narrow].bound / gain
 
@@ -134,7 +136,9 @@ def _outer_moved(run: RowPieces, node: Expression, required: RequiredRows, moved
     return run.result(node.shape, required.by_columns, cells, x.unit * moved.sign)
 
 
-def _inner(run: RowPieces, node: Expression, required: RequiredRows, scales: tuple[float, float]) -> Value:
+def _inner(
+    run: RowPieces, node: Expression, required: RequiredRows, scales: tuple[float, float]
+) -> Steps[Value]:
     """The product of a factor that comes from blocks, packed as the result will lie: the left one by columns, the right
     one by rows."""
     left, right = node.children
@@ -147,24 +151,22 @@ def _inner(run: RowPieces, node: Expression, required: RequiredRows, scales: tup
         factor = _moved_factor(run, moved.product, transposed=by_columns)(run.inputs)
         others = _placed_scale(run)
         own = required.scale * moved.gain * factor.unit / others / each  # which what is taken apart grows by
-    x = run.value(packed, RequiredRows(by_columns, own, required.basis))
+    x = yield run.read(packed, RequiredRows(by_columns, own, required.basis))
     held, terms = x.first(), left.shape[1]
     if held.packed is None:  # it lay the other way, and was transposed: its rows are no ring elements
         basis = held.basis  # its scale may be that for a clear factor that would have moved
         matched = required.scale / held.scale if required.matched or moved is not None else None
-        y = run.value(other, RequiredRows(not by_columns, matched or others, basis))
+        y = yield run.read(other, RequiredRows(not by_columns, matched or others, basis))
         pair = run.at_equal_limbs(*((x, y) if by_columns else (y, x)))
         return pieces_product(run, node, required, *pair)
     if moved is not None:
         scale = own * others / held.scale if required.matched else others
         return _inner_moved(run, node, x, moved, scale)
     scale = required.scale / held.scale if required.matched else others
-    ys = [
-        run.value(
-            other, RequiredRows(by_columns, scale, held.basis, placing=Placing(each, first, negative=True))
-        )
-        for first in range(-held.first, terms, each)
-    ]
+    ys = []
+    for first in range(-held.first, terms, each):
+        placing = Placing(each, first, negative=True)
+        ys.append((yield run.read(other, RequiredRows(by_columns, scale, held.basis, placing=placing))))
     known = _known(node, (x, ys[0]), swapped=not by_columns)
 
     def multiplied(context: RunContext, xs: Handles, *rest: Handles) -> Handles:
