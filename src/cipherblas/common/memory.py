@@ -8,7 +8,6 @@ import os
 import tempfile
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -211,6 +210,8 @@ def in_threads(
             except BaseException as error:
                 failed[number] = error
                 stop()
+
+    from concurrent.futures import ThreadPoolExecutor  # which imports much, for few calls
 
     with ThreadPoolExecutor(workers) as pool:
         try:

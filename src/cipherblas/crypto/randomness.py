@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from cipherblas.common.errors import ParameterError
 from cipherblas.common.memory import Array, aligned_empty, bytes_of
@@ -72,6 +71,12 @@ def keystream(seed: bytes | Array, purpose: Purpose, index: int, out: Array) -> 
             "The index of the stream must be below 2^48.", expected="0 to 2^48 - 1", got=index
         )
     start = int(purpose).to_bytes(2, "big") + index.to_bytes(6, "big") + bytes(8)
+    from cryptography.hazmat.primitives.ciphers import (
+        Cipher,
+        algorithms,
+        modes,
+    )  # a tenth of the import of the package
+
     encryptor = Cipher(algorithms.AES(key), modes.CTR(start)).encryptor()
     zeros = memoryview(_ZEROS)
     target = bytes_of(out)

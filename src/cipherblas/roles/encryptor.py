@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +210,8 @@ class KeySealer:
             return encrypt(key, encoded(context, slots, scale, randomness.fresh_dither()), limbs, place)
 
         found: list[FreshCiphertext] = []
+        from concurrent.futures import ThreadPoolExecutor  # as `common.memory`
+
         with ThreadPoolExecutor(max_workers=max(1, _core.threads())) as pool:
             for one in (pool.map if n >= THREADED_DEGREE else map)(encrypted, vectors, room):
                 found.append(one)
