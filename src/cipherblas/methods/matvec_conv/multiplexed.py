@@ -13,7 +13,7 @@ homomorphic encryption using multiplexed parallel convolutions" (2022), computed
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,7 +149,10 @@ class ConvMultiplexed(LayerMethod):
         return slots
 
 
-def rotations_by_unit(x: TensorLayout, window: Window) -> dict[int, tuple[int, int, int]]:
+@functools.lru_cache(
+    maxsize=256
+)  # a search asks for each layer of a network once for every ring that it tries
+def rotations_by_unit(x: TensorLayout, window: Window) -> Mapping[int, tuple[int, int, int]]:
     """Baby steps, giant steps, those by nothing left out, and plaintexts of every unit that is a power of two.
 
     Raises:

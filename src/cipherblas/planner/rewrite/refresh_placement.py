@@ -1,8 +1,11 @@
 """Refreshes where the program asks for none: which nodes of a program that no ring carries are bootstrapped.
 
-A program is counted once with refreshes everywhere, so that what every node spends is known. Cuts
-through the graph, at one level each, are chosen by dynamic programming over (cut, level): the values that cross a cut
-are refreshed, and no segment between two cuts spends more levels than a ring has between refreshes. What a cut costs is
+In a network these are the arguments of its functions: a refresh computes the function behind it as well, in smaller
+primes than both would take one after the other (`rewrite.activations`).
+
+Any other program is counted once with refreshes everywhere, so that what every node spends is known. Cuts through the
+graph, at one level each, are chosen by dynamic programming over (cut, level): the values that cross a cut are
+refreshed, and no segment between two cuts spends more levels than a ring has between refreshes. What a cut costs is
 the number of ciphertexts that cross it. Then refreshes are left out that the levels of a value make needless.
 """
 
@@ -14,9 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cipherblas.common.errors import CipherblasError, MemoryBudgetError, PrecisionError
+from cipherblas.lang.curves import GATED
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.graph import columns
 from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.polynomials import Polynomial
 from cipherblas.lang.refreshing import REFRESH, Refresh, is_refreshed
 from cipherblas.methods.layers import LAYER_METHODS
 from cipherblas.methods.products import GEMM
@@ -67,6 +72,15 @@ def refreshed(request: PlanRequest, following: Following) -> Outcome:
     if not isinstance(found, Infeasible) or not isinstance(found.error, (PrecisionError, MemoryBudgetError)):
         return found
     failures: list[CipherblasError] = [found.error]
+    network = (
+        before_functions(request.expression) if may_refresh(request.expression, request.options) else None
+    )
+    if network is not None:
+        request.tell("refreshes before functions")
+        found = following(request.of(network))
+        if not isinstance(found, Infeasible):
+            return found
+        failures.append(found.error)
     hopeless: set[int] = set()  # ring degrees
     for working, n, spent in _attempts(request) if may_refresh(request.expression, request.options) else ():
         if n in hopeless:
@@ -82,6 +96,34 @@ def refreshed(request: PlanRequest, following: Following) -> Outcome:
         if HOPELESS_BITS < found.error.shortfall < math.inf:
             hopeless.add(n)
     return Infeasible(nearest(failures))
+
+
+def before_functions(expression: Expression) -> Expression | None:
+    """A network with refreshes of the arguments of its functions, but of those that come first: layers and one function
+    are not too deep. None for other programs, and where something else reads such an argument."""
+    if not is_layers(expression):
+        return None
+    facts = facts_of(expression)
+    after: set[int] = set()  # nodes below which there is a function
+    layers: set[int] = set()  # nodes between which and the last functions there is a layer
+    arguments: set[int] = set()
+    for node in facts.order:
+        if node.op == GATED:
+            return None  # which steps of it belong together is not known here
+        if any(id(child) in layers for child in node.children):
+            if isinstance(node, Polynomial):
+                arguments.add(id(node.x))
+            else:
+                layers.add(id(node))
+        below = any(id(child) in after for child in node.children)
+        if below and (node.product or node.window is not None):
+            layers.add(id(node))
+        if below or (isinstance(node, Polynomial) and node.secret):
+            after.add(id(node))
+    readers = (one for node in arguments for one in facts.readers[node])
+    if not arguments or not all(isinstance(one, Polynomial) for one in readers):
+        return None
+    return _refreshed(expression, lambda node: id(node) in arguments)[id(expression)]
 
 
 def with_larger_uploads(request: PlanRequest, following: Following) -> Outcome:
