@@ -94,7 +94,7 @@ def test_encrypted(name: str, tmp_path: Path) -> None:
     network = cb.networks.from_onnx(tmp_path / "network.onnx")
     random = np.random.default_rng(1)
     samples = random.uniform(-1, 1, (20, *network.shape))
-    network.compile(samples, degree=15, refreshed=False, error=1.0, **TOY).save(tmp_path / "program")
+    network.compile(samples, degree=15, error=1.0, **TOY).save(tmp_path / "program")
     program = cb.Program.load(tmp_path / "program", security=0, insecure=True)
     parties = Parties(program)
     for values in (random.uniform(-1, 1, network.shape), np.zeros(network.shape)):
@@ -127,13 +127,11 @@ def test_a_check_without_encryption() -> None:
             wrong()
 
 
-def test_arguments_are_refreshed_where_there_are_several_functions() -> None:
+def test_nothing_is_refreshed_as_the_network_is_written() -> None:
     network = cb.networks.from_onnx(residual())
     assert network.activations == 3
-    x = Leaf("x", cb.secret(*network.shape))
-    for refreshed, count in ((None, 2), (True, 2), (False, 0)):
-        nodes = ordered(network.encrypted(x, degree=3, refreshed=refreshed))
-        assert [node.op for node in nodes].count("refresh") == count
+    nodes = ordered(network.encrypted(Leaf("x", cb.secret(*network.shape)), degree=3))
+    assert "refresh" not in [node.op for node in nodes]
 
 
 @pytest.mark.parametrize("part", range(8))

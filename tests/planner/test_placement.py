@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
+from cipherblas.lang.analysis import trace
 from cipherblas.lang.nodes import ordered
-from cipherblas.planner.rewrite.refresh_placement import LevelNode, placed
+from cipherblas.lang.refreshing import REFRESH, SINE
+from cipherblas.planner.rewrite.refresh_placement import LevelNode, before_functions, placed
 from cipherblas.planner.rings import modulus_chains, sizing
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime import arranged
@@ -350,3 +352,95 @@ def test_what_stands_beside_a_deep_value_is_right(shallow: None, name: str) -> N
     shape, beside = BESIDE[name]
     program = toy(lambda x: beside(squares(x)), x=S(*shape), error=0.6)
     run(program, {"x": np.random.default_rng(0).uniform(0.9, 1, shape)}).check()
+
+
+def convolved(x: Any, stride: int = 1, groups: int = 1, seed: int = 5) -> Any:
+    weights = np.random.default_rng(seed).uniform(-0.1, 0.1, (4, x.shape[0] // groups, 3, 3))
+    return cb.conv2d(x, weights, stride=stride, padding=1, groups=groups)
+
+
+def relu(x: Any) -> Any:
+    return cb.chebyshev(lambda values: np.maximum(values, 0.0), x, degree=7)
+
+
+def residual_network(x: Any) -> Any:
+    x = relu(convolved(x))
+    for stride in (1, 2):
+        x = relu(convolved(relu(convolved(x, stride))) + convolved(x, stride, seed=6))
+    return cb.flatten(x)
+
+
+def concatenating_network(x: Any) -> Any:
+    x = relu(convolved(x))
+    x = relu(convolved(x)) + relu(convolved(x, seed=6))
+    return convolved(relu(convolved(x)))
+
+
+def depthwise_network(x: Any) -> Any:
+    for _ in range(3):
+        x = relu(convolved(relu(convolved(x, groups=4))))
+    return x
+
+
+def promised_network(x: Any) -> Any:
+    x = relu(convolved(x))
+    return relu(cb.assume(convolved(x) + 0.1, 2.0))
+
+
+def two_functions_in_a_row(x: Any) -> Any:
+    return relu(cb.assume(relu(convolved(x)), 1.0))
+
+
+def read_beside_its_function(x: Any) -> Any:
+    for _ in range(3):
+        x = x + convolved(relu(x))
+    return x
+
+
+def composite_functions(x: Any) -> Any:
+    return cb.relu(convolved(cb.relu(convolved(x), precision=0.1)), precision=0.1)
+
+
+@pytest.mark.parametrize(
+    ("network", "count"),
+    [
+        (residual_network, 4),
+        (concatenating_network, 3),
+        (depthwise_network, 5),
+        (promised_network, 1),
+        (two_functions_in_a_row, None),
+        (read_beside_its_function, 2),
+        (composite_functions, None),
+    ],
+)
+def test_networks_are_refreshed_before_their_functions(network: Any, count: int | None) -> None:
+    found = before_functions(trace(network, {"x": S(4, 8, 8)}))
+    assert count == (None if found is None else [node.op for node in ordered(found)].count(REFRESH))
+
+
+@pytest.mark.encrypted
+def test_what_is_read_beside_its_function_is_not_refreshed_for_that(shallow: None) -> None:
+    program = toy(read_beside_its_function, x=S(4, 8, 8), error=20.0)
+    assert program.plan.counts.modulus_raises == 2
+    run(program, {"x": np.random.default_rng(0).uniform(-1, 1, (4, 8, 8))}).check()
+
+
+@pytest.mark.encrypted
+def test_a_deep_network_finds_its_refreshes(shallow: None) -> None:
+    """As if they were written; the plan says where they are."""
+
+    def written(x: Any) -> Any:
+        def after(y: Any) -> Any:
+            return relu(cb.refresh(y))
+
+        x = relu(convolved(x))
+        for stride in (1, 2):
+            x = after(convolved(after(convolved(x, stride))) + convolved(x, stride, seed=6))
+        return cb.flatten(x)
+
+    program = toy(residual_network, x=S(4, 8, 8), error=30.0)
+    by_hand = toy(written, x=S(4, 8, 8), error=30.0)
+    assert [node.op for node in ordered(program.executed)].count(SINE) == 4
+    assert program.plan.counts.modulus_raises == by_hand.plan.counts.modulus_raises == 4
+    assert program.plan.seconds <= 1.05 * by_hand.plan.seconds
+    run(program, {"x": np.random.default_rng(0).uniform(-1, 1, (4, 8, 8))}).check()

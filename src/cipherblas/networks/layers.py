@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from cipherblas.lang.approximation import chebyshev
 from cipherblas.lang.functions import avg_pool2d, conv2d, flatten
 from cipherblas.lang.nodes import Expression
-from cipherblas.lang.refreshing import refresh
 
 Array = NDArray[np.float64]
 Pair = tuple[int, int]
@@ -169,13 +168,11 @@ class Activation(Layer):
         name: of the operator.
         function: on arrays.
         degree: of the polynomial.
-        refreshed: its argument is refreshed first.
     """
 
     name: str
     function: Callable[[Any], Any]
     degree: int = 0
-    refreshed: bool = False
 
     def shape(self, *shapes: Shape) -> Shape:
         return shapes[0]
@@ -184,8 +181,7 @@ class Activation(Layer):
         return np.asarray(self.function(values[0]))
 
     def encrypted(self, *values: Expression) -> Expression:
-        argument = refresh(values[0]) if self.refreshed else values[0]
-        return chebyshev(self.function, argument, degree=self.degree, name=self.name.lower())
+        return chebyshev(self.function, values[0], degree=self.degree, name=self.name.lower())
 
     def __str__(self) -> str:
         return self.name.lower()

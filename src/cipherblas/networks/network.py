@@ -126,26 +126,22 @@ class TrainedNetwork:
             )
         return np.asarray(self._computed(given, lambda layer, inputs: layer.clear(*inputs)))
 
-    def encrypted(self, x: Expression, *, degree: int = DEGREE, refreshed: bool | None = None) -> Expression:
+    def encrypted(self, x: Expression, *, degree: int = DEGREE) -> Expression:
         """The scores of an encrypted input, to be part of a program.
 
         Args:
             x: a node of the network's shape.
             degree: of the polynomials that stand for functions.
-            refreshed: arguments of functions but the first one are refreshed; by default where there are more than two.
         """
         if tuple(x.shape) != self.shape:
             raise ShapeError(
                 "The network has inputs of another shape.", expected=self.shape, got=tuple(x.shape)
             )
         degree = integer_of(degree, "The degree of activations")
-        deep = self.activations > 2 if refreshed is None else refreshed
-        first = next((step.layer for step in self.steps if isinstance(step.layer, Activation)), None)
 
         def computed(layer: Layer, inputs: Sequence[Any]) -> Any:
-            if isinstance(layer, Activation):
-                layer = replace(layer, degree=degree, refreshed=deep and layer is not first)
-            return layer.encrypted(*inputs)
+            one = replace(layer, degree=degree) if isinstance(layer, Activation) else layer
+            return one.encrypted(*inputs)
 
         found: Expression = self._computed(x, computed)
         return found
@@ -156,7 +152,6 @@ class TrainedNetwork:
         *,
         bound: float | None = None,
         degree: int = DEGREE,
-        refreshed: bool | None = None,
         **options: Any,
     ) -> Program:
         """Plan the network for one encrypted input, which is the operand "x".
@@ -165,7 +160,7 @@ class TrainedNetwork:
             samples: inputs (n, …) like those to come, by which ranges and errors are found: see `compile`. Without
                 them these are bounds, which grow from layer to layer.
             bound: on the absolute value of an entry; by default the largest of the samples times the slack, or 1.
-            degree, refreshed: as of `encrypted`.
+            degree: as of `encrypted`.
             **options: of `compile`: error, agreement, slack, security, ring_degree, …
 
         Returns:
@@ -187,9 +182,7 @@ class TrainedNetwork:
             beyond = options.get("slack", PlanOptions.slack)
             bound = (float(np.abs(samples).max()) * beyond or 1.0) if bound is None else bound
         operand = secret(*self.shape, bound=1.0 if bound is None else bound)
-        return compile(
-            lambda x: self.encrypted(x, degree=degree, refreshed=refreshed), {INPUT: operand}, **options
-        )
+        return compile(lambda x: self.encrypted(x, degree=degree), {INPUT: operand}, **options)
 
     def check(self, program: Program, values: Any, labels: Any = None) -> NetworkCheck:
         """Compare the network with its program on inputs that it was not planned on; nothing is encrypted.

@@ -32,7 +32,7 @@ def arrange(run: BlockRun, node: Expression, required: RequiredBlocks | None) ->
     """One transform from the ciphertexts of the child to those of the node. Levels: 1."""
     assert isinstance(node, Arrange)
     (child,) = node.children
-    x = run.rescaled((yield run.read(child)))
+    x = run.rescaled((yield from run.read(child)))
     form = run.form(node, (required or RequiredBlocks()).layout or run.dense(node))
     source, target = places_of(x.layout, x.slots.grid, form.layout, form.grid, node)
 

@@ -137,7 +137,7 @@ class BlockRun(SlotRun):
             encryption = self.usual(node)
             if other is not None and other.secret:
                 encryption = replace(encryption, limbs=other.first().limbs)
-        value = yield self.read(node, RequiredBlocks(layout, encryption))
+        value = yield from self.read(node, RequiredBlocks(layout, encryption))
         return self.rescaled(self.relaid(value, layout, node.bound))
 
     def relaid(self, value: Value, layout: Layout, bound: float) -> Value:
@@ -212,20 +212,20 @@ def scale(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> S
     factor = node.gain(0)
     if encryption is not None:
         encryption = replace(encryption, unit=abs(encryption.unit / factor))
-    value = yield run.read(node.children[0], RequiredBlocks(layout, encryption))
+    value = yield from run.read(node.children[0], RequiredBlocks(layout, encryption))
     return replace(value, unit=value.unit * math.copysign(factor, node.parameters["factor"]))
 
 
 @computes(BLOCKS, "truncated")
 def same(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Steps[Value]:
     """The same value."""
-    return (yield run.read(node.children[0], required))
+    return (yield from run.read(node.children[0], required))
 
 
 @computes(BLOCKS, "assume")
 def assume(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Steps[Value]:
     """The same value. The bound is one of entries: it serves where no slot holds anything else, here or later."""
-    value = run.promised(node, (yield run.read(node.children[0], required)))
+    value = run.promised(node, (yield from run.read(node.children[0], required)))
     return run.filled(run.bounded(value, node.bound), node.bound)
 
 
@@ -233,10 +233,10 @@ def assume(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> 
 def add(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Steps[Value]:
     """Computed values decide layout, limbs, scale and unit, then the operand with the largest range."""
     first, second = sorted(node.children, key=lambda part: (part.packable, not part.secret, -part.bound))
-    x = yield run.read(first, required)
+    x = yield from run.read(first, required)
     if second.packable and not first.packable:
         x = run.with_headroom(x, second.bound)
-    y = yield run.read(
+    y = yield from run.read(
         second, RequiredBlocks(x.layout, SlotEncryption(x.first().limbs, x.first().scale, abs(x.unit)))
     )
     if y.secret:
@@ -253,7 +253,7 @@ def multiply(run: BlockRun, node: Expression, required: RequiredBlocks | None) -
     if choice is None:
         x = yield from run.factor(first, run.dense(node), None)
     else:
-        x = yield run.read(first)
+        x = yield from run.read(first)
         layout = in_place(x.layout) if choice.method == LAYOUT_PRESERVING and not first.packable else None
         if layout is None:
             raise ParameterError(
@@ -263,7 +263,7 @@ def multiply(run: BlockRun, node: Expression, required: RequiredBlocks | None) -
     if second is first:
         y = x
         if not run.lasts(first):
-            yield run.read(second)  # which it is kept for
+            yield from run.read(second)  # which it is kept for
     else:
         y = yield from run.factor(second, x.layout, x)
     product = run.zipped("multiply", x, y, multiplied)
@@ -283,9 +283,9 @@ def polynomial(run: BlockRun, node: Expression, required: RequiredBlocks | None)
     argument = function.x
     if argument.packable:
         usual = replace(run.usual(argument), unit=function.reach)
-        x = yield run.read(argument, RequiredBlocks(run.dense(argument), usual))
+        x = yield from run.read(argument, RequiredBlocks(run.dense(argument), usual))
     else:
-        x = yield run.read(argument)
+        x = yield from run.read(argument)
         layout = in_place(x.layout)
         if layout is None or layout.empty_garbage:
             layout = run.dense(argument)
@@ -334,10 +334,10 @@ def _layout_preserving_product(run: BlockRun, node: Expression) -> Steps[Value]:
             expected="a computed factor and a clear one",
             got=node.title,
         )
-    x = run.rescaled((yield run.read(secret)))
+    x = run.rescaled((yield from run.read(secret)))
     algorithm = layout_preserving_product(x.layout, node)
     layout = algorithm.left_layout if clear is left else algorithm.right_layout
-    y = yield run.read(clear, RequiredBlocks(layout))
+    y = yield from run.read(clear, RequiredBlocks(layout))
     product = _product(run, node, algorithm, *((y, x) if clear is left else (x, y)), ticked=False)
     return run.bounded(product, node.bound)
 

@@ -77,7 +77,7 @@ def rows_to_blocks(run: Executor, node: Expression, required: Any) -> Steps[Valu
     dropped = math.prod(float(ev.params.q[ev.top_limbs - 1 - number]) for number in range(how.rescales))
     growth = 2 * packing.rows_per_element * math.sqrt(packing.slots)
     scale = 2.0**ev.params.scale_bits * dropped / growth / node.bound
-    value = yield Read(node, ROWS, RequiredRows(by_columns, scale), use=False)
+    value = yield from Read(node, ROWS, RequiredRows(by_columns, scale), use=False)
     rescales = how.rescales
 
     def converted(context: RunContext, pieces: Handles) -> list[list[Halves]]:
@@ -94,7 +94,7 @@ def _refreshed_blocks(run: Executor, node: Expression) -> Steps[Value]:
     method, dropped = bootstrapping_of(ev.params), low_limbs(ev.params) - 1
     last = math.prod(map(float, ev.params.q[1 : 1 + dropped]))
     scale = REFRESHED_SHARE * method.largest(ev) * last / packing.rows_per_element / node.bound
-    value = yield Read(node, ROWS, RequiredRows(by_columns, scale), use=False)
+    value = yield from Read(node, ROWS, RequiredRows(by_columns, scale), use=False)
     widths = [min(stop, value.rows.shape[1]) - start for start, stop in value.rows.pieces]
 
     def refreshed(context: RunContext, pieces: Handles) -> list[list[Halves]]:
@@ -151,7 +151,7 @@ def blocks_to_rows(run: Executor, node: Expression, required: RequiredRows) -> S
     their scale where it need not match another one."""
     rows, slots = _forms(run)
     how = ConversionOptions.of(run, node)
-    value = slots.normalised((yield Read(node, BLOCKS, use=False)))
+    value = slots.normalised((yield from Read(node, BLOCKS, use=False)))
     packings = {
         by: packing_of(rows, node, by, how.stages) for by in (required.by_columns, not required.by_columns)
     }

@@ -1,7 +1,7 @@
 """Interpreting a program with any evaluators: the one path that planning, checking and running share.
 
 A value is computed when a method of a node that is made of it reads it. Which method, the table `METHODS` says, for
-each operation and each form that values can have. A method yields what it reads (`Steps`): graphs may be deep, and
+each operation and each form that values can have. A method that reads is a generator (`Steps`): graphs may be deep, and
 Python's stack is not.
 """
 
@@ -11,7 +11,7 @@ import contextlib
 from collections import Counter as Tally
 from collections.abc import Callable, Container, Generator, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from cipherblas.common.errors import ParameterError, UnsuitedError
 from cipherblas.common.nested import result_of
@@ -61,8 +61,9 @@ class NodeFigures:
     error: float
 
 
-class Read(NamedTuple):
-    """A method reads the value of a node.
+@dataclass(frozen=True)
+class Read:
+    """A method reads the value of a node: `x = yield from run.read(child)`.
 
     Attributes:
         required: encoding of the value.
@@ -74,10 +75,14 @@ class Read(NamedTuple):
     required: Any = None
     use: bool = True
 
+    def __iter__(self) -> Generator[Read, list[Value], Value]:
+        found = yield self
+        return found.pop()  # whoever has computed it does not hold it meanwhile
+
 
 AnyResult = TypeVar("AnyResult")
-Steps: TypeAlias = Generator[Read, Value, AnyResult]
-"""Work that yields every value that it reads, and is sent it: `x = yield run.read(child)`."""
+Steps: TypeAlias = Generator[Read, list[Value], AnyResult]
+"""Work that reads values: `x = yield from run.read(child)`."""
 Computed: TypeAlias = "Value | Steps[Value]"
 """What a method returns: the value itself where it reads nothing, else the steps that make it."""
 
@@ -99,7 +104,7 @@ class FormRun:
         self.run, self.inputs, self.decisions = run, run.inputs, run.decisions
 
     def read(self, node: Expression, required: Any = None) -> Read:
-        """The value of a node in this form, for a method to yield."""
+        """The value of a node in this form: `x = yield from run.read(child)`."""
         return Read(node, self.name, required)
 
     def value(self, node: Expression, required: Any = None) -> Value:
@@ -417,15 +422,16 @@ class Executor:
 
     def value(self, read: Read) -> Value:
         """Return a value: whatever it is made of is computed first, as methods read it."""
-        return result_of(read, self._answer)
+        return result_of(read, self._answer).pop()
 
-    def _answer(self, read: Read) -> Steps[Value]:
-        """The value that a method reads. A value with several uses in the same encoding is computed once, and kept."""
+    def _answer(self, read: Read) -> Steps[list[Value]]:
+        """The value that a method reads, alone in a list. With several uses in one encoding it is computed once, and
+        kept."""
         node, run = read.node, self.form_run(read.form)
         if not read.use:
-            return (yield from self._kept_value(run, node, read.required))
+            return [(yield from self._kept_value(run, node, read.required))]
         if not node.secret:
-            return run.clear(node, read.required)
+            return [run.clear(node, read.required)]
         value = self._messages.get((id(node), read.form))
         if value is None:
             value = yield from self._kept_value(run, node, read.required)
@@ -433,7 +439,7 @@ class Executor:
             self._left[id(node)] -= 1
             if self._left[id(node)] == 0:
                 del self._kept[id(node)]
-        return value
+        return [value]
 
     @contextlib.contextmanager
     def exact(

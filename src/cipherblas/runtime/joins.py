@@ -26,7 +26,7 @@ def joined(run: RowRun, node: Expression, required: RequiredRows) -> Steps[Value
     found: dict[int, Value] = {}
     for place in order:
         child = node.children[place]
-        found[place] = yield run.read(child, own)
+        found[place] = yield from run.read(child, own)
         if not run.run.refreshed and run.own_scale(child) is not None:
             first = found[place].first()
             own = RequiredRows(by_columns, first.scale / abs(found[place].unit), first.basis, matched=True)
@@ -62,7 +62,7 @@ def part(run: RowRun, node: Expression, required: RequiredRows) -> Steps[Value]:
     """Some rows of the encryption of the whole, which is computed once for all parts that are wanted alike."""
     assert isinstance(node, Part)
     by_columns = node.axis == 1
-    x = yield run.read(node.x, required._replace(by_columns=by_columns))
+    x = yield from run.read(node.x, required._replace(by_columns=by_columns))
     start, stop = node.start, node.stop
     rows = run.mapped("take rows", x, lambda ev, piece: ev.rows_of(piece, start, stop))
     result = run.result(node.shape, by_columns, rows.cells, x.unit)

@@ -40,7 +40,7 @@ def of_blocks(run: BlockRun, node: Expression, required: RequiredBlocks | None) 
     becomes blocks.
     """
     child = node.children[0]
-    x = yield run.read(child)
+    x = yield from run.read(child)
     if not child.packable and run.run.form_of(child) != run.name:
         return x
     layout = in_place(x.layout)
@@ -57,7 +57,7 @@ def of_blocks(run: BlockRun, node: Expression, required: RequiredBlocks | None) 
 def of_a_tensor(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
     """Every ciphertext, where the entries lie. Slots that hold more than the bound would hold anything afterwards."""
     (child,) = node.children
-    x = run.rescaled(run.within((yield run.read(child)), child))
+    x = run.rescaled(run.within((yield from run.read(child)), child))
     return _refreshed(run, x, node, _method(run, node, x, *x.layout.active_slots))
 
 

@@ -175,7 +175,7 @@ def operand(run: RowRun, node: Expression, required: RequiredRows) -> Value:
 def scale(run: RowRun, node: Expression, required: RequiredRows) -> Steps[Value]:
     """A change of scale alone, and of sign."""
     factor = node.gain(0)
-    value = yield run.read(node.children[0], required._replace(scale=required.scale * factor))
+    value = yield from run.read(node.children[0], required._replace(scale=required.scale * factor))
     scaled = run.mapped("scale", value, lambda ev, piece: ev.fold_into_scale(piece, factor))
     return replace(scaled, unit=math.copysign(value.unit, value.unit * node.parameters["factor"]))
 
@@ -183,7 +183,7 @@ def scale(run: RowRun, node: Expression, required: RequiredRows) -> Steps[Value]
 @computes(ROWS, "assume")
 def assume(run: RowRun, node: Expression, required: RequiredRows) -> Steps[Value]:
     """The same matrix with another bound."""
-    value, exact = (yield run.read(node.children[0], required)), "error" in node.parameters
+    value, exact = (yield from run.read(node.children[0], required)), "error" in node.parameters
     bound = node.bound
 
     def assumed(ev: RowsEvaluator, piece: Rows) -> Rows:
@@ -195,7 +195,7 @@ def assume(run: RowRun, node: Expression, required: RequiredRows) -> Steps[Value
 @computes(ROWS, "truncated")
 def truncated(run: RowRun, node: Expression, required: RequiredRows) -> Steps[Value]:
     """The same matrix."""
-    return (yield run.read(node.children[0], required))
+    return (yield from run.read(node.children[0], required))
 
 
 @computes(ROWS, "add")
@@ -203,12 +203,12 @@ def add(run: RowRun, node: Expression, required: RequiredRows) -> Steps[Value]:
     """The entrywise sum of pieces."""
     # What was in slots has a scale and limbs of its own, which the other term then follows.
     first, second = sorted(node.children, key=lambda part: (not part.secret, run.mixed and run.order(part)))
-    x = yield run.read(first, required)
+    x = yield from run.read(first, required)
     if not second.secret:
         return _with_clear(run, x, second)
     if run.mixed:
         required = RequiredRows(required.by_columns, x.first().scale, x.first().basis, matched=True)
-    y = yield run.read(second, required)
+    y = yield from run.read(second, required)
     x, y = run.at_equal_limbs(x, y)
     if abs(x.unit) != abs(y.unit):
         raise UnmatchedError(

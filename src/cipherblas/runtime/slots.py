@@ -276,7 +276,7 @@ class SlotRun(FormRun):
         inner = frozenset() if curve is None else curve.slopes.keys() - {id(argument), id(node)}
         if curve is None or not (self._of_this_form(inner) and self.run.reads_alone(node, inner)):
             return (yield from multiplied())
-        x = yield Read(argument, self.name, use=False)
+        x = yield from Read(argument, self.name, use=False)
         errors, most = self._errors(x)
         beyond = abs(x.unit) * max(TAIL * errors.deviation, most)
         if beyond > BEYOND * argument.bound:  # as large as the values: they are followed step by step
@@ -309,7 +309,7 @@ class SlotRun(FormRun):
         with contextlib.ExitStack() as stack:
             found = []
             for one, sums in sides:
-                x = yield Read(one, self.name, use=False)
+                x = yield from Read(one, self.name, use=False)
                 errors, most = self._errors(x)
                 product = errors.multiplied(sums, math.prod(one.shape), len(x.handles))
                 found.append((abs(x.unit), max(TAIL * errors.deviation, most), product, most * sums.row_sum))

@@ -209,7 +209,7 @@ def matmul(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
             expected="a clear matrix and an encrypted factor",
             got=node.title,
         )
-    value = yield run.read(x)
+    value = yield from run.read(x)
     found, window = run.weights_of(weights), window_of(node)
     if window is None:
         return run.layer(node, value, found)
@@ -226,13 +226,13 @@ def matmul(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
 def conv2d(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
     """A convolution."""
     image, weights = node.children
-    return run.layer(node, (yield run.read(image)), run.weights_of(weights))
+    return run.layer(node, (yield from run.read(image)), run.weights_of(weights))
 
 
 @computes(TENSORS, "avg_pool2d")
 def avg_pool2d(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
     """Sums of neighbours where these are in one ciphertext, else a convolution with equal weights."""
-    value, window = (yield run.read(node.children[0])), node.window
+    value, window = (yield from run.read(node.children[0])), node.window
     assert window is not None
     x, taps = value.tensor, math.prod(window.kernel)
     inside = x.segments == 1 or (window.kernel[0] <= window.stride[0] and x.segment % window.stride[0] == 0)
@@ -264,13 +264,13 @@ def _mean(window: Window) -> Weights:
 @computes(TENSORS, "flatten", "truncated")
 def same(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
     """The same entries."""
-    return replace((yield run.read(node.children[0])), shape=node.shape)
+    return replace((yield from run.read(node.children[0])), shape=node.shape)
 
 
 @computes(TENSORS, "assume")
 def assume(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
     """Other slots hold sums of parts of entries: in the mean, which the modulus must hold, they are no larger."""
-    value = run.promised(node, (yield run.read(node.children[0])))
+    value = run.promised(node, (yield from run.read(node.children[0])))
     bound = node.bound / abs(value.unit)
     most = run.range_of(node) if run.run.refreshed else node.bound
     return run.filling(run.mapped("bound", value, lambda ev, ct: ev.bounded(ct, bound)), most)
@@ -279,7 +279,7 @@ def assume(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
 @computes(TENSORS, "scale")
 def scale(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
     """A number changes the unit alone."""
-    value = yield run.read(node.children[0])
+    value = yield from run.read(node.children[0])
     return replace(value, unit=value.unit * node.parameters["factor"])
 
 
@@ -288,11 +288,11 @@ def add(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
     """The entrywise sum, in the layout of the first secret term. A term with more limbs than the other one is rescaled
     before, and not the sum, which has fewer."""
     first, second = sorted(node.children, key=lambda part: not part.secret)
-    x = yield run.read(first)
+    x = yield from run.read(first)
     if not second.secret:
         x = run.with_headroom(x, second.bound)
         return x.holding(run.made("add", [x.cells], _added(run.plains(x.tensor, second, x.unit))))
-    y = run.with_layout_of(x, (yield run.read(second)))
+    y = run.with_layout_of(x, (yield from run.read(second)))
     limbs = min(x.first().limbs, y.first().limbs)
     x, y = (run.rescaled(one) if run.ev.below(one.first().limbs) >= limbs else one for one in (x, y))
     zero_padded = x.tensor.zero_padded and y.tensor.zero_padded
@@ -305,7 +305,7 @@ def add(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
 def multiply(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
     """The entrywise product, in the layout of the first secret factor."""
     first, second = sorted(node.children, key=lambda part: not part.secret)
-    x = run.rescaled((yield run.read(first)))
+    x = run.rescaled((yield from run.read(first)))
     tensor = x.tensor
     if not second.secret:
         plains = run.plains(tensor, second, second.bound)
@@ -321,7 +321,7 @@ def multiply(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
     if second is first:
         x = y = run.rescaled(run.within(x, first))
     else:
-        y = run.with_layout_of(x, run.rescaled((yield run.read(second))))
+        y = run.with_layout_of(x, run.rescaled((yield from run.read(second))))
         if not y.tensor.zero_padded:  # of two factors one may be anything where the other is zero
             x = run.cleared(run.rescaled(run.within(x, node)))
         elif not x.tensor.zero_padded and y.magnified > MAX_MAGNIFIED:  # not where it is only near zero
@@ -346,7 +346,7 @@ def gated(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
 def polynomial(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
     """The polynomial of every entry. Slots between them are masked where they may exceed the bound of the entries."""
     function = polynomial_of(node)
-    x = yield run.read(function.x)
+    x = yield from run.read(function.x)
     if not x.tensor.zero_padded and _may_exceed(x, function.x):
         x = run.masked(x)
     tensor = x.tensor

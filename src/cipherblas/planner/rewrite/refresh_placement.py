@@ -45,6 +45,7 @@ SHARES = (1.0, 0.9, 0.75, 0.5, 0.25, 0.1, 0.05)
 MORE_SHARE = 1.25
 # That a ring degree lacks of precision or of budgets: no other distance between refreshes makes up for so much.
 HOPELESS_BITS = 8.0
+LARGE_DEGREE = 1 << 16  # of rings in which a refresh may cost less than the levels that it saves
 MAX_CUTS = 256  # levels at which a graph may be cut, that are looked at
 
 
@@ -67,22 +68,24 @@ class LevelNode:
 
 
 def refreshed(request: PlanRequest, following: Following) -> Outcome:
-    """The program as it is; where it is too deep for any ring, with refreshes where they cost least."""
+    """The program as it is; where it is too deep for any ring, with refreshes where they cost least. A network that
+    takes a large ring is planned in both ways, and the faster one is taken."""
     found = following(request)
-    if not isinstance(found, Infeasible) or not isinstance(found.error, (PrecisionError, MemoryBudgetError)):
+    if isinstance(found, Infeasible):
+        if not isinstance(found.error, (PrecisionError, MemoryBudgetError)):
+            return found
+    elif found.plan.parameters.n < LARGE_DEGREE:
         return found
-    failures: list[CipherblasError] = [found.error]
-    network = (
-        before_functions(request.expression) if may_refresh(request.expression, request.options) else None
-    )
+    may = may_refresh(request.expression, request.options)
+    network = before_functions(request.expression) if may else None
     if network is not None:
         request.tell("refreshes before functions")
-        found = following(request.of(network))
-        if not isinstance(found, Infeasible):
-            return found
-        failures.append(found.error)
+        found = _faster(found, following(request.of(network)))
+    if not isinstance(found, Infeasible) or not may:
+        return found
+    failures: list[CipherblasError] = [found.error]
     hopeless: set[int] = set()  # ring degrees
-    for working, n, spent in _attempts(request) if may_refresh(request.expression, request.options) else ():
+    for working, n, spent in _attempts(request):
         if n in hopeless:
             continue
         request.tell(f"refreshes after {working} levels, N = 2^{n.bit_length() - 1}")
@@ -98,32 +101,32 @@ def refreshed(request: PlanRequest, following: Following) -> Outcome:
     return Infeasible(nearest(failures))
 
 
+def _faster(one: Outcome, other: Outcome) -> Outcome:
+    """The plan that takes less of what it makes least; of two failures the one that lacks less."""
+    if isinstance(one, Infeasible):
+        return Infeasible(nearest([one.error, other.error])) if isinstance(other, Infeasible) else other
+    return one if isinstance(other, Infeasible) or one.plan.minimised <= other.plan.minimised else other
+
+
 def before_functions(expression: Expression) -> Expression | None:
     """A network with refreshes of the arguments of its functions, but of those that come first: layers and one function
-    are not too deep. None for other programs, and where something else reads such an argument."""
+    are not too deep. What else reads such an argument, as a sum, takes it as it is. None for other programs."""
     if not is_layers(expression):
         return None
-    facts = facts_of(expression)
     after: set[int] = set()  # nodes below which there is a function
     layers: set[int] = set()  # nodes between which and the last functions there is a layer
-    arguments: set[int] = set()
-    for node in facts.order:
+    deep: set[int] = set()  # functions that come later
+    for node in facts_of(expression).order:
         if node.op == GATED:
             return None  # which steps of it belong together is not known here
-        if any(id(child) in layers for child in node.children):
-            if isinstance(node, Polynomial):
-                arguments.add(id(node.x))
-            else:
-                layers.add(id(node))
+        function = isinstance(node, Polynomial) and node.secret
         below = any(id(child) in after for child in node.children)
-        if below and (node.product or node.window is not None):
-            layers.add(id(node))
-        if below or (isinstance(node, Polynomial) and node.secret):
+        layer = below and (node.product or node.window is not None)
+        if layer or any(id(child) in layers for child in node.children):
+            (deep if function else layers).add(id(node))
+        if function or below:
             after.add(id(node))
-    readers = (one for node in arguments for one in facts.readers[node])
-    if not arguments or not all(isinstance(one, Polynomial) for one in readers):
-        return None
-    return _refreshed(expression, lambda node: id(node) in arguments)[id(expression)]
+    return _refreshed(expression, lambda _, reader: id(reader) in deep)[id(expression)] if deep else None
 
 
 def with_larger_uploads(request: PlanRequest, following: Following) -> Outcome:
@@ -210,7 +213,7 @@ def counted(expression: Expression, options: PlanOptions, n: int, layers: bool) 
     computed = {id(node): node for node in facts_of(expression).order} if layers else columns(expression)
     if computed is None:
         raise NoRingError("Blocks do not carry images.", n, math.inf, modulus=0.0)
-    everywhere = _refreshed(computed[id(expression)], lambda node: not node.linear)
+    everywhere = _refreshed(computed[id(expression)], lambda node, _: not node.linear)
     root = everywhere[id(computed[id(expression)])]
     budgets = budgets_of(options, secret_entries(expression), refreshed=True)
     kind = TensorStrategy if layers else BlockStrategy
@@ -310,15 +313,21 @@ def _transformed(run: DryRun) -> float:
     return sum(one.counts.ntt_limbs for one in refreshes) / max(number, 1)
 
 
-def _refreshed(expression: Expression, chosen: Callable[[Expression], bool]) -> dict[int, Expression]:
-    """By the id of a node, the same with refreshes of those that are chosen, wherever others are computed of them."""
+def _refreshed(
+    expression: Expression, chosen: Callable[[Expression, Expression], bool]
+) -> dict[int, Expression]:
+    """By the id of a node, the same with refreshes of those that are chosen.
+
+    Args:
+        chosen: whether a node is refreshed for one that is computed from it.
+    """
     found: dict[int, Expression] = {}
     again: dict[int, Expression] = {}
     for node in facts_of(expression).order:
         parts = []
         for child in node.children:
             part = found[id(child)]
-            if child.secret and not (child.packable or node.root) and chosen(child):
+            if child.secret and not (child.packable or node.root) and chosen(child, node):
                 part = again.setdefault(id(child), Refresh(part, placed=True))
             parts.append(part)
         changed = any(a is not b for a, b in zip(parts, node.children, strict=True))
@@ -336,7 +345,7 @@ def with_placed(expression: Expression, steps: Sequence[LevelNode], working: int
     if chosen is None:
         return None
     refreshed = {id(steps[place].node) for place in chosen}
-    return _refreshed(expression, lambda node: id(node) in refreshed)[id(expression)]
+    return _refreshed(expression, lambda node, _: id(node) in refreshed)[id(expression)]
 
 
 def placed(steps: Sequence[LevelNode], working: int) -> frozenset[int] | None:

@@ -47,7 +47,7 @@ class ClearFactors(RowProduct):
     ) -> Steps[Value]:
         ((side, requested),) = request.requirements.items()
         secret = product.children[side]
-        x = yield run.read(secret, requested)
+        x = yield from run.read(secret, requested)
         of_inputs, in_bytes = request.factor, request.in_bytes
         unit = abs(x.unit)
 

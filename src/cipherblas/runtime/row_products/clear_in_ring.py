@@ -35,7 +35,7 @@ class ClearInRing(ClearFactors):
         self, run: RowPieces, product: Expression, required: RequiredRows, request: FactorRequest
     ) -> Steps[Value]:
         ((side, requested),) = request.requirements.items()
-        x, placing = (yield run.read(product.children[side], requested)), required.placing
+        x, placing = (yield from run.read(product.children[side], requested)), required.placing
         multiplied = _placed if placing is not None and spreads(placing) else _packed
         cells = multiplied(run, product, request.factor, x, placing)
         return run.result(product.shape, required.by_columns, cells, x.unit)

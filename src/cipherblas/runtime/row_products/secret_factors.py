@@ -47,7 +47,7 @@ class SecretFactors(RowProduct):
         self, run: RowPieces, product: Expression, required: RequiredRows, request: FactorRequest
     ) -> Steps[Value]:
         if len(request.requirements) == 1:
-            x = y = yield run.read(product.children[1], request.requirements[1])
+            x = y = yield from run.read(product.children[1], request.requirements[1])
         else:
             x, y = yield from _factors(run, product, request.requirements, required)
         return pieces_product(run, product, required, x, y)
@@ -87,7 +87,7 @@ def _factors(
             if required.matched:
                 scale, _ = _before_switch(run, required)
                 own = own._replace(scale=scale / first.scale, matched=True)
-        found[side] = yield run.read(product.children[side], own)
+        found[side] = yield from run.read(product.children[side], own)
     return run.at_equal_limbs(found[0], found[1])
 
 

@@ -79,9 +79,9 @@ def _outer(
             node.children[side], RequiredRows(side == 0, scales[side], required.basis, placing=placing)
         )
 
-    x, ys = (yield placed(wide, Placing(each))), []
+    x, ys = (yield from placed(wide, Placing(each))), []
     for first in range(0, count, each):
-        ys.append((yield placed(narrow, Placing(each, first))))
+        ys.append((yield from placed(narrow, Placing(each, first))))
     terms = _known(node, (x, ys[0]), swapped=wide == 1)
 
     def multiplied(context: RunContext, xs: Handles, *others: Handles) -> Handles:
@@ -103,7 +103,7 @@ def _outer_moved(run: RowPieces, node: Expression, required: RequiredRows, moved
     y = _operand(run, moved, by_columns, each, _placed_scale(run), required.basis)
     scale = required.scale * moved.gain * factor.unit / _placed_scale(run)
     requested = RequiredRows(not by_columns, scale, required.basis, placing=Placing(each))
-    x = yield run.read(node.children[1 - narrow], requested)
+    x = yield from run.read(node.children[1 - narrow], requested)
     wide = as_elements(run, x.cells)
     (made, terms), other = factor.shape, node.children[narrow].bound / gain
 
@@ -151,12 +151,12 @@ def _inner(
         factor = _moved_factor(run, moved.product, transposed=by_columns)(run.inputs)
         others = _placed_scale(run)
         own = required.scale * moved.gain * factor.unit / others / each  # which what is taken apart grows by
-    x = yield run.read(packed, RequiredRows(by_columns, own, required.basis))
+    x = yield from run.read(packed, RequiredRows(by_columns, own, required.basis))
     held, terms = x.first(), left.shape[1]
     if held.packed is None:  # it lay the other way, and was transposed: its rows are no ring elements
         basis = held.basis  # its scale may be that for a clear factor that would have moved
         matched = required.scale / held.scale if required.matched or moved is not None else None
-        y = yield run.read(other, RequiredRows(not by_columns, matched or others, basis))
+        y = yield from run.read(other, RequiredRows(not by_columns, matched or others, basis))
         pair = run.at_equal_limbs(*((x, y) if by_columns else (y, x)))
         return pieces_product(run, node, required, *pair)
     if moved is not None:
@@ -166,7 +166,7 @@ def _inner(
     ys = []
     for first in range(-held.first, terms, each):
         placing = Placing(each, first, negative=True)
-        ys.append((yield run.read(other, RequiredRows(by_columns, scale, held.basis, placing=placing))))
+        ys.append((yield from run.read(other, RequiredRows(by_columns, scale, held.basis, placing=placing))))
     known = _known(node, (x, ys[0]), swapped=not by_columns)
 
     def multiplied(context: RunContext, xs: Handles, *rest: Handles) -> Handles:
