@@ -34,9 +34,10 @@ WORKERS ?= $(shell echo $$(( $(JOBS) < 4 ? $(JOBS) : 4 )))
 RUN_PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # Folders too: a file that went away changes its folder.
 SOURCES := $(shell find src cpp -name __pycache__ -prune -o -print) CMakeLists.txt pyproject.toml
-# What is installed beside the package, with commands of its own: nothing is compiled.
+# What is installed beside the package, with commands of its own: nothing is compiled. Files alone: tests run it where it
+# stands, and what Python keeps there changes the folders.
 APART := bench hardware
-APART_SOURCES := $(shell find $(APART:%=%/pyproject.toml) $(APART:%=%/src) -name __pycache__ -prune -o -print)
+APART_SOURCES := $(shell find $(APART:%=%/pyproject.toml) $(APART:%=%/src) -name __pycache__ -prune -o -type f -print)
 
 .PHONY: help demo check-fast check test corpus lint lint-cpp lint-python types format native-test sanitize sanitize-python sanitize-threads valgrind wheel docs bench clean locked
 
