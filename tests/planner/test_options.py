@@ -83,7 +83,7 @@ TAKEN: dict[str, Callable[[cb.Program], Any]] = {
     "machine": lambda program: program.plan.machine,
     "block": lambda program: None if program.plan.form == "tensors" else 1 << 17,  # it is of matrices
 }
-# Of deep programs these are named together: none of them says which programs are searched. Of the product each alone.
+# Of deep programs these are named together, since none of them forces a part of the plan; of a product each alone.
 BESIDE = ("threads", "minimise", "promise", "slack", "link", "machine", "order")
 # Of these more may be given: so many times.
 AMOUNTS = {"error": 1.4, "memory_budget": 3, "key_budget": 3, "upload_budget": 3, "threads": 2, "link": 10}
@@ -92,7 +92,7 @@ AMOUNTS = {"error": 1.4, "memory_budget": 3, "key_budget": 3, "upload_budget": 3
 @pytest.mark.parametrize("options", [(one,) for one in TAKEN if one not in BESIDE] + [BESIDE], ids="-".join)
 def test_what_is_taken_anyway_may_be_named(planned: tuple[Any, cb.Program], options: tuple[str, ...]) -> None:
     planned_with, program = planned
-    each = [(one,) for one in options] if len(program.operands) == 2 else [options]
+    each = [options] if is_refreshed(program.expression) else [(one,) for one in options]
     for names in each:
         found = planned_with(**{name: TAKEN[name](program) for name in names})
         assert found.plan.minimised <= 1.001 * program.plan.minimised, names
