@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 from cipherblas.common.errors import UnsuitedError
 from cipherblas.evaluators.family import Evaluators
@@ -29,6 +30,42 @@ from cipherblas.runtime.values import Cells, Handles, Value, handles_of
 # Of messages, over those that slots to coefficients take: larger ones are divided by the diagonals, whose errors add up
 # over all slots that hold nothing.
 LARGE = 16.0
+
+
+class RefreshGroups(NamedTuple):
+    """The ciphertexts of a value that are refreshed at one time: groups that share their a part, where that was decided
+    and ciphertexts are full; of the others `REFRESH_BATCH` together.
+
+    Attributes:
+        sharing: ciphertexts in groups that share their a part.
+        shared: groups of one size among these, and the size; the others are a smaller group.
+        together: groups of `REFRESH_BATCH`.
+        rest: ciphertexts that are left.
+    """
+
+    sharing: int
+    shared: tuple[int, int]
+    together: int
+    rest: int
+
+    @classmethod
+    def of(cls, number: int, pairs: int) -> RefreshGroups:
+        """The groups of so many ciphertexts.
+
+        Args:
+            pairs: that share their a part; 0 where none do.
+        """
+        sharing, size = number // 2 * 2 if pairs else 0, 2 * pairs * SHARED_BATCH
+        equal = sharing // size if pairs else 0
+        return cls(sharing, (equal, size), *divmod(number - sharing, REFRESH_BATCH))
+
+    def __str__(self) -> str:
+        equal, size = self.shared
+        sizes = [size] * equal + [self.sharing - size * equal]
+        sizes = [*filter(None, [*sizes, *[REFRESH_BATCH] * self.together, self.rest])]
+        kinds = dict.fromkeys(sizes)  # in their order
+        text = ", ".join(f"{sizes.count(one)} of {one}" for one in kinds)
+        return "" if len(sizes) < 2 and not self.sharing else f" in groups: {text}"
 
 
 @computes(BLOCKS, REFRESH)
@@ -83,8 +120,7 @@ def _twice(node: Expression) -> bool:
 
 def _refreshed(run: SlotRun, x: Value, node: Expression, method: Bootstrapping) -> Value:
     """In units of the bound, or of the reach of a sine, so that slots are up to 1: units are powers of others after
-    some steps, and a refresh takes any scale. As many pairs at a time as share their a part, where that was decided and
-    ciphertexts are full; `REFRESH_BATCH` of what is left.
+    some steps, and a refresh takes any scale.
 
     Args:
         x: of real slots.
@@ -100,6 +136,7 @@ def _refreshed(run: SlotRun, x: Value, node: Expression, method: Bootstrapping) 
     full = not (method.held or twice or method.raised_first)
     run.run.refreshes_in_one_batch(number if full else 0)
     pairs = sharing if full else 0
+    groups = RefreshGroups.of(number, pairs)
 
     def refreshed(ev: Evaluator, cts: Handles) -> Handles:
         cts = [ev.fold_into_scale(ct, factor) for ct in cts]
@@ -109,23 +146,22 @@ def _refreshed(run: SlotRun, x: Value, node: Expression, method: Bootstrapping) 
 
     def shared(evaluators: Evaluators, cts: Handles) -> Handles:
         ev, together = evaluators.slots, evaluators.shared(pairs)
-        each = 2 * pairs * SHARED_BATCH
 
         def group(start: int, stop: int) -> Handles:
             return method.run_shared(ev, together, [ev.fold_into_scale(ct, factor) for ct in cts[start:stop]])
 
-        groups, found = len(cts) // each, Handles()
-        for one in ev.repeat(groups, lambda index: group(each * index, each * (index + 1)), beside=together):
+        (equal, size), found = groups.shared, Handles()
+        for one in ev.repeat(equal, lambda index: group(size * index, size * (index + 1)), beside=together):
             found += one
-        return found + (group(each * groups, len(cts)) if len(cts) > each * groups else [])
+        return found + (group(size * equal, len(cts)) if len(cts) > size * equal else [])
 
     def work(context: RunContext, cells: Cells) -> list[list[Handles]]:
-        cts, even = handles_of(cells), number // 2 * 2 if pairs else 0
-        found = shared(context.evaluators, cts[:even]) if even else []
-        cts = cts[even:]
-        end = len(cts) // REFRESH_BATCH * REFRESH_BATCH
+        cts = handles_of(cells)
+        found = shared(context.evaluators, cts[: groups.sharing]) if groups.sharing else []
+        cts = cts[groups.sharing :]
+        end = groups.together * REFRESH_BATCH
         blocks = [cts[start : start + REFRESH_BATCH] for start in range(0, end, REFRESH_BATCH)]
-        for name, some in (("refresh together", blocks), ("refresh", [cts[end:]] if cts[end:] else [])):
+        for name, some in (("refresh together", blocks), ("refresh", [cts[end:]] if groups.rest else [])):
             if some:
                 graph = blockwise_graph(name, refreshed, (1, len(some)))
                 (((*made,),),) = schedule.run(graph, context.slots, [[some]])
@@ -133,5 +169,5 @@ def _refreshed(run: SlotRun, x: Value, node: Expression, method: Bootstrapping) 
         each = iter(found)
         return [[[next(each) for _ in cell] for cell in row] for row in cells]
 
-    cells = run.run.perform("refresh", [x.cells], work)
+    cells = run.run.perform(f"refresh{groups}", [x.cells], work)
     return replace(x, cells=cells, unit=math.copysign(1.0 if sine else bound, x.unit))
