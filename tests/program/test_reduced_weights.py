@@ -71,8 +71,7 @@ def planned(name: str, n: int = 64) -> cb.Program:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name: str) -> None:
     program = planned(name)
-    for fill in FILLS:
-        check(program, PROGRAMS[name][0], values_for(program, fill))
+    check(program, PROGRAMS[name][0], *(values_for(program, fill) for fill in FILLS))
 
 
 def test_messages_of_operands_are_words() -> None:
@@ -84,8 +83,7 @@ def test_messages_of_operands_are_words() -> None:
     operands = {"a": P(9, 8), "b": S(8, 5), "c": S(9, 4), "d": S(4, 5)}
     for wanted in (True, None):
         program = toy_rows(function, n=64, operand_moduli=wanted, by_bytes=False, **operands)
-        for fill in FILLS:
-            check(program, function, values_for(program, fill))
+        check(program, function, *(values_for(program, fill) for fill in FILLS))
 
 
 def test_real_parameters() -> None:
@@ -97,8 +95,7 @@ def test_real_parameters() -> None:
     assert [choice.options.get("moduli") for choice in plan.choices] == [True]
     assert plan.parameters.operand_moduli == OPERAND_MODULI[:9] and plan.parameters.security == 128
     assert "of a byte (255 … 227)" in program.explain()
-    for fill in ("least", "random"):
-        check(program, lambda a, b: a @ b, values_for(program, fill))
+    check(program, lambda a, b: a @ b, *(values_for(program, fill) for fill in ("least", "random")))
     without = replace(MACHINE, rates=replace(MACHINE.rates, operands=None))
     other = cb.compile(lambda a, b: a @ b, operands, **{**options, "machine": without}).plan
     assert other.parameters.operand_moduli is None
