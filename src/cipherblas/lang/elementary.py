@@ -13,6 +13,7 @@ from cipherblas.lang.arguments import number_of
 from cipherblas.lang.batches import entrywise
 from cipherblas.lang.nodes import Expression
 
+erf_of_array = np.vectorize(math.erf, otypes=[np.float64])
 MAX_EXPONENT = 400.0  # of exp: its values are doubles, and bounds that products do not leave
 
 
@@ -23,7 +24,7 @@ def sigmoid(x: Expression, *, degree: int | None = None, precision: float | None
     On [-8, 8] a precision of 5e-5 takes degree 25 and 5 levels; the degree grows in proportion to the bound.
     Options, levels and errors: `chebyshev`.
     """
-    return _on_bound(_sigmoid, x, degree, precision, "sigmoid")
+    return _on_bound(sigmoid_of_array, x, degree, precision, "sigmoid")
 
 
 @entrywise
@@ -42,7 +43,7 @@ def gelu(x: Expression, *, degree: int | None = None, precision: float | None = 
 
     Options, levels, errors: as for `chebyshev`; the precision is relative to the largest value, which is near the bound
     of x."""
-    return _on_bound(_gelu, x, degree, precision, "gelu")
+    return _on_bound(gelu_of_array, x, degree, precision, "gelu")
 
 
 @entrywise
@@ -133,12 +134,14 @@ def _lower(x: Any, lower: Any, what: str) -> float:
     return low
 
 
-def _sigmoid(x: Any) -> Any:
-    return 0.5 + 0.5 * np.tanh(0.5 * x)
+def sigmoid_of_array(x: Any) -> Any:
+    """1 / (1 + e^-x) of every entry of an array in the clear."""
+    return 0.5 + 0.5 * np.tanh(0.5 * np.asarray(x))
 
 
-def _gelu(x: Any) -> Any:
-    return 0.5 * x * (1 + np.vectorize(math.erf)(x * math.sqrt(0.5)))
+def gelu_of_array(x: Any) -> Any:
+    """x·Φ(x) of every entry of an array in the clear."""
+    return 0.5 * x * (1 + erf_of_array(np.asarray(x) * math.sqrt(0.5)))
 
 
 def _inverse(x: Any) -> Any:

@@ -2,5 +2,6 @@
 
 from cipherblas.networks.network import NetworkCheck, TrainedNetwork
 from cipherblas.networks.onnx_file import from_onnx
+from cipherblas.networks.torch_module import from_torch
 
-__all__ = ["NetworkCheck", "TrainedNetwork", "from_onnx"]
+__all__ = ["NetworkCheck", "TrainedNetwork", "from_onnx", "from_torch"]

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from cipherblas.lang.elementary import erf_of_array, gelu_of_array, sigmoid_of_array
+
 Function = Callable[[Any], Any]
-_erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def relu(x: Any) -> Any:
@@ -18,14 +19,9 @@ def relu(x: Any) -> Any:
     return np.maximum(x, 0.0)
 
 
-def sigmoid(x: Any) -> Any:
-    """1 / (1 + e^-x)."""
-    return 0.5 + 0.5 * np.tanh(0.5 * np.asarray(x))
-
-
 def silu(x: Any) -> Any:
     """A number times its sigmoid."""
-    return x * sigmoid(x)
+    return x * sigmoid_of_array(x)
 
 
 def leaky_relu(x: Any, alpha: float) -> Any:
@@ -58,10 +54,6 @@ def _hard_swish(x: Any) -> Any:
     return x * _hard_sigmoid(x, 1 / 6, 0.5)
 
 
-def _gelu(x: Any) -> Any:
-    return 0.5 * x * (1 + _erf(np.asarray(x) / math.sqrt(2)))
-
-
 def _gelu_by_tanh(x: Any) -> Any:
     return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * np.power(x, 3))))
 
@@ -90,7 +82,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, float]]] = {
     "Cos": (np.cos, {}),
     "Cosh": (np.cosh, {}),
     "Elu": (_elu, {"alpha": 1.0}),
-    "Erf": (_erf, {}),
+    "Erf": (erf_of_array, {}),
     "Exp": (np.exp, {}),
     "HardSigmoid": (_hard_sigmoid, {"alpha": 0.2, "beta": 0.5}),
     "HardSwish": (_hard_swish, {}),
@@ -98,7 +90,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, float]]] = {
     "Mish": (_mish, {}),
     "Relu": (relu, {}),
     "Selu": (_selu, {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}),
-    "Sigmoid": (sigmoid, {}),
+    "Sigmoid": (sigmoid_of_array, {}),
     "Sin": (np.sin, {}),
     "Sinh": (np.sinh, {}),
     "Softplus": (_softplus, {}),
@@ -112,7 +104,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, float]]] = {
 def function_of(operator: str, attributes: Mapping[str, Any]) -> Function | None:
     """Return the function of an operator with these attributes; None where it is no function of single entries."""
     if operator == "Gelu":
-        return _gelu_by_tanh if attributes.get("approximate", b"none") == b"tanh" else _gelu
+        return _gelu_by_tanh if attributes.get("approximate", b"none") == b"tanh" else gelu_of_array
     if operator not in FUNCTIONS:
         return None
     function, usual = FUNCTIONS[operator]

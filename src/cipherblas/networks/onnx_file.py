@@ -39,8 +39,13 @@ def from_onnx(source: str | Path | bytes) -> TrainedNetwork:
         first  relu  3
     """
     content, name = (
-        (source, "the file") if isinstance(source, bytes) else (_content(Path(source)), str(source))
+        (source, "The file") if isinstance(source, bytes) else (_content(Path(source)), str(source))
     )
+    return graph_of(content, name)
+
+
+def graph_of(content: bytes, name: str) -> TrainedNetwork:
+    """The network of the content of a file, which errors begin with this name; errors as `from_onnx`."""
     return GraphReader(_parsed(content, name), name).network()
 
 

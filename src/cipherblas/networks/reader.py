@@ -90,7 +90,11 @@ class OnnxNode:
 
 
 class GraphReader:
-    """The translation of one file."""
+    """The translation of one file.
+
+    Args:
+        path: what errors call the file, at the beginning of a sentence.
+    """
 
     def __init__(self, model: Any, path: str) -> None:
         self.path, graph = path, model.graph
@@ -117,7 +121,7 @@ class GraphReader:
         dims = [int(dim.dim_value) for dim in given[0].type.tensor_type.shape.dim]
         if not 2 <= len(dims) <= 4 or min(dims[1:]) < 1:
             raise FormatError(
-                f"The input {printable(self.input)!r} of {path} has no shape that can be encrypted.",
+                f"{path} has an input {printable(self.input)!r} of a shape that cannot be encrypted.",
                 expected="(n, C, H, W) or (n, F), of known lengths but for n",
                 got=tuple(dims),
             )
@@ -145,9 +149,10 @@ class GraphReader:
                 unknown.update(node.outputs)
         if refused:
             more = f"; and {len(refused) - MAX_LISTED} more" if len(refused) > MAX_LISTED else ""
-            many = f"{len(refused)} node{'s' if len(refused) > 1 else ''} of {self.path}"
+            many = f"{len(refused)} nodes" if len(refused) > 1 else "a node"
+            listed = "; ".join(refused[:MAX_LISTED])
             raise UnsupportedNodeError(
-                f"{many} cannot be computed encrypted: {'; '.join(refused[:MAX_LISTED])}{more}."
+                f"{self.path} has {many} that cannot be computed encrypted: {listed}{more}."
             )
         (result,) = self.outputs
         if result not in self.values:
