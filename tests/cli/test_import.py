@@ -1,4 +1,4 @@
-"""`cipherblas import`: a network's file becomes a program file; its errors."""
+"""`cipherblas import` and `check`: a network's file becomes a program file, which is compared with it; errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 import cipherblas as cb
 from tests.support.onnx_models import Model, fire
 
-TOY = ["--security", "0", "--insecure", "--ring-degree", "4096"]
+SECURITY = ["--security", "0", "--insecure"]
+TOY = [*SECURITY, "--ring-degree", "4096"]
 
 
 @pytest.fixture
@@ -42,6 +43,40 @@ def test_a_program_file(invoke: Any, folder: Path) -> None:
     printed = invoke("import", *given)
     assert printed.stdout.startswith("input") and "left to the client: Softmax" in printed.stdout
     assert json.loads(invoke("import", *given, "--json").stdout)["operands"]
+
+
+@pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning")
+def test_a_check(invoke: Any, folder: Path) -> None:
+    network, samples, plan = folder / "network.onnx", folder / "samples.npy", folder / "network.cb"
+    invoke("import", network, "--samples", samples, "--error", "1", "--degree", "7", *TOY, "-o", plan)
+    images = np.random.default_rng(2).uniform(-1, 1, (10, 3, 8, 8))
+    labels = cb.networks.from_onnx(network)(images).argmax(axis=1)
+    labels[:5] = (labels[:5] + 1) % 4
+    np.savez(folder / "images.npz", images=images, labels=labels)
+    np.save(folder / "images.npy", images)
+    np.save(folder / "labels.npy", labels)
+    found = invoke("check", plan, network, folder / "images.npz", *SECURITY)
+    assert found.exit_code == 0, found.stderr
+    assert "approximated" in found.stdout and "50.0%" in found.stdout
+    given = [folder / "images.npy", "--labels", folder / "labels.npy", "--json"]
+    described = json.loads(invoke("check", plan, network, *given, *SECURITY).stdout)
+    assert described["count"] == 10 and described["clear"]["accuracy"] == 0.5
+    assert described["noisy"]["rms"] < 1
+    without = json.loads(invoke("check", plan, network, samples, "--json", *SECURITY).stdout)
+    assert without["approximated"]["accuracy"] is None
+    np.savez(folder / "other.npz", x=images)
+    (folder / "damaged.npz").write_bytes((folder / "images.npz").read_bytes()[:500])
+    (folder / "array.npz").write_bytes((folder / "images.npy").read_bytes())
+    np.save(folder / "fewer.npy", labels[:3])
+    for arguments, message in (
+        ([folder / "other.npz"], "has no array 'images'"),
+        ([folder / "damaged.npz"], "is not a whole archive"),
+        ([folder / "array.npz"], "is not a whole archive"),
+        ([folder / "labels.npy"], "dimensions"),
+        ([samples, "--labels", folder / "fewer.npy"], "one label for each input"),
+    ):
+        refused = invoke("check", plan, network, *arguments, *SECURITY)
+        assert refused.exit_code == 1 and message in refused.stderr, refused.stderr
 
 
 def test_errors_come_before_work(invoke: Any, folder: Path) -> None:

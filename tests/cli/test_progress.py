@@ -16,11 +16,12 @@ import pytest
 import typer
 
 import cipherblas_bench
-from cipherblas.cli import decrypt, encrypt, explain, plan, run
+from cipherblas.cli import checking, decrypt, encrypt, explain, plan, run
 from cipherblas.cli.app import app
 from cipherblas.cli.demo import command as demo
 from cipherblas.cli.demo import flow as demo_flow
 from cipherblas.crypto.keys import EvaluationKeys
+from cipherblas.networks import TrainedNetwork
 from cipherblas.planner.predict.machine import Machine
 from cipherblas.report import Display, figures, program_picture
 from cipherblas.roles.client import Client
@@ -38,6 +39,7 @@ BARS: dict[str, tuple[str, ...]] = {
     "machine": ("measuring",),
     "plan": ("planning", "writing"),
     "import": ("reading the samples", "planning", "writing"),
+    "check": ("reading the inputs", "reading the plan", "computing"),
     "explain": ("loading matplotlib", "counting", "drawing"),
     "keygen": ("reading the plan", "writing the plan and the secret key", "making evaluation keys"),
     "encrypt": ("reading the array", "reading the keys", "encrypting a", "writing"),
@@ -93,9 +95,11 @@ SLOW: tuple[tuple[Any, str], ...] = (
     (Server, "run"),
     (Program, "evaluate"),
     (Machine, "measure"),
+    (TrainedNetwork, "check"),
     (plan, "compile"),
     (demo, "compile"),
     (encrypt, "load_array"),
+    *((checking, name) for name in ("load_array", "load_members")),
     (run, "load_array"),
     *((decrypt, name) for name in ("save_array", "save_arrays", "print_json", "_print_rows")),
     (demo_flow, "save_array"),
@@ -197,13 +201,16 @@ def test_the_client_and_the_server(watch: Watch, flow: Any, invoke: Any, tmp_pat
 
 
 @pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning")
-def test_import(watch: Watch, invoke: Any, tmp_path: Path) -> None:
+def test_networks(watch: Watch, invoke: Any, tmp_path: Path) -> None:
     (tmp_path / "network.onnx").write_bytes(fire())
     np.save(tmp_path / "samples.npy", np.random.default_rng(1).uniform(-1, 1, (8, 3, 8, 8)))
     given = ["import", tmp_path / "network.onnx", "--samples", tmp_path / "samples.npy", "--error", "1"]
     toy = ["--degree", "7", "--security", "0", "--insecure", "--ring-degree", "4096"]
     check(watch, "import", invoke(*given, *toy, "-o", tmp_path / "network.cb"))
     assert len(watch.told) > 5
+    files = [tmp_path / name for name in ("network.cb", "network.onnx", "samples.npy")]
+    check(watch, "check", invoke("check", *files, "--security", "0", "--insecure"))
+    assert {title for title, *_ in watch.told} >= {"reading the plan", "computing"}
 
 
 @pytest.mark.parametrize("json", [(), ("--json",)])

@@ -104,7 +104,7 @@ def test_encrypted(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning")
-def test_a_check_without_encryption() -> None:
+def test_a_check_without_encryption(tmp_path: Path) -> None:
     """Of inputs like the samples, and of one that is far from them."""
     network, random = cb.networks.from_onnx(fire()), np.random.default_rng(5)
     program = network.compile(random.uniform(-1, 1, (20, 3, 8, 8)), bound=3.0, degree=15, error=1.0, **TOY)
@@ -112,15 +112,29 @@ def test_a_check_without_encryption() -> None:
     labels = network(values).argmax(axis=1)
     labels[:3] = (labels[:3] + 1) % 4
     found = network.check(program, values, labels)
-    assert (found.count, found.accuracy, found.outside) == (12, 0.75, 0)
-    assert found.errors is not None and found.errors.agreement > 0.5 and found.errors.error < 1.0
+    clear, approximated, noisy = (one for one in (found.clear, found.approximated, found.noisy) if one)
+    assert (found.count, found.outside, clear.accuracy, clear.agreement, clear.rms) == (12, 0, 0.75, 1.0, 0.0)
+    exact = network(values)
+    off = np.abs(np.stack([program.evaluate({"x": value}) for value in values]) - exact)
+    assert approximated.largest == pytest.approx(off.max()) and approximated.agreement > 0.5
+    assert 0 < noisy.rms <= noisy.largest < 1.0 and noisy.rms > 0.5 * approximated.rms
     assert "75.0%" in str(found) and "0 of them outside" in str(found)
     far = network.check(program, np.concatenate([3 * values[:1], values[1:3]]))
-    assert (
-        far.outside == 1 and far.errors is not None and network.check(program, 3 * values[:1]).errors is None
-    )
+    assert far.outside == 1 and far.noisy is not None and far.noisy.accuracy is None
+    assert "right" not in str(far)
+    assert network.check(program, 3 * values[:1]).noisy is None
+    steps: list[tuple[int, int]] = []
+    program.save(tmp_path / "program")
+    loaded = cb.Program.load(tmp_path / "program", security=0, insecure=True)
+    again = network.check(loaded, values, labels, progress=lambda *step: steps.append(step))
+    assert again == found and steps[-1] == (12 + 64, 12 + 64)
+    other = cb.compile(lambda x: np.ones((3, 192)) @ cb.flatten(x), {"x": cb.secret(3, 8, 8)}, **TOY)
+    with pytest.raises(cb.MismatchError, match="not one of this network"):
+        network.check(other, values)
     for wrong in (
         lambda: network.check(program, values[0]),
+        lambda: network.check(program, values[:, :, :4]),
+        lambda: network.check(program, values[:0]),
         lambda: network.check(program, values, labels[:2]),
     ):
         with pytest.raises(cb.ShapeError):

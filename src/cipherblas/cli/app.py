@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import cipherblas
-from cipherblas.cli import decrypt, demo, encrypt, explain, importing, keygen, machine, plan, run
+from cipherblas.cli import checking, decrypt, demo, encrypt, explain, importing, keygen, machine, plan, run
 from cipherblas.cli.guard import INTERRUPTED, guarded, say
 from cipherblas.cli.plain_help import use_plain_help
 from cipherblas.cli.plug_ins import add_plug_ins
@@ -44,6 +44,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "machine": machine.machine,
     "plan": plan.plan,
     "import": importing.import_network,
+    "check": checking.check,
     "explain": explain.explain,
     "keygen": keygen.keygen,
     "encrypt": encrypt.encrypt,

@@ -33,6 +33,28 @@ def load_array(path: Path, dimensions: Sequence[int]) -> NDArray[Any]:
     return narrow_array(_load(path), str(path), dimensions)
 
 
+def load_members(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays in a `.npz` archive, by name; they are not checked.
+
+    Raises:
+        StorageError, FormatError, DTypeError: as `load_array`, of an archive.
+    """
+    expected = "a .npz archive of arrays"
+    try:
+        with files.opened(path, expected) as stream:
+            if stream.read(2) != b"PK":  # NumPy would take it for a pickle
+                raise ValueError(f"a file that is not {expected}")
+            stream.seek(0)
+            with np.load(stream, allow_pickle=False) as archive:
+                return {name: np.asarray(archive[name]) for name in archive.files}
+    except (ValueError, EOFError, SyntaxError, KeyError, zipfile.BadZipFile) as error:
+        raise FormatError(
+            f"{path} is not a whole archive of NumPy.",
+            got=str(error),
+            advice=f"numpy.savez({str(path)!r}, images=images, labels=labels)",
+        ) from error
+
+
 def _load(path: Path) -> NDArray[Any]:
     expected = "a .npy file with an array of real numbers"
     try:

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from cipherblas.common.arrays import finite_array
-from cipherblas.common.errors import ShapeError
+from cipherblas.common.errors import MismatchError, ShapeError
+from cipherblas.common.progress import Progress, Steps
 from cipherblas.lang.arguments import integer_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import secret
+from cipherblas.lang.samples import Samples
 from cipherblas.networks.layers import Activation, Array, Layer, Shape
+from cipherblas.planner.plan.by_samples import sampled_runs
 from cipherblas.planner.plan.plan import PlanOptions
-from cipherblas.planner.predict.promises import SampledErrors
 from cipherblas.roles.program import Program, compile
 
 DEGREE = 62  # of the polynomial that stands for an activation: six levels
@@ -39,35 +41,64 @@ class NetworkStep:
 
 
 @dataclass(frozen=True)
+class NetworkRuns:
+    """The scores of one way to compute a network, on the same inputs as the others.
+
+    Attributes:
+        accuracy: share of the runs with the right label; None without labels.
+        agreement: share of the runs with the label of the clear network.
+        rms, largest: of the differences from the scores of the clear network.
+    """
+
+    accuracy: float | None
+    agreement: float
+    rms: float
+    largest: float
+
+    @classmethod
+    def of(cls, scores: Array, exact: Array, labels: Array | None) -> NetworkRuns:
+        """Of runs, a row each, with the scores of the clear network on the same inputs."""
+        found, off = scores.argmax(axis=1), np.abs(scores - exact)
+        return cls(
+            None if labels is None else float(np.mean(found == labels)),
+            float(np.mean(found == exact.argmax(axis=1))),
+            float(np.sqrt(np.mean(off**2))),
+            float(off.max()),
+        )
+
+
+@dataclass(frozen=True)
 class NetworkCheck:
-    """A network and its program on the same inputs.
+    """A network and its program on the same inputs, those that stay in the ranges that were planned.
 
     Attributes:
         count: of the inputs.
-        accuracy: share that the network labels rightly in the clear; None without labels.
         outside: inputs on which a value leaves the range that the program was planned for.
-        errors: of the scores, and the share of inputs whose largest score is that of the clear network, on all other
-            inputs; None where there are none.
+        clear: runs of the network itself; None where all inputs are outside, as the others.
+        approximated: with the program's polynomials in place of functions.
+        noisy: with errors of encryption as well, as the noise model has them.
     """
 
     count: int
-    accuracy: float | None
     outside: int
-    errors: SampledErrors | None
+    clear: NetworkRuns | None = None
+    approximated: NetworkRuns | None = None
+    noisy: NetworkRuns | None = None
 
     def __str__(self) -> str:
-        rows = [
-            ("inputs", f"{self.count}, {self.outside} of them outside of the ranges that were planned"),
-            ("right in the clear", "not known" if self.accuracy is None else f"{self.accuracy:.1%}"),
-        ]
-        if self.errors is not None:
-            found = self.errors
+        lines = [f"inputs  {self.count}, {self.outside} of them outside the ranges that were planned"]
+        runs = [one for one in (self.clear, self.approximated, self.noisy) if one is not None]
+        if runs:
+            rows: list[tuple[str, ...]] = [("", "clear", "approximated", "noisy")]
+            if runs[0].accuracy is not None:
+                rows.append(("right label", *(f"{one.accuracy:.1%}" for one in runs)))
             rows += [
-                ("labelled as in the clear", f"{found.agreement:.1%} of simulated runs"),
-                ("approximation", f"at most {found.approximation:.2g}, rms {found.approximation_rms:.2g}"),
-                ("noise", f"at most {found.noise:.2g}, rms {found.noise_rms:.2g}"),
+                ("label of the clear network", *(f"{one.agreement:.1%}" for one in runs)),
+                ("error of a score, rms", *(f"{one.rms:.2g}" for one in runs)),
+                ("error of a score, largest", *(f"{one.largest:.2g}" for one in runs)),
             ]
-        return "\n".join(f"{name:<26}{text}" for name, text in rows)
+            lines += [f"{row[0]:<26}" + "".join(f"  {one:>12}" for one in row[1:]) for row in rows]
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -184,32 +215,63 @@ class TrainedNetwork:
         operand = secret(*self.shape, bound=1.0 if bound is None else bound)
         return compile(lambda x: self.encrypted(x, degree=degree), {INPUT: operand}, **options)
 
-    def check(self, program: Program, values: Any, labels: Any = None) -> NetworkCheck:
+    def check(
+        self, program: Program, values: Any, labels: Any = None, *, progress: Progress | None = None
+    ) -> NetworkCheck:
         """Compare the network with its program on inputs that it was not planned on; nothing is encrypted.
 
         Args:
             program: as `compile` made it, or loaded.
             values: inputs (n, …).
             labels: the right classes (n,), if they are known.
+            progress: called as progress(done, total), counted in inputs: first whether they are in range, then from 0
+                in runs of the program.
 
         Raises:
             ShapeError: the inputs or labels have another shape.
-            RangeError: an input exceeds the program's bound. PrecisionError: errors carry a value out of its range.
+            MismatchError: the program has other operands or results than the network.
+            PrecisionError: errors carry a value out of its range.
         """
         given = self._array(values, "the inputs")
-        if given.shape == self.shape:
+        if given.shape[1:] != self.shape or not len(given):
             raise ShapeError(
-                "Inputs are counted by a first axis.", expected=("n", *self.shape), got=given.shape
+                "The inputs are not those of the network, counted by a first axis.",
+                expected=("n", *self.shape),
+                got=given.shape,
             )
-        scores = self(given).reshape(len(given), -1)
-        if labels is not None and np.shape(labels) != (len(given),):
-            raise ShapeError(
-                "There is one label for each input.", expected=(len(given),), got=np.shape(labels)
+        right = None if labels is None else np.asarray(labels)
+        if right is not None and right.shape != (len(given),):
+            raise ShapeError("There is one label for each input.", expected=(len(given),), got=right.shape)
+        if list(program.operands) != [INPUT] or program.shape != self.scores:
+            raise MismatchError(
+                "The program is not one of this network.",
+                expected=f"operand {INPUT!r}, a result of shape {self.scores}",
+                got=f"operands {', '.join(program.operands)}, results of shape {program.shape}",
+                advice="the program that network.compile(…), or cipherblas import, made of the network",
             )
-        right = None if labels is None else float(np.mean(scores.argmax(axis=1) == np.asarray(labels)))
-        inside = [all(one.inside for one in program.check({INPUT: value})) for value in given]
-        found: Any = program.simulate({INPUT: given[inside]}) if any(inside) else None
-        return NetworkCheck(len(given), right, inside.count(False), found)
+        inside, told = [], Steps(progress, len(given))
+        for value in given:
+            inside.append(all(one.inside for one in program.check({INPUT: value})))
+            told.tick()
+        count, outside = len(given), inside.count(False)
+        if outside == count:
+            return NetworkCheck(count, outside)
+        given, right = given[inside], None if right is None else right[inside]
+        exact = self(given).reshape(len(given), -1)
+        samples = Samples({INPUT: given}, program.operands, 1.0)
+        runs = sampled_runs(program.plan, program.executed, samples, progress)
+        numbers = [number for number, _ in runs.noisy]
+        return NetworkCheck(
+            count,
+            outside,
+            NetworkRuns.of(exact, exact, right),
+            NetworkRuns.of(_rows(runs.exact), exact, right),
+            NetworkRuns.of(
+                _rows([found for _, found in runs.noisy]),
+                exact[numbers],
+                None if right is None else right[numbers],
+            ),
+        )
 
     def _array(self, values: Any, what: str) -> Array:
         """Numbers for one input or several, in float64."""
@@ -236,6 +298,11 @@ class TrainedNetwork:
         ]
         lines += [f"left to the client: {', '.join(self.left_out)}"] if self.left_out else []
         return "\n".join(lines)
+
+
+def _rows(runs: Sequence[Sequence[Array]]) -> Array:
+    """The scores of several runs, a row each."""
+    return np.stack([scores.reshape(-1) for (scores,) in runs])
 
 
 def _shape_text(shape: Shape) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from cipherblas.common.errors import ParameterError, PrecisionError
-from cipherblas.common.progress import Progress
+from cipherblas.common.progress import Progress, Steps
+from cipherblas.lang.analysis import evaluate_results
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import arranged, results_of
@@ -25,7 +27,7 @@ from cipherblas.planner.predict.promises import (
     SampledErrors,
     check_measured,
 )
-from cipherblas.planner.predict.simulation import Array, Simulation
+from cipherblas.planner.predict.simulation import MIN_DRAWS, Array, Simulation, noisy_results
 from cipherblas.planner.predict.truncation import truncation_error
 from cipherblas.runtime.values import StepError, Value
 
@@ -198,3 +200,42 @@ def simulated_plan(
         ]
     errors = map(truncation_error, results_of(executed))
     return [replace(one, approximation=known) for one, known in zip(found, errors, strict=True)]
+
+
+class SampledRuns(NamedTuple):
+    """The results of a planned program on samples.
+
+    Attributes:
+        exact: of every sample, those of its polynomials without errors.
+        noisy: the number of a sample, and the results with errors drawn; every sample is drawn, few of them often.
+    """
+
+    exact: list[list[Array]]
+    noisy: list[tuple[int, list[Array]]]
+
+
+def sampled_runs(
+    plan: Plan, executed: Expression, samples: Samples, progress: Progress | None = None
+) -> SampledRuns:
+    """Run a planned program in the clear on samples, without errors and with them.
+
+    Args:
+        executed: what runs.
+        progress: counted in runs.
+
+    Raises:
+        PrecisionError: errors carry a value out of its range.
+    """
+    run = dry_run(plan.parameters, executed, plan.decided, mask_budget=plan.mask_budget, promise=STEPS)
+    draws, random = max(MIN_DRAWS, samples.count), np.random.default_rng(0)
+    told = Steps(progress, samples.count + draws)
+    found = SampledRuns([], [])
+    for number in range(samples.count):
+        found.exact.append(evaluate_results(executed, samples.sample(number)))
+        told.tick()
+    for draw in range(draws):
+        number = draw % samples.count
+        with np.errstate(all="ignore"):  # an error without bound is told as one
+            found.noisy.append((number, noisy_results(samples, executed, run.step_errors, number, random)))
+        told.tick()
+    return found

@@ -135,7 +135,7 @@ class Simulation:
         for draw in range(draws):
             number = draw % count
             with np.errstate(all="ignore"):  # an error without bound is told as one
-                noisy = _noisy(self.samples, expression, steps, number, random)
+                noisy = noisy_results(self.samples, expression, steps, number, random)
                 for place, (found, known) in enumerate(zip(noisy, exact[number], strict=True)):
                     squares[place].append((found - known) ** 2)
                     agreed[place] += _agree(found, self.written(place, number, found.shape))
@@ -152,7 +152,7 @@ class Simulation:
         )
 
 
-def _noisy(
+def noisy_results(
     samples: Samples,
     expression: Expression,
     steps: Mapping[int, StepError],
