@@ -13,7 +13,10 @@ import cipherblas as cb
 from cipherblas.lang.analysis import evaluate_clear
 from cipherblas.lang.nodes import ordered
 from cipherblas.lang.operations import Leaf
+from cipherblas.networks.functions import FUNCTIONS
+from cipherblas.networks.instead import KNOWN
 from cipherblas.networks.layers import Activation, Convolution
+from cipherblas.networks.reader import OPERATORS
 from tests.support.onnx_models import MODELS, Model, depthwise, fire, loaded, residual
 from tests.support.random_onnx import random_network
 from tests.support.runs import Parties
@@ -184,7 +187,18 @@ def test_all_nodes_that_cannot_be_computed_are_named() -> None:
     y = m.node("LSTM", "x", m.constant(1.0), m.constant(1.0))
     message = refused(m, m.node("Add", x, y))
     assert "The file has 2 nodes that cannot be computed encrypted" in message
-    assert "node2 (MaxPool): maxima" in message and "node3 (LSTM): no such operator" in message
+    assert "node2 (MaxPool): maxima" in message and "node3 (LSTM): steps that read" in message
+    assert "Write: for node2 (MaxPool): AveragePool of the same windows" in message
+    assert "; for node3 (LSTM): convolutions or dense layers" in message
+    m = Model((2, 8, 8))
+    x = m.node("GlobalMaxPool", "x")
+    message = refused(m, m.node("Add", m.node("MaxPool", "x", kernel_shape=[2, 2]), x))
+    assert "Write: for node1 (GlobalMaxPool), node2 (MaxPool): AveragePool" in message
+
+
+def test_what_to_write_is_said_of_operators_that_there_are() -> None:
+    known = {schema.name for schema in onnx.defs.get_all_schemas()} | {"Attention", "RMSNormalization"}
+    assert set(KNOWN) <= known and not set(KNOWN) & {*OPERATORS, *FUNCTIONS} - {"MaxPool", "GlobalMaxPool"}
 
 
 @pytest.mark.parametrize(
@@ -192,16 +206,21 @@ def test_all_nodes_that_cannot_be_computed_are_named() -> None:
     [
         ("AveragePool", [], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}, "count_include_pad"),
         ("AveragePool", [], {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}, "beyond the image"),
-        ("Pow", [3.0], {}, "only squares"),
+        ("Pow", [3.0], {}, "Mul of the value and its square"),
         ("Div", [[[[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]]]], {}, "one number, or one for each channel"),
         ("Transpose", [], {"perm": [0, 2, 1, 3]}, "change places"),
-        ("Flatten", [], {"axis": 2}, "not flattened together"),
-        ("PRelu", [[[[0.1]], [[0.2]]]], {}, "one slope"),
+        ("Flatten", [], {"axis": 2}, "joins images of a batch"),
+        ("PRelu", [[[[0.1]], [[0.2]]]], {}, "PReLU with one slope"),
         ("Conv", [np.ones((2, 3, 3, 3))], {}, "do not fit"),
         ("Cast", [], {"to": 7}, "not rounded to integers"),
         ("Div", [0.0], {}, "not finite"),
         ("Conv", [np.ones((2, 2, 3, 3))], {"pads": [9, 0, 0, 0]}, "padding is larger"),
         ("Softmax", [], {}, "not the end"),
+        ("Sqrt", [], {}, "Softplus or Tanh"),
+        ("Max", [0.5], {}, "Add(y, Relu(Sub(x, y)))"),
+        ("InstanceNormalization", [[1.0, 1.0], [0.0, 0.0]], {}, "BatchNormalization, and train again"),
+        ("Transpose", [], {"perm": [0, 1, 2, 3, 4]}, "onnx.checker.check_model"),
+        ("MyOperator", [], {}, "a network of operators of the table"),
     ],
 )
 def test_reasons(operator: str, constants: list, attributes: dict, why: str) -> None:  # type: ignore[type-arg]

@@ -22,6 +22,7 @@ from cipherblas.common.errors import (
     printable,
 )
 from cipherblas.networks.functions import function_of
+from cipherblas.networks.instead import unknown_operator
 from cipherblas.networks.layers import (
     Activation,
     Convolution,
@@ -40,13 +41,19 @@ FLOATS = (1, 10, 11, 16)  # types of ONNX: float, float16, double, bfloat16
 # Of translations of damaged nodes: an input or an attribute is missing, of another kind, or larger than the memory.
 DAMAGED = (ArithmeticError, AttributeError, IndexError, KeyError, MemoryError, TypeError, ValueError)
 NOT_ITS_OWN = "its inputs or attributes are not those of the operator"
+EXPORT_AGAIN = "a new export, which onnx.checker.check_model accepts"
+IMAGES = "a network of images of two dimensions (C, H, W), as Conv2d and AvgPool2d take them"
 
 Translate = TypeVar("Translate", bound=Callable[..., None])
 OPERATORS: dict[str, Callable[[Any, Any], None]] = {}
 
 
 class UnsuitableError(Exception):
-    """A node cannot be computed encrypted, and why."""
+    """A node cannot be computed encrypted: why, and what to write instead."""
+
+    def __init__(self, why: str, write: str) -> None:
+        super().__init__(why)
+        self.write = write
 
 
 def operator(*names: str) -> Callable[[Translate], Translate]:
@@ -133,7 +140,7 @@ class GraphReader:
 
     def network(self) -> TrainedNetwork:
         """All nodes as steps, those alone that the result is made of."""
-        refused: list[str] = []
+        refused: list[tuple[str, UnsuitableError]] = []
         unknown: set[str] = set()
         for node in self.nodes:
             if unknown.intersection(node.inputs):
@@ -141,19 +148,15 @@ class GraphReader:
                 continue
             try:
                 self._translate(node)
+                continue
             except UnsuitableError as error:
-                refused.append(f"{node.name} ({printable(node.operator)}): {error}")
-                unknown.update(node.outputs)
+                found = error
             except DAMAGED:
-                refused.append(f"{node.name} ({printable(node.operator)}): {NOT_ITS_OWN}")
-                unknown.update(node.outputs)
+                found = UnsuitableError(NOT_ITS_OWN, EXPORT_AGAIN)
+            refused.append((f"{node.name} ({printable(node.operator)})", found))
+            unknown.update(node.outputs)
         if refused:
-            more = f"; and {len(refused) - MAX_LISTED} more" if len(refused) > MAX_LISTED else ""
-            many = f"{len(refused)} nodes" if len(refused) > 1 else "a node"
-            listed = "; ".join(refused[:MAX_LISTED])
-            raise UnsupportedNodeError(
-                f"{self.path} has {many} that cannot be computed encrypted: {listed}{more}."
-            )
+            raise _refusal(self.path, refused)
         (result,) = self.outputs
         if result not in self.values:
             raise FormatError(f"{self.path} has a result that no node makes.", got=printable(result))
@@ -180,12 +183,18 @@ class GraphReader:
     def _translate(self, node: OnnxNode) -> None:
         inputs = [name for name in node.inputs if name]
         if node.domain not in DOMAINS:
-            raise UnsuitableError(f"it is no operator of ONNX but of {printable(node.domain)}")
+            raise UnsuitableError(
+                f"it is no operator of ONNX but of {printable(node.domain)}",
+                "an export to the operators of ONNX alone",
+            )
         if all(name in self.constants for name in inputs) or node.operator == "Shape":
             self._folded(node)
         elif node.operator in AT_THE_END:
             if any(self.uses[name] and name not in self.outputs for name in node.outputs):
-                raise UnsuitableError("it is not the end of the network")
+                raise UnsuitableError(
+                    "it is not the end of the network, and only there the client computes it",
+                    "Sigmoid in its place, or a network that ends before it, and another one behind it",
+                )
             self.left_out.append(node.operator)
             self.alias(node, self.value(node, 0))
         elif node.operator in OPERATORS:
@@ -193,7 +202,7 @@ class GraphReader:
         else:
             function = function_of(node.operator, node.attributes)
             if function is None:
-                raise UnsuitableError("no such operator is known")
+                raise UnsuitableError(*unknown_operator(node.operator))
             self.add(node, Activation(node.operator, function), self.value(node, 0))
 
     def _folded(self, node: OnnxNode) -> None:
@@ -204,7 +213,10 @@ class GraphReader:
                 (self.batch, *self.shapes[self.value(node, 0)]), np.int64
             )
         elif make is None:
-            raise UnsuitableError("an operator of constants that is not known")
+            raise UnsuitableError(
+                "its inputs are constants, and this operator of constants is not known",
+                "a file whose constants are folded, as onnxsim and PyTorch's do_constant_folding do",
+            )
         else:
             known = [self.constants[name] if name else None for name in node.inputs]
             self.constants[node.outputs[0]] = np.asarray(make(self, node, *known))
@@ -236,7 +248,9 @@ class GraphReader:
         """The number of a value that a node reads."""
         name = node.inputs[place]
         if name not in self.values:
-            raise UnsuitableError("it needs a value of the network where it has a constant, or none")
+            raise UnsuitableError(
+                "it reads a constant, or nothing, where a value of the network is needed", EXPORT_AGAIN
+            )
         return self.values[name]
 
     def constant(self, node: OnnxNode, place: int, usual: Any = None) -> Any:
@@ -244,23 +258,29 @@ class GraphReader:
         if place >= len(node.inputs) or not node.inputs[place]:
             return usual
         if node.inputs[place] not in self.constants:
-            raise UnsuitableError("it needs a constant where it has a value of the network")
+            raise UnsuitableError(
+                "it reads a value of the network where weights are needed: values are multiplied entry by entry alone",
+                "constant weights, or Mul of two values of one shape",
+            )
         return self.constants[node.inputs[place]]
 
     def image(self, number: int) -> Shape:
         """The shape of a value that must be an image."""
         if len(self.shapes[number]) != 3:
-            raise UnsuitableError("it is for images of two dimensions alone")
+            raise UnsuitableError("its input is not an image of two dimensions", IMAGES)
         return self.shapes[number]
 
     def add(self, node: OnnxNode, layer: Layer, *inputs: int) -> int:
         """One more step, which makes what the node does."""
         found = layer.shape(*(self.shapes[number] for number in inputs))
         if min(found, default=1) < 1:
-            raise UnsuitableError("nothing is left of the image")
+            raise UnsuitableError("nothing is left of the image", "larger inputs, or fewer strides before it")
         pads = layer.pads if isinstance(layer, Convolution) else ()
         if any(max(pair) > size for pair, size in zip(pads, self.shapes[inputs[0]][1:], strict=False)):
-            raise UnsuitableError("its padding is larger than the image")
+            raise UnsuitableError(
+                "its padding is larger than the image",
+                "a padding of at most the height and width of its input",
+            )
         self.steps.append(NetworkStep(node.name, layer, inputs, found))
         self.shapes.append(found)
         number = len(self.steps)
@@ -293,7 +313,10 @@ class GraphReader:
         count = self.shapes[number][0]
         own, added = (np.broadcast_to(np.asarray(one, np.float64), (count,)) for one in (factors, more))
         if not (np.isfinite(own).all() and np.isfinite(added).all()):
-            raise UnsuitableError("its numbers are not finite")
+            raise UnsuitableError(
+                "its numbers are not finite",
+                "finite numbers, of a variance above zero and no divisor of zero",
+            )
         before = self.layer_alone(number)
         if isinstance(before, Convolution):
             self.replaced(node, number, before.scaled(own, added))
@@ -330,6 +353,21 @@ class GraphReader:
         return None
 
 
+def _refusal(path: str, refused: Sequence[tuple[str, UnsuitableError]]) -> UnsupportedNodeError:
+    """The error of nodes that cannot be computed: which and why, and for each what to write; those alike together."""
+    many = f"{len(refused)} nodes" if len(refused) > 1 else "a node"
+    listed = "; ".join(f"{node}: {error}" for node, error in refused[:MAX_LISTED])
+    more = f"; and {len(refused) - MAX_LISTED} more" if len(refused) > MAX_LISTED else ""
+    nodes: dict[str, list[str]] = {}
+    for node, error in refused[:MAX_LISTED]:
+        nodes.setdefault(error.write, []).append(node)
+    writes = [f"for {', '.join(alike)}: {write}" for write, alike in nodes.items()]
+    return UnsupportedNodeError(
+        f"{path} has {many} that cannot be computed encrypted: {listed}{more}.",
+        advice=next(iter(nodes)) if len(refused) == 1 else "; ".join(writes),
+    )
+
+
 # ---- constants ----
 
 
@@ -344,7 +382,7 @@ def slices_of(reader: GraphReader, node: OnnxNode, shape: Sequence[int]) -> list
     found = [(0, size, 1) for size in shape]
     for start, stop, axis, step in zip(starts, ends, axes, steps, strict=True):
         if int(step) < 1:
-            raise UnsuitableError("slices that run backwards are not computed")
+            raise UnsuitableError("its slice runs backwards", "a slice with positive steps")
         first, last, _ = slice(int(start), int(stop), int(step)).indices(shape[int(axis)])
         found[int(axis)] = first, max(first, last), int(step)
     return found
@@ -379,7 +417,7 @@ def _squeezed(
 def _constant(reader: GraphReader, node: OnnxNode) -> NDArray[Any]:
     for name, given in node.attributes.items():
         return reader._array(given) if name == "value" else np.asarray(given)
-    raise UnsuitableError("it has no value")
+    raise UnsuitableError("it has no value", EXPORT_AGAIN)
 
 
 FOLDED: dict[str, Callable[..., Any]] = {

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from cipherblas.networks.functions import clip, leaky_relu, same_function, silu, with_parameters
+from cipherblas.networks.instead import unknown_operator
 from cipherblas.networks.layers import (
     Activation,
     Array,
@@ -23,7 +24,9 @@ from cipherblas.networks.layers import (
     channels_of,
 )
 from cipherblas.networks.reader import (
+    EXPORT_AGAIN,
     FLOATS,
+    IMAGES,
     GraphReader,
     OnnxNode,
     UnsuitableError,
@@ -33,6 +36,9 @@ from cipherblas.networks.reader import (
 )
 
 MAX_CHANNELS = 1 << 16
+DIVIDE = (
+    "Mul by a number, or a function in its place: cb.inverse in a program of your own, network.encrypted(x)"
+)
 
 
 # ---- linear layers ----
@@ -41,14 +47,18 @@ MAX_CHANNELS = 1 << 16
 @operator("Identity", "Cast")
 def _same(reader: GraphReader, node: OnnxNode) -> None:
     if node.operator == "Cast" and node.get("to", 1) not in FLOATS:
-        raise UnsuitableError("values are not rounded to integers")
+        raise UnsuitableError(
+            "encrypted values are not rounded to integers", "Cast to a float type, or no Cast"
+        )
     reader.alias(node, reader.value(node, 0))
 
 
 @operator("Dropout")
 def _dropout(reader: GraphReader, node: OnnxNode) -> None:
     if np.any(np.asarray(reader.constant(node, 2, False))):
-        raise UnsuitableError("it is for training")
+        raise UnsuitableError(
+            "it is for training", "an export of the network in evaluation mode: module.eval()"
+        )
     reader.alias(node, reader.value(node, 0))
 
 
@@ -73,7 +83,7 @@ def _pads(
 def _pair(node: OnnxNode, name: str, usual: Pair = (1, 1)) -> Pair:
     found = tuple(int(one) for one in node.get(name, usual))
     if len(found) != 2:
-        raise UnsuitableError("it is for images of two dimensions alone")
+        raise UnsuitableError("its windows are not those of an image of two dimensions", IMAGES)
     return found
 
 
@@ -85,7 +95,7 @@ def _conv(reader: GraphReader, node: OnnxNode) -> None:
     bias = np.asarray(reader.constant(node, 2, np.zeros(len(weights))), np.float64)
     groups = int(node.get("group", 1))
     if weights.ndim != 4 or weights.shape[1] * groups != channels or bias.shape != weights.shape[:1]:
-        raise UnsuitableError("its filters do not fit the image")
+        raise UnsuitableError("its filters do not fit the channels of the image", EXPORT_AGAIN)
     dilation, stride = _pair(node, "dilations"), _pair(node, "strides")
     if dilation != (1, 1):
         spread = np.zeros(
@@ -103,7 +113,9 @@ def _batch_norm(reader: GraphReader, node: OnnxNode) -> None:
         np.asarray(reader.constant(node, place), np.float64) for place in range(1, 5)
     )
     if node.get("training_mode", 0) or len(node.outputs) > 1:
-        raise UnsuitableError("it is for training")
+        raise UnsuitableError(
+            "it is for training", "an export of the network in evaluation mode: module.eval()"
+        )
     factors = scale / np.sqrt(variance + float(node.get("epsilon", 1e-5)))
     reader.affine(node, 0, factors, bias - mean * factors)
 
@@ -120,7 +132,9 @@ def _gemm(reader: GraphReader, node: OnnxNode) -> None:
 @operator("MatMul")
 def _matmul(reader: GraphReader, node: OnnxNode) -> None:
     if node.inputs[0] in reader.constants:
-        raise UnsuitableError("a constant times a value is for batches alone")
+        raise UnsuitableError(
+            "its weights stand on the left of a value, as for batches in columns", "MatMul(value, weights.T)"
+        )
     _dense(
         reader, node, reader.value(node, 0), np.asarray(reader.constant(node, 1), np.float64).T, np.zeros(1)
     )
@@ -132,7 +146,10 @@ def _dense(reader: GraphReader, node: OnnxNode, number: int, weights: Array, bia
     )
     row = bias.size == 1 or (bias.shape[-1] == bias.size == len(weights))
     if node.get("transA", 0) or not fits or not row:
-        raise UnsuitableError("its weights do not fit a vector")
+        raise UnsuitableError(
+            "its weights are not a matrix for a vector of features",
+            "Flatten before it, and a weight for each feature and output",
+        )
     own = np.broadcast_to(bias.reshape(-1), (len(weights),)).copy()
     reader.add(node, Dense(np.ascontiguousarray(weights), own), number)
 
@@ -150,7 +167,10 @@ def _mean(reader: GraphReader, node: OnnxNode) -> None:
     _, height, width = reader.image(number)
     axes = axes_of(node, reader.constant(node, 1))
     if sorted(axis % 4 for axis in axes) != [2, 3]:
-        raise UnsuitableError("means are over height and width together")
+        raise UnsuitableError(
+            "its mean is not over height and width together",
+            "ReduceMean over axes 2 and 3, or GlobalAveragePool",
+        )
     pooled = reader.add(node, Pooling((height, width), (height, width)), number)
     if not node.get("keepdims", 1):
         reader.add(node, Flattened(), pooled)
@@ -166,19 +186,25 @@ def _pool(reader: GraphReader, node: OnnxNode) -> None:
         (size + sum(pad) - k) % step for size, pad, k, step in zip(sizes, pads, kernel, stride, strict=True)
     ]
     if _pair(node, "dilations") != (1, 1) or (node.get("ceil_mode", 0) and any(rest)):
-        raise UnsuitableError("windows with gaps, or beyond the image, are not computed")
+        raise UnsuitableError(
+            "its windows have gaps, or reach beyond the image",
+            "AveragePool without dilations, and with ceil_mode=0",
+        )
     if pads == ((0, 0), (0, 0)):
         reader.add(node, Pooling(kernel, stride), number)
     elif node.get("count_include_pad", 0):
         weights = np.full((channels, 1, *kernel), 1 / math.prod(kernel))
         reader.add(node, Convolution(weights, np.zeros(channels), stride, pads, channels), number)
     else:
-        raise UnsuitableError("means at the border that leave out its zeros; count_include_pad=1 counts them")
+        raise UnsuitableError(
+            "its means at the border leave out the zeros of the padding",
+            "count_include_pad=1, which counts them, or no padding",
+        )
 
 
 @operator("MaxPool", "GlobalMaxPool")
 def _max_pool(reader: GraphReader, node: OnnxNode) -> None:
-    raise UnsuitableError("maxima of encrypted values are not computed; train with means, AveragePool")
+    raise UnsuitableError(*unknown_operator(node.operator))
 
 
 # ---- moves of entries ----
@@ -190,9 +216,14 @@ def _slice(reader: GraphReader, node: OnnxNode) -> None:
     shape = reader.image(number)
     batch, channel, *space = slices_of(reader, node, (reader.batch, *shape))
     if batch != (0, reader.batch, 1):
-        raise UnsuitableError("images of a batch are not told apart")
+        raise UnsuitableError(
+            "it takes some images of a batch", "a slice of channels, height and width alone"
+        )
     if any((first, last) != (0, size) for (first, last, _), size in zip(space, shape[1:], strict=True)):
-        raise UnsuitableError("a part of the height or width alone")
+        raise UnsuitableError(
+            "it cuts a part out of the height or width",
+            "a slice of all rows and columns, with a step or without",
+        )
     taken = range(*channel)
     kept = [taken.index(one) if one in taken else -1 for one in range(shape[0])]
     reader.pointwise(node, 0, channels_of(shape[0], kept, len(taken), (space[0][2], space[1][2])))
@@ -207,7 +238,7 @@ def _split(reader: GraphReader, node: OnnxNode) -> None:
     lengths = [-(-channels // count)] * count if sizes is None else [int(one) for one in sizes]
     lengths[-1] = channels - sum(lengths[:-1])
     if axis % 4 != 1:
-        raise UnsuitableError("images are split by channels alone")
+        raise UnsuitableError("it splits another axis than the channels", "Split along axis 1")
     start = 0
     for name, length in zip(node.outputs, lengths, strict=True):
         kept = [one - start if start <= one < start + length else -1 for one in range(channels)]
@@ -224,17 +255,21 @@ def _pad(reader: GraphReader, node: OnnxNode) -> None:
     value = node.get("value", 0.0) if reader.opset < 11 else reader.constant(node, 2, 0.0)
     axes = reader.constant(node, 3, range(4)) if reader.opset >= 18 else range(4)
     if node.get("mode", b"constant") != b"constant" or np.any(np.asarray(value)):
-        raise UnsuitableError("images are padded with zeros alone")
+        raise UnsuitableError("it pads with other numbers than zeros", "Pad with mode constant and value 0")
     before, after = np.zeros(4, np.int64), np.zeros(4, np.int64)
     many = [int(one) for one in pads]
     for place, axis in enumerate(axes):
         before[axis], after[axis] = many[place], many[place + len(axes)]
     if before[0] or after[0] or min(before.min(), after.min()) < 0:
-        raise UnsuitableError("a batch is not padded, and nothing is cut off")
+        raise UnsuitableError(
+            "it pads the batch, or cuts entries off", "pads of zero or more, of channels, height and width"
+        )
     if before[1] or after[1]:
         count = channels + int(before[1] + after[1])
         if count > MAX_CHANNELS:
-            raise UnsuitableError(f"more than {MAX_CHANNELS} channels")
+            raise UnsuitableError(
+                f"it makes more than {MAX_CHANNELS} channels", f"at most {MAX_CHANNELS} channels"
+            )
         reader.pointwise(
             node, 0, channels_of(channels, [one + int(before[1]) for one in range(channels)], count)
         )
@@ -251,7 +286,10 @@ def _pad(reader: GraphReader, node: OnnxNode) -> None:
 def _concat(reader: GraphReader, node: OnnxNode) -> None:
     numbers = [reader.value(node, place) for place in range(len(node.inputs))]
     if int(node.get("axis", 1)) % 4 != 1 or len({reader.image(number)[1:] for number in numbers}) > 1:
-        raise UnsuitableError("images of one height and width are joined by channels alone")
+        raise UnsuitableError(
+            "it joins other axes than channels, or images of different sizes",
+            "Concat along axis 1 of images of one height and width",
+        )
     layers = [reader.layer_alone(number) for number in numbers]
     first = layers[0]
     same = isinstance(first, Activation) and all(
@@ -296,14 +334,17 @@ def _shaped(reader: GraphReader, node: OnnxNode, shape: Sequence[int]) -> None:
     elif len(own) == 1 and tuple(shape) == (reader.batch, *own, 1, 1):
         reader.alias(node, number)  # as a vector
     else:
-        raise UnsuitableError(f"an image of shape {own} becomes a vector alone")
+        raise UnsuitableError(
+            f"it gives entries of shape {own} another shape than a vector",
+            "Flatten, which makes a vector of an image",
+        )
 
 
 @operator("Flatten")
 def _flatten(reader: GraphReader, node: OnnxNode) -> None:
     own = reader.shapes[reader.value(node, 0)]
     if int(node.get("axis", 1)) != 1:
-        raise UnsuitableError("images of a batch are not flattened together")
+        raise UnsuitableError("it joins images of a batch", "Flatten with axis=1")
     _shaped(reader, node, (reader.batch, math.prod(own)))
 
 
@@ -316,7 +357,7 @@ def _reshape(reader: GraphReader, node: OnnxNode) -> None:
         others = math.prod(size for size in wanted if size != -1)
         wanted[wanted.index(-1)] = math.prod(own) // max(others, 1)
     if math.prod(wanted) != math.prod(own):
-        raise UnsuitableError("the lengths do not fit")
+        raise UnsuitableError("its shape has another number of entries", EXPORT_AGAIN)
     _shaped(reader, node, wanted)
 
 
@@ -333,7 +374,10 @@ def _transpose(reader: GraphReader, node: OnnxNode) -> None:
     order = [int(axis) for axis in node.get("perm", range(len(own))[::-1])]
     moved = [axis for axis in order if own[axis] != 1]
     if moved != sorted(moved) or order[0] != 0:
-        raise UnsuitableError("axes of more than one entry change places")
+        raise UnsuitableError(
+            "axes of more than one entry change places",
+            "an export in the order (n, C, H, W), without a transpose; weights behind it in another order",
+        )
     _shaped(reader, node, [own[axis] for axis in order])
 
 
@@ -347,7 +391,10 @@ def _add(reader: GraphReader, node: OnnxNode) -> None:
     if not any(constants):
         numbers = reader.value(node, 0), reader.value(node, 1)
         if reader.shapes[numbers[0]] != reader.shapes[numbers[1]]:
-            raise UnsuitableError("values of different shapes are not added")
+            raise UnsuitableError(
+                "it adds values of different shapes",
+                "values of one shape: a convolution 1x1 changes channels, AveragePool sizes",
+            )
         reader.add(node, SignedSum((1, sign)), *numbers)
         return
     place = constants.index(False)
@@ -361,7 +408,10 @@ def _add(reader: GraphReader, node: OnnxNode) -> None:
     try:
         full = np.broadcast_to(more, (1, *shape))[0]
     except ValueError:
-        raise UnsuitableError("a constant of another shape is added") from None
+        raise UnsuitableError(
+            "it adds a constant of another shape",
+            "one number, or numbers of the shape of a value or of its channels",
+        ) from None
     reader.add(node, Scaled(float(factor), full.copy()), number)
 
 
@@ -377,17 +427,20 @@ def _multiply(reader: GraphReader, node: OnnxNode) -> None:
         np.asarray(reader.constants[node.inputs[1 - place]], np.float64),
     )
     if node.operator == "Div" and place:
-        raise UnsuitableError("a constant is not divided by a value")
+        raise UnsuitableError("it divides by a value of the network", DIVIDE)
     known = reader.per_channel(number, 1 / factor if node.operator == "Div" else factor)
     if known is None:
-        raise UnsuitableError("a constant is one number, or one for each channel")
+        raise UnsuitableError(
+            "its constant is neither one number nor one for each channel",
+            "one number, or one for each channel",
+        )
     reader.affine(node, place, known, np.zeros(len(known)))
 
 
 def _product(reader: GraphReader, node: OnnxNode) -> None:
     """Two values; of a value and its sigmoid one function."""
     if node.operator == "Div":
-        raise UnsuitableError("a value is not divided by another one")
+        raise UnsuitableError("it divides by a value of the network", DIVIDE)
     numbers = [reader.value(node, 0), reader.value(node, 1)]
     for place in (0, 1):
         layer = reader.layer_alone(numbers[place])
@@ -396,7 +449,10 @@ def _product(reader: GraphReader, node: OnnxNode) -> None:
             reader.replaced(node, numbers[place], Activation("Silu", silu))
             return
     if reader.shapes[numbers[0]] != reader.shapes[numbers[1]]:
-        raise UnsuitableError("values of different shapes are not multiplied")
+        raise UnsuitableError(
+            "it multiplies values of different shapes",
+            "values of one shape: gates for each channel are not computed yet",
+        )
     reader.add(node, Product(), *numbers)
 
 
@@ -410,7 +466,9 @@ def _negate(reader: GraphReader, node: OnnxNode) -> None:
 def _power(reader: GraphReader, node: OnnxNode) -> None:
     number, exponent = reader.value(node, 0), np.asarray(reader.constant(node, 1))
     if exponent.size != 1 or float(exponent.reshape(())) != 2.0:
-        raise UnsuitableError("only squares of values are computed")
+        raise UnsuitableError(
+            "it takes another power than a square", "Mul of the value and its square for a cube, and so on"
+        )
     reader.add(node, Product(), number, number)
 
 
@@ -418,7 +476,10 @@ def _power(reader: GraphReader, node: OnnxNode) -> None:
 def _prelu(reader: GraphReader, node: OnnxNode) -> None:
     slope = np.asarray(reader.constant(node, 1))
     if slope.size != 1:
-        raise UnsuitableError("all channels have one slope")
+        raise UnsuitableError(
+            "its channels have different slopes",
+            "PReLU with one slope, as torch.nn.PReLU() has by default, or LeakyRelu",
+        )
     reader.add(
         node,
         Activation("PRelu", with_parameters(leaky_relu, alpha=float(slope.reshape(())))),
