@@ -361,7 +361,7 @@ def _refusal(path: str, refused: Sequence[tuple[str, UnsuitableError]]) -> Unsup
     nodes: dict[str, list[str]] = {}
     for node, error in refused[:MAX_LISTED]:
         nodes.setdefault(error.write, []).append(node)
-    writes = [f"for {', '.join(alike)}: {write}" for write, alike in nodes.items()]
+    writes = [f"for {', '.join(names)}: {write}" for write, names in nodes.items()]
     return UnsupportedNodeError(
         f"{path} has {many} that cannot be computed encrypted: {listed}{more}.",
         advice=next(iter(nodes)) if len(refused) == 1 else "; ".join(writes),
