@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +11,16 @@ import onnxruntime
 import pytest
 
 import cipherblas as cb
-from cipherblas.lang.analysis import evaluate_clear
+from cipherblas.lang.analysis import evaluate_clear, trace
 from cipherblas.lang.nodes import ordered
 from cipherblas.lang.operations import Leaf
+from cipherblas.lang.polynomials import Polynomial
+from cipherblas.lang.samples import Samples
 from cipherblas.networks.functions import FUNCTIONS
 from cipherblas.networks.instead import KNOWN
 from cipherblas.networks.layers import Activation, Convolution
 from cipherblas.networks.reader import OPERATORS
+from cipherblas.planner.plan.by_samples import BySamples
 from tests.support.onnx_models import MODELS, Model, depthwise, fire, loaded, residual
 from tests.support.random_onnx import random_network
 from tests.support.runs import Parties
@@ -142,6 +146,35 @@ def test_a_check_without_encryption(tmp_path: Path) -> None:
     ):
         with pytest.raises(cb.ShapeError):
             wrong()
+
+
+def test_the_degree_follows_from_the_agreement() -> None:
+    network = cb.networks.from_onnx(residual())
+    samples = np.random.default_rng(1).uniform(-1, 1, (100, *network.shape))
+    found = []
+    for agreement in (0.6, 0.999):
+        program = network.compile(samples, agreement=agreement, **TOY)
+        found.append(max(node.degree for node in ordered(program.expression) if isinstance(node, Polynomial)))
+        assert program.plan.promise.figures[0].agreement >= agreement - 0.05
+    assert found[0] <= found[1]
+    with pytest.raises(cb.ParameterError, match="agreement"):
+        network.compile(samples, agreement=2.0, **TOY)
+    with pytest.raises(cb.CipherblasError):
+        network.compile(agreement=0.9, **TOY)
+
+
+def test_polynomials_of_a_high_degree_leave_noise_the_room_that_functions_do() -> None:
+    network = cb.networks.from_onnx(residual())
+    operand = cb.secret(*network.shape)
+    values = {"x": np.random.default_rng(1).uniform(-1, 1, (100, *network.shape))}
+    rooms = []
+    for degree in (3, 15, 62, 254):
+        samples = Samples(values, {"x": operand}, 1.5)
+        with samples.watching():
+            written = trace(functools.partial(network.encrypted, degree=degree), {"x": operand})
+        rooms.append(BySamples(samples, written, 0.95).room(written))
+    off = [abs(room - 1) for room in rooms]  # of that beside the functions themselves
+    assert off == sorted(off, reverse=True) and off[-1] < 0.01
 
 
 def test_nothing_is_refreshed_as_the_network_is_written() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.lang.nodes import WATCHER, ordered
+from cipherblas.planner.plan import by_samples
 from cipherblas.planner.plan.by_samples import BySamples
 from cipherblas.planner.predict.promises import BOUNDS, Measured
 from tests.support.deep_programs import DeepProgram, deep_program
@@ -163,6 +165,21 @@ def test_agreement_decides_the_error() -> None:
     assert program.plan.promise.figures[0].agreement >= 0.9
     finer = compiled(samples={"x": inputs(200)}, agreement=0.94, error=None)
     assert finer.plan.error_target < program.plan.error_target
+
+
+@pytest.mark.parametrize("agreement", [0.8, 0.95, 0.99])
+def test_noise_of_the_deviation_leaves_so_many_labels(agreement: float) -> None:
+    random = np.random.default_rng(2)
+    margins = np.sort(np.abs(random.normal(0, 5, 4000)))
+    deviation = by_samples._deviation(margins, agreement)
+    drawn = random.normal(0, deviation * math.sqrt(2), (50, 4000))  # of the difference of two entries
+    assert abs(np.mean(margins + drawn > 0) - agreement) < 0.004
+
+
+def test_deviations_where_nothing_is_left() -> None:
+    assert by_samples._deviation(np.array([-1.0, -1.0, 1.0]), 0.5) == 0.0
+    assert by_samples._deviation(np.array([0.5, 1.0]), 1.0) == 0.0
+    assert by_samples._deviation(np.array([math.inf, math.inf]), 0.9) == 0.0
 
 
 def test_functions_that_name_no_precision_are_as_fine_as_the_samples_need() -> None:

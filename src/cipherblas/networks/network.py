@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,16 +11,18 @@ import numpy as np
 from cipherblas.common.arrays import finite_array
 from cipherblas.common.errors import MismatchError, ShapeError
 from cipherblas.common.progress import Progress, Steps
+from cipherblas.lang.analysis import trace
 from cipherblas.lang.arguments import integer_of
 from cipherblas.lang.nodes import Expression
-from cipherblas.lang.operands import secret
+from cipherblas.lang.operands import Operand, secret
 from cipherblas.lang.samples import Samples
 from cipherblas.networks.layers import Activation, Array, Layer, Shape
-from cipherblas.planner.plan.by_samples import sampled_runs
+from cipherblas.planner.plan.by_samples import BySamples, sampled_runs
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.roles.program import Program, compile
 
-DEGREE = 62  # of the polynomial that stands for an activation: six levels
+DEGREE, DEGREES = 62, (30, 62, 126, 254)  # of polynomials that stand for activations: one level more each
+ROOM = 0.5  # for noise beside polynomials, relative to that beside the functions themselves
 INPUT = "x"
 
 
@@ -182,7 +184,7 @@ class TrainedNetwork:
         samples: Any = None,
         *,
         bound: float | None = None,
-        degree: int = DEGREE,
+        degree: int | None = None,
         **options: Any,
     ) -> Program:
         """Plan the network for one encrypted input, which is the operand "x".
@@ -191,7 +193,7 @@ class TrainedNetwork:
             samples: inputs (n, …) like those to come, by which ranges and errors are found: see `compile`. Without
                 them these are bounds, which grow from layer to layer.
             bound: on the absolute value of an entry; by default the largest of the samples times the slack, or 1.
-            degree: as of `encrypted`.
+            degree: as of `encrypted`; by default 62, or what an agreement needs that is asked for: 30 to 254.
             **options: of `compile`: error, agreement, slack, security, ring_degree, …
 
         Returns:
@@ -213,7 +215,22 @@ class TrainedNetwork:
             beyond = options.get("slack", PlanOptions.slack)
             bound = (float(np.abs(samples).max()) * beyond or 1.0) if bound is None else bound
         operand = secret(*self.shape, bound=1.0 if bound is None else bound)
+        if degree is None:
+            degree = self._degree(operand, options) if options.get("agreement") is not None else DEGREE
         return compile(lambda x: self.encrypted(x, degree=degree), {INPUT: operand}, **options)
+
+    def _degree(self, operand: Operand, options: Mapping[str, Any]) -> int:
+        """The least degree whose polynomials leave noise most of the room that the functions themselves leave it, for
+        the agreement that is asked for."""
+        for degree in DEGREES[:-1]:
+            samples = Samples(
+                options.get("samples"), {INPUT: operand}, options.get("slack", PlanOptions.slack)
+            )
+            with samples.watching():
+                written = trace(lambda x: self.encrypted(x, degree=degree), {INPUT: operand})  # noqa: B023
+            if BySamples(samples, written, options["agreement"]).room(written) >= ROOM:
+                return degree
+        return DEGREES[-1]
 
     def check(
         self, program: Program, values: Any, labels: Any = None, *, progress: Progress | None = None

@@ -29,9 +29,11 @@ from cipherblas.planner.predict.promises import (
 )
 from cipherblas.planner.predict.simulation import MIN_DRAWS, Array, Simulation, noisy_results
 from cipherblas.planner.predict.truncation import truncation_error
+from cipherblas.rlwe.noise import TAIL
 from cipherblas.runtime.values import StepError, Value
 
 MAX_SHARE_OF_BOUND = 0.9  # that an error may be
+DEVIATION_STEPS = 40  # of a bisection
 LINEAR_BITS = 4  # over which the errors of results are taken to grow as those of steps
 NEGLIGIBLE = 2.0**-14  # of the largest error of a step, relative to the bounds of their values
 
@@ -71,23 +73,15 @@ class BySamples(Promise):
         return Measured(self.samples.count, self.samples.slack, self.simulation.errors(expression, steps))
 
     def allowed(self, expression: Expression) -> tuple[float, ...]:
-        """Errors of all results that leave the largest entry at its place on as many samples as `agreement` says.
+        """Errors of all results that leave the largest entry at its place on as many samples as `agreement` says:
+        whatever the noise is, or in the mean.
 
         Raises:
             PrecisionError: the polynomials alone move it on more samples.
         """
         assert self.agreement is not None
-        found = []
-        for place, one in enumerate(self.simulation.approximations(expression)):
-            runs = self.simulation.exact(expression)
-            written = [
-                self.simulation.written(place, number, run[place].shape) for number, run in enumerate(runs)
-            ]
-            margins = np.sort(
-                np.concatenate(
-                    [_margins(run[place], other) for run, other in zip(runs, written, strict=True)]
-                )
-            )
+        found, every = [], self._margins(expression)
+        for one, (margins, _) in zip(self.simulation.approximations(expression), every, strict=True):
             needed = math.ceil(self.agreement * len(margins))
             margin = float(margins[len(margins) - needed]) if needed else float(margins[-1])
             if margin <= 0:
@@ -96,8 +90,33 @@ class BySamples(Promise):
                     expected=f"agreement={self.agreement:g} or more, by a finer precision=… of the functions",
                     got=f"{one.agreement:.3g}",
                 )
-            found.append(one.approximation + margin / 2)
+            found.append(one.approximation + max(margin / 2, TAIL * _deviation(margins, self.agreement)))
         return tuple(found)
+
+    def room(self, expression: Expression) -> float:
+        """The noise that the agreement leaves beside the approximations of a program, relative to that beside none."""
+        assert self.agreement is not None
+        shares = []
+        for margins, exact in self._margins(expression):
+            most = _deviation(exact, self.agreement)
+            shares.append(_deviation(margins, self.agreement) / most if most else 1.0)
+        return min(shares)
+
+    def _margins(self, expression: Expression) -> list[tuple[Array, Array]]:
+        """Of every result, by how much its largest entry exceeds the others on each sample, in increasing order: that
+        of the program, and that of the functions that it approximates."""
+        runs, found = self.simulation.exact(expression), []
+        for place in range(len(results_of(expression))):
+            written = [
+                self.simulation.written(place, number, run[place].shape) for number, run in enumerate(runs)
+            ]
+            pairs = [
+                (_margins(run[place], own), _margins(own, own))
+                for run, own in zip(runs, written, strict=True)
+            ]
+            own, exact = (np.sort(np.concatenate(some)) for some in zip(*pairs, strict=True))
+            found.append((own, exact))
+        return found
 
     def text(self) -> str:
         return Measured(self.samples.count, self.samples.slack, ()).text()
@@ -123,6 +142,24 @@ class BySamples(Promise):
             else:
                 self._quick[key] = tuple(one.noise / top for one in found)
         return tuple(ratio * top for ratio in self._quick[key])
+
+
+def _deviation(margins: Array, agreement: float) -> float:
+    """The largest standard deviation of independent errors of entries that leaves such a share of margins above zero in
+    the mean; 0 where none does."""
+    seen = margins[np.isfinite(margins)]
+
+    def agreeing(deviation: float) -> float:
+        kept = sum(math.erfc(-margin / (2 * deviation)) / 2 for margin in seen)
+        return float(kept + len(margins) - len(seen)) / len(margins)
+
+    if agreement >= 1 or not len(seen):
+        return 0.0
+    low, high = 0.0, float(np.abs(seen).max())
+    for _ in range(DEVIATION_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if middle and agreeing(middle) >= agreement else (low, middle)
+    return low
 
 
 def _margins(found: Array, expected: Array) -> Array:
