@@ -2,7 +2,7 @@
 
 Batch norms are folded into the convolutions before them. Shortcuts between stages are those of option A: every second
 pixel, and channels of zeros around those that there are. ReLU is a Chebyshev series on the range that its argument has
-on samples; its argument is refreshed first, but for the first one.
+on samples. Nothing says where values are refreshed: the planner finds that.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class ResNet:
         x = self._relu(cb.conv2d(x, self.first.weights, self.first.bias, padding=1))
         for block in self.blocks:
             y = cb.conv2d(x, block.first.weights, block.first.bias, stride=block.stride, padding=1)
-            y = self._relu(cb.refresh(y))
+            y = self._relu(y)
             y = cb.conv2d(y, block.second.weights, block.second.bias, padding=1)
-            x = self._relu(cb.refresh(y + self._shortcut(x, y.shape[0], block.stride)))
+            x = self._relu(y + self._shortcut(x, y.shape[0], block.stride))
         return self.linear @ cb.flatten(cb.avg_pool2d(x, x.shape[1:])) + self.bias
 
     def _relu(self, x: cb.Expression) -> cb.Expression:

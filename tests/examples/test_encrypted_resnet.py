@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import encrypted_resnet
+from cipherblas.planner.rings import sizing
 from residual.network import ResNet
 
 SIDE = 8
@@ -45,8 +46,9 @@ def arguments(files: dict[str, str], *more: str) -> list[str]:
 
 @pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning")
 def test_labels_are_those_of_the_clear_network(
-    files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sizing, "MAX_INSECURE_LIMBS", 12)  # so that refreshes are needed
     plan = str(tmp_path / "plan")
     assert encrypted_resnet.main(arguments(files, "--plan", plan)) == 0
     shown = capsys.readouterr().out
