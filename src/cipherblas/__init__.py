@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from cipherblas.planner.predict.promises import SampledErrors
     from cipherblas.planner.predict.simulation import RangeFound
     from cipherblas.roles.client import Client
+    from cipherblas.roles.client_program import ClientProgram
     from cipherblas.roles.encryptor import Encryptor
     from cipherblas.roles.one_run import Run
     from cipherblas.roles.program import Program, compile
@@ -95,6 +96,7 @@ __all__ = [
     "CancelledError",
     "CipherblasError",
     "Client",
+    "ClientProgram",
     "DTypeError",
     "Encoding",
     "EncryptedOperand",
@@ -188,6 +190,7 @@ __all__ = [
 # Name → module of what plans and runs programs: half of the time that an import takes, and spent on first use.
 _ON_FIRST_USE = {
     "Client": "cipherblas.roles.client",
+    "ClientProgram": "cipherblas.roles.client_program",
     "EncryptedOperand": "cipherblas.roles.wire.messages",
     "EncryptedResult": "cipherblas.roles.wire.messages",
     "Encryptor": "cipherblas.roles.encryptor",

@@ -30,6 +30,7 @@ CLIENT_SIDE = (
         "roles.budget",
         "roles.sharing",
         "roles.program",
+        "roles.client_program",
     ),
     *("crypto.keys.secret", "crypto.keys.generation", "crypto.keys.encryption", "crypto.keys"),
     "rlwe.matrices.encryption",

@@ -46,6 +46,32 @@ def test_a_program_file(invoke: Any, folder: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning")
+def test_a_client_without_weights(invoke: Any, folder: Path) -> None:
+    """The client has the file for clients alone, the server the whole program, and no use for the other file."""
+    here = folder / "client"
+    here.mkdir()
+    given = [folder / "network.onnx", "--samples", folder / "samples.npy", "--error", "1", "--degree", "7"]
+    found = invoke("import", *given, *TOY, "-o", folder / "network.cb", "--client-output", here / "program")
+    assert found.exit_code == 0, found.stderr
+    np.save(here / "image.npy", np.load(folder / "samples.npy")[0])
+
+    def done(*arguments: Any) -> None:
+        result = invoke(*arguments, *SECURITY)
+        assert result.exit_code == 0, result.stderr
+
+    done("keygen", here / "program", "-o", here / "keys")
+    done("encrypt", here / "keys", here / "image.npy", "-o", here / "image.ct")
+    operand = ["--operand", f"x={here / 'image.ct'}"]
+    done("run", folder / "network.cb", here / "keys" / "evaluation", *operand, "-o", here / "scores.ct")
+    done("decrypt", here / "keys", here / "scores.ct", "-o", here / "scores.npy")
+    exact = cb.networks.from_onnx(folder / "network.onnx")(np.load(here / "image.npy"))
+    assert np.abs(np.load(here / "scores.npy") - exact).max() <= 1
+    evaluation = here / "keys" / "evaluation"
+    refused = invoke("run", here / "program", evaluation, *operand, "-o", folder / "no.ct", *SECURITY)
+    assert refused.exit_code == 1 and "another kind of file (got client-program)" in refused.stderr
+
+
+@pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning")
 def test_a_check(invoke: Any, folder: Path) -> None:
     network, samples, plan = folder / "network.onnx", folder / "samples.npy", folder / "network.cb"
     invoke("import", network, "--samples", samples, "--error", "1", "--degree", "7", *TOY, "-o", plan)

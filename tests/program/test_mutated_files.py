@@ -18,6 +18,7 @@ MUTATIONS = 5_000  # of all files together
 SECONDS = 30  # for one; it takes some milliseconds
 NAMES = (
     *("program slots", "program rows", "program layers", "program function", "program results"),
+    *("client program slots", "client program rows", "client program layers", "client program results"),
     *("secret key", "public key", "evaluation keys", "operand", "operand rows"),
     *("result", "result rows", "several results", "manifest", "matrix"),
     "key record",

@@ -38,6 +38,8 @@ SHORT_CALLS = (
     *("Machine.to_dict", "Machine.usual"),
     *("Program.arranged", "Program.encodings", "Program.explain", "Program.inputs_of", "Program.rounded"),
     *("Program.check", "Sharing.ask_ledger"),
+    *("ClientProgram.arranged", "ClientProgram.client", "ClientProgram.encryptor", "ClientProgram.of"),
+    *("ClientProgram.inputs_of", "ClientProgram.rounded", "ClientProgram.found_worst_errors"),
     *(
         "Program.server",
         "Run.cancel",
@@ -70,6 +72,7 @@ class World:
         self.result = self.server.run(self.encrypted)
         self.encryptor = self.program.encryptor(self.client.public_key())
         self.program.save(folder / "program")
+        self.program.save_client(folder / "client")
         self.keys.save(folder / "keys")
         self.encrypted["a"].save(folder / "operand")
         self.result.save(folder / "result")
@@ -78,6 +81,8 @@ class World:
 Call = Callable[[World, Any], object]
 # Whom `progress` is told steps, (done, total).
 STEPS: dict[str, Call] = {
+    "ClientProgram.load": lambda w, p: cb.ClientProgram.load(w.folder / "client", progress=p),
+    "ClientProgram.save": lambda w, p: cb.ClientProgram.of(w.program).save(w.folder / "new", progress=p),
     "Client.decrypt": lambda w, p: w.client.decrypt(w.result, of=w.encrypted, progress=p),
     "Client.encrypt": lambda w, p: w.client.encrypt({"a": w.values["a"]}, progress=p),
     "Client.evaluation_keys": lambda w, p: w.client.evaluation_keys(p),
@@ -97,6 +102,7 @@ STEPS: dict[str, Call] = {
     "Program.found_worst_errors": lambda w, p: fresh(w).found_worst_errors(p),
     "Program.load": lambda w, p: cb.Program.load(w.folder / "program", progress=p),
     "Program.with_encodings": lambda w, p: w.program.with_encodings({}, progress=p),
+    "Program.save_client": lambda w, p: w.program.save_client(w.folder / "new", progress=p),
     "Program.save": lambda w, p: w.program.save(w.folder / "new", progress=p),
     "Server.load_keys": lambda w, p: w.program.server(
         cb.EvaluationKeys.load(w.folder / "keys", lazy=True)

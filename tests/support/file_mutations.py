@@ -8,6 +8,7 @@ fingerprint of the parameters, the digests of tensors, and (`with_identity`) the
 from __future__ import annotations
 
 import copy
+import functools
 import hashlib
 import json
 import random
@@ -306,6 +307,16 @@ def _described(path: Path) -> object:
     return program.explain(), repr(program), json.dumps(program.plan.to_dict()), program.inputs_of("a")
 
 
+def _used_by_a_client(program: cb.Program, path: Path) -> object:
+    """A result of the whole program, if it is the same."""
+    known = cb.ClientProgram.load(path, insecure=True)
+    client = known.client()
+    given = {name: np.zeros(operand.shape) for name, operand in program.operands.items()}
+    sent = client.encrypt({name: np.zeros(operand.shape) for name, operand in known.operands.items()})
+    keys = client.evaluation_keys()
+    return repr(known), client.decrypt(program.server(keys).run({**given, **sent}))
+
+
 def _samples(folder: Path) -> Iterator[Sample]:
     def sample(name: str, kind: str, save: Callable[[Path], None], use: Callable[[Path], object]) -> Sample:
         path = folder / name.replace(" ", "-")
@@ -317,6 +328,9 @@ def _samples(folder: Path) -> Iterator[Sample]:
     programs = _programs()
     for name, program in programs.items():
         yield sample(f"program {name}", "program", program.save, _described)
+    for name in ("slots", "rows", "layers", "results"):
+        use = functools.partial(_used_by_a_client, programs[name])
+        yield sample(f"client program {name}", "client-program", programs[name].save_client, use)
     program = programs["slots"]
     rows = programs["rows"]
     parameters, client = program.plan.parameters, program.client()

@@ -28,7 +28,7 @@ from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import MismatchError
 from cipherblas.crypto import files
 from cipherblas.report import Display, print_json
-from cipherblas.roles.planned import PlannedProgram
+from cipherblas.roles.client_side import ClientSide
 from cipherblas.roles.sharing import MAX_BITS, MIN_BITS, Sharing
 from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult
 
@@ -145,7 +145,7 @@ def decrypt(
 
 
 def _described(
-    found: Mapping[str, NDArray[Any]], program: PlannedProgram, sharing: Sharing | None, values: bool
+    found: Mapping[str, NDArray[Any]], program: ClientSide, sharing: Sharing | None, values: bool
 ) -> dict[str, dict[str, Any]]:
     """Each result as JSON, with its values or without."""
     noise = [None] * len(found) if sharing is None else sharing.deviations(program)

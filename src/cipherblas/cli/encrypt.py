@@ -8,15 +8,14 @@ from typing import Annotated
 import typer
 
 from cipherblas.cli.arrays import load_array
-from cipherblas.cli.keyfolder import open_client
+from cipherblas.cli.keyfolder import load_client_side, open_client
 from cipherblas.cli.options import Debug, Insecure, Json, Quiet, Security, Threads, output_option, use_threads
 from cipherblas.common.progress import Progress
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import PublicKey
 from cipherblas.report import Display, print_json, size
+from cipherblas.roles.client_side import ClientSide
 from cipherblas.roles.encryptor import Encryptor
-from cipherblas.roles.planned import PlannedProgram
-from cipherblas.roles.program import Program
 
 
 def encrypt(
@@ -103,11 +102,11 @@ def encrypt(
 
 
 def _encryptor(plan: Path, public_key: Path, security: int, insecure: bool, progress: Progress) -> Encryptor:
-    program = Program.load(plan, security=security, insecure=insecure, progress=progress)
+    program = load_client_side(plan, security, insecure, progress)
     return program.encryptor(PublicKey.load(public_key, security=security, insecure=insecure))
 
 
-def _operand_of(program: PlannedProgram, path: Path, shape: tuple[int, ...], public_key: Path | None) -> str:
+def _operand_of(program: ClientSide, path: Path, shape: tuple[int, ...], public_key: Path | None) -> str:
     """The secret operand that a file holds, where only one answer is possible."""
     secret = {
         name: operand

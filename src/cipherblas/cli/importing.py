@@ -55,6 +55,14 @@ def import_network(
     output: Annotated[
         Path | None, output_option("--output", "-o", help="Write the program file.", show_default=False)
     ] = None,
+    client_output: Annotated[
+        Path | None,
+        output_option(
+            "--client-output",
+            help="Write the file for clients too: the program without weights.",
+            show_default=False,
+        ),
+    ] = None,
     security: Security = 128,
     insecure: Insecure = False,
     json: Json = False,
@@ -64,15 +72,18 @@ def import_network(
     """Plan a trained network from a file of ONNX; nothing runs. Without -o the network is printed too.
 
     The operand of the program is called x: one input of the network, without the axis that counts them. Then come
-    keygen, encrypt, run and decrypt, as for every program.
+    keygen, encrypt, run and decrypt, as for every program. Clients need the file of --client-output alone, which has no
+    weights; the server needs the whole program.
 
     \b
     Examples:
       cipherblas import network.onnx --samples samples.npy --error 2 -o network.cb
+      cipherblas import network.onnx --samples samples.npy --error 2 -o network.cb --client-output client.cb
       cipherblas import network.onnx --samples samples.npy --agreement 0.99 --degree 30
     """
-    if output is not None:
-        files.check_writable(output)
+    written = [path for path in (output, client_output) if path is not None]
+    for path in written:
+        files.check_writable(path)
     display = Display(quiet=quiet)
     network = from_onnx(model)
     given = None
@@ -91,9 +102,10 @@ def import_network(
         typer.echo(f"{network}\n")
     with display.telling("planning") as tell:
         planned = network.compile(given, degree=degree, progress=tell, **options)
-    if output is not None:
+    for path in written:
+        save = planned.save if path is output else planned.save_client
         with display.progress("writing") as progress:
-            planned.save(output, progress=progress)
+            save(path, progress=progress)
     printed(planned, json)
-    if output is not None:
-        display.note(f"wrote {output}")
+    for path in written:
+        display.note(f"wrote {path}")

@@ -1,6 +1,6 @@
 """The client's folder: its copy of the program, the secret key, and apart from them what the server gets.
 
-keys/program        the planned program
+keys/program        the planned program, or what a client needs of it
 keys/secret-key     readable by its owner only; never leaves this folder
 keys/secret-key.record  the latest encryptions with the key, and what of its budget was shared; stays with the key
 keys/secret-key.lock    held by who changes the record, and how many results were shared; stays with the key
@@ -17,9 +17,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cipherblas.common.errors import StorageError
+from cipherblas.common.errors import MismatchError, StorageError
 from cipherblas.common.progress import Progress
 from cipherblas.roles.client import Client
+from cipherblas.roles.client_program import KIND as CLIENT_KIND
+from cipherblas.roles.client_program import ClientProgram
 from cipherblas.roles.program import Program
 
 PROGRAM, SECRET, PUBLIC, EVALUATION = "program", "secret-key", "public-key", "evaluation"
@@ -68,8 +70,20 @@ def open_client(folder: Path, security: int, insecure: bool, progress: Progress)
             if around is None
             else str(around),
         )
-    program = Program.load(folder / PROGRAM, security=security, insecure=insecure, progress=progress)
+    program = load_client_side(folder / PROGRAM, security, insecure, progress)
     return Client.load(folder / SECRET, program, security=security, insecure=insecure)
+
+
+def load_client_side(
+    path: Path, security: int, insecure: bool, progress: Progress
+) -> Program | ClientProgram:
+    """A program, whole or without weights; progress and errors as `Program.load`."""
+    try:
+        return Program.load(path, security=security, insecure=insecure, progress=progress)
+    except MismatchError as error:
+        if error.got != CLIENT_KIND:
+            raise
+    return ClientProgram.load(path, security=security, insecure=insecure, progress=progress)
 
 
 def without_secret_key(path: Path) -> Path:

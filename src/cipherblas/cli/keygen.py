@@ -5,7 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from cipherblas.cli.keyfolder import EVALUATION, PROGRAM, PUBLIC, SECRET, folder_bytes, new_folder
+from cipherblas.cli.keyfolder import (
+    EVALUATION,
+    PROGRAM,
+    PUBLIC,
+    SECRET,
+    folder_bytes,
+    load_client_side,
+    new_folder,
+)
 from cipherblas.cli.options import (
     Debug,
     Insecure,
@@ -18,7 +26,6 @@ from cipherblas.cli.options import (
     use_threads,
 )
 from cipherblas.report import Display, print_json, size
-from cipherblas.roles.program import Program
 
 
 def keygen(
@@ -40,7 +47,7 @@ def keygen(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Make the keys of a program.
+    """Make the keys of a program, given whole or as its file for clients.
 
     KEYS/secret-key stays with the client. KEYS/evaluation/ is public: copy that folder, and no other file of KEYS,
     to the server. KEYS/public-key is there when the plan has operands that are encrypted with the public key: give it,
@@ -54,7 +61,7 @@ def keygen(
     use_threads(threads)
     display = Display(quiet=quiet)
     with display.progress("reading the plan") as progress:
-        program = Program.load(plan, security=security, insecure=insecure, progress=progress)
+        program = load_client_side(plan, security, insecure, progress)
     client = program.client()
     public = any(operand.public_key for operand in program.operands.values())
     with new_folder(output) as folder:

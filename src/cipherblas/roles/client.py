@@ -40,9 +40,9 @@ from cipherblas.rlwe.matrices import CoefficientMatrix
 from cipherblas.rlwe.matrices.encryption import combined_secrets
 from cipherblas.rlwe.matrices.encryption import decrypt as decrypt_matrix
 from cipherblas.roles.calls import operands_in_one_mapping
+from cipherblas.roles.client_side import ClientSide, secret_operand
 from cipherblas.roles.encryptor import check_public_key_planned, encrypt_operands
 from cipherblas.roles.key_record import KeyRecord
-from cipherblas.roles.planned import PlannedProgram, secret_operand
 from cipherblas.roles.sharing import Sharing, flooded
 from cipherblas.roles.wire.messages import (
     RUN,
@@ -66,7 +66,7 @@ class Client(NeverCopied):
     refusal = "A client holds the secret key and can be neither pickled nor copied."
     instead = "client.save(path), a file of its owner, and cb.Client.load(path, program)"
 
-    def __init__(self, program: PlannedProgram, secret: SecretKey | None = None) -> None:
+    def __init__(self, program: ClientSide, secret: SecretKey | None = None) -> None:
         self.program = program
         self._secret = generate_secret(program.plan.parameters, program.id) if secret is None else secret
         self._record = KeyRecord(self._secret.key_id, self._secret.params, recorded=self._secret.recorded)
@@ -322,13 +322,13 @@ class Client(NeverCopied):
 
     @classmethod
     def load(
-        cls, path: str | Path, program: PlannedProgram, *, security: int = 128, insecure: bool = False
+        cls, path: str | Path, program: ClientSide, *, security: int = 128, insecure: bool = False
     ) -> Client:
         """The client whose secret key `save` wrote.
 
         Args:
             path: the key file.
-            program: what the key was made for.
+            program: what the key was made for, whole or without weights.
             security: bits that its parameters must have: 128, 192 or 256.
             insecure: accept less; below 128 bits with a warning.
 
@@ -338,11 +338,14 @@ class Client(NeverCopied):
             SecurityError: its parameters have less security.
             MismatchError: it belongs to another program.
         """
-        if not isinstance(program, PlannedProgram):
+        if not isinstance(program, ClientSide):
             raise DTypeError(
                 "A client is loaded with the file of a key and a program.",
                 got=type(program).__name__,
-                advice="cb.Client.load(path, program), with program = cb.Program.load(file)",
+                advice=(
+                    "cb.Client.load(path, program), with program = cb.Program.load(file)",
+                    "cb.ClientProgram.load(file) for a file of program.save_client(file)",
+                ),
             )
         files.check_path(path)
         fingerprint = program.plan.parameters.fingerprint()

@@ -25,7 +25,7 @@ from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.matrices import CoefficientMatrix
 from cipherblas.rlwe.matrices.encryption import encrypt_rows
 from cipherblas.roles.calls import operands_in_one_mapping
-from cipherblas.roles.planned import PlannedProgram, secret_operand
+from cipherblas.roles.client_side import ClientSide, secret_operand
 from cipherblas.roles.wire.messages import (
     EncryptedOperand,
     check_parameters,
@@ -51,7 +51,7 @@ class Encryptor:
         MismatchError: the key belongs to another program or to other parameters, or no operand is planned for one.
     """
 
-    def __init__(self, program: PlannedProgram, key: PublicKey) -> None:
+    def __init__(self, program: ClientSide, key: PublicKey) -> None:
         if not isinstance(key, PublicKey):
             raise DTypeError(
                 "An encryptor takes a public key.",
@@ -95,7 +95,7 @@ class Encryptor:
         return encrypt_operands(self.program, self._key, operands, folder, progress)
 
 
-def check_public_key_planned(program: PlannedProgram) -> None:
+def check_public_key_planned(program: ClientSide) -> None:
     """Raise MismatchError unless an operand of the program is planned for the public key."""
     if not any(operand.public_key for operand in program.operands.values()):
         raise MismatchError(
@@ -106,7 +106,7 @@ def check_public_key_planned(program: PlannedProgram) -> None:
 
 
 def encrypt_operands(
-    program: PlannedProgram,
+    program: ClientSide,
     key: Key,
     operands: Mapping[str, Any],
     folder: str | Path | None,
@@ -132,7 +132,7 @@ def encrypt_operands(
     return encrypted
 
 
-def _checked(program: PlannedProgram, key: Key, name: str, value: Any) -> Matrix:
+def _checked(program: ClientSide, key: Key, name: str, value: Any) -> Matrix:
     operand = secret_operand(program, name)
     if isinstance(key, PublicKey) and not operand.public_key:
         raise MismatchError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,7 +24,6 @@ from cipherblas.common.errors import (
     MismatchError,
     UnmatchedError,
     capitalized,
-    in_place_of,
 )
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.common.work import MAX_COMPILED_STEPS, MAX_STEPS, budget_of, check_nodes
@@ -38,7 +37,7 @@ from cipherblas.lang.exact import is_exact
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import BOUND_RANGE, ENCODING, MAX_LENGTH, Encoding, Operand
-from cipherblas.lang.results import Arranged, arranged, labels_of, results_of
+from cipherblas.lang.results import Arranged, labels_of, results_of
 from cipherblas.lang.samples import Samples
 from cipherblas.planner.plan.assembly import executed, peak_bytes_of, replay
 from cipherblas.planner.plan.by_samples import simulated_plan
@@ -51,6 +50,7 @@ from cipherblas.planner.predict.dry_run import DryRun, dry_run, listing_of
 from cipherblas.planner.predict.promises import SampledErrors
 from cipherblas.planner.predict.simulation import RangeFound, ranges_of
 from cipherblas.roles.calls import operands_in_one_mapping
+from cipherblas.roles.client_side import ClientSide, secret_operand
 from cipherblas.roles.wire.messages import check_shape, given, short_id
 from cipherblas.runtime.listing import Listing
 from cipherblas.runtime.values import Input, Output
@@ -59,7 +59,7 @@ KIND = "program"
 
 T = TypeVar("T")
 Planned = TypeVar("Planned", bound="PlannedProgram")
-_OPERAND = schema.record(
+OPERAND = schema.record(
     {"shape": schema.listed(schema.anything), "secret": schema.flag, "bound": schema.number(*BOUND_RANGE)},
     {
         "whole": schema.flag,
@@ -75,7 +75,7 @@ _OPERAND = schema.record(
 _HEADER = schema.record(
     {
         "id": schema.text,
-        "operands": schema.mapping(_OPERAND),
+        "operands": schema.mapping(OPERAND),
         "graph": schema.listed(schema.anything),
         "decisions": schema.anything,
         "planned_for": schema.anything,
@@ -84,7 +84,7 @@ _HEADER = schema.record(
 )
 
 
-class PlannedProgram:
+class PlannedProgram(ClientSide):
     """A traced graph and its plan; see `Program`, which also makes who takes part in it.
 
     Attributes:
@@ -106,7 +106,7 @@ class PlannedProgram:
         self.exact = is_exact(expression)
         check_planned(expression, plan.results)
         self.operands = dict(operands)
-        self.plan = plan
+        self.plan: Plan = plan
         self.written: Expression | None = None
         self._run = run
         self._encodings: set[ProgramEncodings] = set()  # of servers that there were: their weights are ready
@@ -141,25 +141,6 @@ class PlannedProgram:
         shapes = [node.shape for node in self.results]
         text = explain(self.plan, graph.formula(self.expression), self.operands, shapes)
         return f"{text}\n{listed(self.plan, self.executed, self.listing)}" if steps else text
-
-    @property
-    def results(self) -> tuple[Expression, ...]:
-        """The nodes of the results."""
-        return results_of(self.expression)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The names of several results, or their places "0", "1", …; of the only one, nothing."""
-        return labels_of(self.expression) if self.expression.root else ()
-
-    @property
-    def shape(self) -> Arranged[tuple[int, ...]]:
-        """Shape of the result; of several, as the program returns them: a tuple, or a dictionary."""
-        return self.arranged([node.shape for node in self.results])
-
-    def arranged(self, values: Sequence[T]) -> Arranged[T]:
-        """Of a value for each result: the only one, or a tuple, or a dictionary, as the program returns its results."""
-        return arranged(self.expression, values)
 
     def inputs_of(self, name: str) -> list[Input]:
         """The encodings of the operand `name`; the client sends them."""
@@ -299,12 +280,6 @@ class PlannedProgram:
         found = simulated_plan(self.plan, self.executed, self.written, given, progress)
         return self.arranged(found)
 
-    @staticmethod
-    def rounded(values: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The nearest integers."""
-        found: NDArray[np.int64] = np.asarray(np.rint(values)).astype(np.int64)
-        return found
-
     @functools.cached_property
     def least_bytes(self) -> int:
         """Bytes that a run needs where no mask or constant is kept, stored weights aside: of a count without any."""
@@ -405,7 +380,7 @@ class PlannedProgram:
     ) -> Planned:
         """The program of a header, whatever its identity."""
         _HEADER(header, "a program")
-        operands = _read_operands(header["operands"])
+        operands = read_operands(header["operands"])
         expression = graph.from_json(header["graph"], operands, tensors)
         check_expression(expression)
         plan, run = replay(expression, header["decisions"], header["planned_for"], parameters, progress)
@@ -464,19 +439,6 @@ class PlannedProgram:
         return _unpickled, (type(self), json.dumps(header), values, self.plan.parameters)
 
 
-def secret_operand(program: PlannedProgram, name: str) -> Operand:
-    """The secret operand of this name; MismatchError where there is none."""
-    secret = {key: operand for key, operand in program.operands.items() if operand.secret}
-    if name not in secret:
-        raise MismatchError(
-            "The program has no secret operand of that name.",
-            expected=" | ".join(secret),
-            got=name,
-            advice=in_place_of(name, list(secret)),
-        )
-    return secret[name]
-
-
 def _unpickled(
     kind: type[Planned], header: str, tensors: Mapping[str, NDArray[Any]], parameters: Parameters
 ) -> Planned:
@@ -501,7 +463,8 @@ def check_expression(expression: Expression) -> None:
     graph.check_constants(expression)
 
 
-def _read_operands(declared: Mapping[str, Mapping[str, Any]]) -> dict[str, Operand]:
+def read_operands(declared: Mapping[str, Mapping[str, Any]]) -> dict[str, Operand]:
+    """The operands of a header; FormatError where a name is none."""
     operands = {}
     for name, values in declared.items():
         try:

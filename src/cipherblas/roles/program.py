@@ -12,7 +12,8 @@ import numpy as np
 
 from cipherblas.common.checks import check_name
 from cipherblas.common.errors import DTypeError, MismatchError
-from cipherblas.common.progress import Tell
+from cipherblas.common.progress import Progress, Tell
+from cipherblas.crypto import files
 from cipherblas.crypto.keys import EvaluationKeys, PublicKey
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.ranks import Distribution
@@ -29,6 +30,7 @@ from cipherblas.planner.plan.losses import warn_of_losses
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.client import Client
+from cipherblas.roles.client_program import ClientProgram
 from cipherblas.roles.encryptor import Encryptor
 from cipherblas.roles.planned import PlannedProgram, check_expression
 from cipherblas.roles.server import Server
@@ -36,7 +38,7 @@ from cipherblas.roles.server import Server
 
 class Program(PlannedProgram):
     """A planned program, made by `compile`: `explain()`, `client()`, `encryptor(public_key)`, `server(keys)`,
-    `save(path)`.
+    `save(path)`, `save_client(path)`.
 
     Attributes:
         expression: the traced graph.
@@ -49,6 +51,18 @@ class Program(PlannedProgram):
     def client(self) -> Client:
         """A client with a new secret key."""
         return Client(self)
+
+    def save_client(self, path: files.Target, *, progress: Progress | None = None) -> None:
+        """Write what clients and encryptors need to a file, without weights: see `ClientProgram`.
+
+        Args:
+            path: where to; its directory must exist. Or a stream.
+            progress: called as progress(done, total), counted in bytes.
+
+        Raises:
+            ParameterError: keys of the program are made from its weights. StorageError: the system refuses.
+        """
+        ClientProgram.of(self).save(path, progress=progress)
 
     def encryptor(self, public_key: PublicKey) -> Encryptor:
         """Return an encryptor with the public key of a client. It holds no secret.

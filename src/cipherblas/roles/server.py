@@ -44,6 +44,14 @@ class Server:
         communicator: Communicator | None = None,
         sharing: Distribution = "4d-s",
     ) -> None:
+        given: Any = program
+        if not isinstance(given, PlannedProgram):
+            raise DTypeError(
+                "A server runs a whole program.",
+                expected="Program",
+                got=type(given).__name__,
+                advice="program.server(keys), with program = cb.Program.load(file) of program.save(file)",
+            )
         if not isinstance(keys, EvaluationKeys):
             raise DTypeError(
                 "A server takes evaluation keys.",

@@ -20,7 +20,7 @@ from cipherblas.common.errors import DTypeError, ParameterError, PrecisionError,
 from cipherblas.common.progress import Progress
 from cipherblas.crypto import randomness
 from cipherblas.lang.results import Arranged
-from cipherblas.roles.planned import PlannedProgram
+from cipherblas.roles.client_side import ClientSide
 
 MIN_BITS, MAX_BITS = 30, 64  # the sampler's own distance from a Gaussian is 2^-64 per entry
 MAX_ENTRIES = 1 << 40
@@ -80,7 +80,7 @@ class Sharing:
                 advice=f"a ledger that returns True where these {entries} entries may be shared",
             )
 
-    def deviation(self, program: PlannedProgram, *, progress: Progress | None = None) -> Arranged[float]:
+    def deviation(self, program: ClientSide, *, progress: Progress | None = None) -> Arranged[float]:
         """σ: standard deviation of the noise that an entry of a result of the program gets.
 
         Of several results, one for each, as the program returns them: by its own error.
@@ -95,7 +95,7 @@ class Sharing:
         """
         return program.arranged(self.deviations(program, progress))
 
-    def deviations(self, program: PlannedProgram, progress: Progress | None = None) -> list[float]:
+    def deviations(self, program: ClientSide, progress: Progress | None = None) -> list[float]:
         """`deviation` of each result, in their order."""
         each = math.sqrt(24.0 * self.entries) * math.pow(2, self.bits / 2)
         found = [each * error for error in program.found_worst_errors(progress)]

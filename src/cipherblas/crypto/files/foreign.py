@@ -14,6 +14,7 @@ NEEDED = 8  # bytes of the beginning that are looked at
 # By the kind that was wanted: what people call it, and what makes it. {path} is what was given, {ours} a name for it.
 WANTED: dict[str, tuple[str, str]] = {
     "program": ("a program", "the file that cipherblas plan -o FILE, or program.save(FILE), wrote"),
+    "client-program": ("a program for clients", "the file that program.save_client(FILE) wrote"),
     "secret-key": ("a secret key", "the folder that cipherblas keygen -o FOLDER wrote"),
     "public-key": ("a public key", "the file public-key in the folder of cipherblas keygen"),
     "evaluation-keys": (

@@ -14,7 +14,7 @@ from cipherblas.common.errors import StorageError, in_place_of
 
 FORMAT_VERSION = 2
 KINDS = (
-    *("program", "secret-key", "public-key", "evaluation-keys", "ciphertext"),
+    *("program", "client-program", "secret-key", "public-key", "evaluation-keys", "ciphertext"),
     *("encrypted-matrix", "key-record"),
 )
 

@@ -31,7 +31,7 @@ from cipherblas.lang.results import labels_of, results_of
 from cipherblas.methods.layers import LAYER_METHODS
 from cipherblas.methods.products import GEMM, RING, find
 from cipherblas.planner.plan.leaving_out import left_out
-from cipherblas.planner.plan.targets import ResultFigures, asked_errors, each_error, targets
+from cipherblas.planner.plan.targets import ResultFigures, asked_errors, each_error, nearest_target, targets
 from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.predict.machine import Machine
 from cipherblas.planner.predict.promises import BOUNDS, STEPS, Promise, PromiseName
@@ -446,7 +446,7 @@ class Plan(Rebuilt):
     @functools.cached_property
     def _nearest(self) -> ResultFigures:
         """The result whose error is the largest part of what is allowed."""
-        return max(self.results, key=lambda one: one.error / one.target if one.target else math.inf)
+        return nearest_target(self.results)
 
     @property
     def error(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,3 +80,8 @@ class ResultFigures:
     target: float
     rounding_error: float
     nbytes: int
+
+
+def nearest_target(results: Sequence[ResultFigures]) -> ResultFigures:
+    """The result whose error is the largest part of what is allowed."""
+    return max(results, key=lambda one: one.error / one.target if one.target else math.inf)

@@ -1,0 +1,308 @@
+"""How operands and results lie, in a file of a program for clients: their forms, and what encodes and decodes them.
+
+Layouts of blocks are made by many methods: a file holds which entry each slot has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common import schema
+from cipherblas.common.errors import FormatError
+from cipherblas.crypto.params import Parameters
+from cipherblas.forms.form import Form
+from cipherblas.forms.layouts import EMPTY, Layout, SlotIndex
+from cipherblas.forms.row_forms import ByteRowForm, Placing, RowForm, SharedRowForm
+from cipherblas.forms.slot_forms import SlotForm, TensorForm
+from cipherblas.forms.tensors import TensorLayout
+from cipherblas.lang.operands import MAX_LENGTH
+from cipherblas.lang.steps import MAX_ENTRIES, STEPS, steps_from_json, steps_to_json
+from cipherblas.rlwe.basis import OPERAND_BASIS, FirstLimbs
+from cipherblas.runtime.values import Input, Output
+
+Tensors = dict[str, NDArray[Any]]
+MAX_LIMBS = 1 << 10
+MAX_PIECES = 1 << 12
+MAX_SCALE = 2.0**1000
+
+_LENGTH, _COUNT = schema.integer(1, MAX_LENGTH), schema.integer(0, MAX_LENGTH)
+_PAIR = schema.pair(_LENGTH, _LENGTH)
+_SCALE = schema.number(-MAX_SCALE, MAX_SCALE)
+_TENSOR = schema.record(
+    {
+        "shape": schema.listed(_LENGTH, 3, 3),
+        **dict.fromkeys(("slots", "channels", "pitch", "row", "col", "segment", "copies"), _LENGTH),
+        "zero_padded": schema.flag,
+        "places": schema.either(schema.nothing, schema.listed(schema.pair(_COUNT, _COUNT), 1, MAX_LENGTH)),
+    }
+)
+_ROWS: dict[str, schema.Check] = {
+    "shape": _PAIR,
+    "by_columns": schema.flag,
+    "pieces": schema.listed(schema.pair(_COUNT, _LENGTH), 1, MAX_PIECES),
+    "placing": schema.either(
+        schema.nothing,
+        schema.record(
+            {
+                "each": _LENGTH,
+                "first": schema.either(schema.nothing, schema.integer(-MAX_LENGTH, MAX_LENGTH)),
+                "negative": schema.flag,
+            }
+        ),
+    ),
+}
+_ROW_KINDS: dict[str, type[RowForm]] = {
+    "rows": RowForm,
+    "shared-rows": SharedRowForm,
+    "byte-rows": ByteRowForm,
+}
+_FORMS: dict[str, schema.Check] = {
+    "tensors": schema.record({"kind": schema.text, "equal": _PAIR, "tensor": _TENSOR}),
+    "blocks": schema.record(
+        {
+            "kind": schema.text,
+            "equal": _PAIR,
+            "grid": _PAIR,
+            "layout": schema.text,
+            "block": _PAIR,
+            "signs": schema.listed(schema.integer(-1, 1), 1, MAX_LENGTH),
+        }
+    ),
+    "rows": schema.record({"kind": schema.text, **_ROWS}),
+    "shared-rows": schema.record({"kind": schema.text, **_ROWS}),
+    "byte-rows": schema.record(
+        {"kind": schema.text, **_ROWS, "rows_by_bytes": schema.flag, "columns_by_bytes": schema.flag}
+    ),
+}
+_INPUT = schema.record(
+    {
+        "name": schema.text,
+        "transposed": schema.flag,
+        "shape": _PAIR,
+        "form": schema.anything,
+        "limbs": schema.integer(0, MAX_LIMBS),
+        "scale": _SCALE,
+        "unit": _SCALE,
+        "public_key": schema.flag,
+    },
+    {"steps": STEPS},
+)
+_OUTPUT = schema.record(
+    {
+        "shape": schema.listed(_LENGTH, 0, 4),
+        "form": schema.anything,
+        "limbs": schema.integer(1, MAX_LIMBS),
+        "components": schema.integer(2, 3),
+        "scale": _SCALE,
+    }
+)
+
+
+def form_to_json(form: Form, tensors: Tensors) -> dict[str, Any]:
+    """A form as a header has it; the index of a layout of blocks is entered into `tensors`."""
+    if isinstance(form, TensorForm):
+        return {"kind": "tensors", "equal": list(form.equal), "tensor": asdict(form.tensor)}
+    if isinstance(form, SlotForm):
+        return _blocks_to_json(form, tensors)
+    assert isinstance(form, RowForm)
+    (kind,) = (name for name, kind in _ROW_KINDS.items() if kind is type(form))
+    return {"kind": kind, **asdict(form)}
+
+
+def _blocks_to_json(form: SlotForm, tensors: Tensors) -> dict[str, Any]:
+    layout = form.layout
+    indices = [layout.index(number) for number in range(layout.ciphertexts)]
+    name = f"layout{sum(key.endswith('.real') for key in tensors)}"
+    tensors[f"{name}.real"] = np.stack([index.real for index in indices])
+    imag = [index.real * 0 + EMPTY if index.imag is None else index.imag for index in indices]
+    if any(index.imag is not None for index in indices):
+        tensors[f"{name}.imag"] = np.stack(imag)
+    return {
+        "kind": "blocks",
+        "equal": list(form.equal),
+        "grid": list(form.grid),
+        "layout": name,
+        "block": [layout.rows, layout.cols],
+        "signs": [0 if index.imag is None else index.sign for index in indices],
+    }
+
+
+def form_of_json(value: Any, tensors: Mapping[str, NDArray[Any]], params: Parameters, place: str) -> Form:
+    """The form that `form_to_json` wrote.
+
+    Raises:
+        FormatError, ShapeError: the fields are not those of a form on a ring with these parameters.
+    """
+    schema.record({"kind": schema.one_of(*_FORMS)}, others=True)(value, place)
+    _FORMS[value["kind"]](value, place)
+    if value["kind"] in _ROW_KINDS:
+        kind = _ROW_KINDS[value["kind"]]
+        given = {field.name: value[field.name] for field in fields(kind)}
+        placing = given["placing"] and Placing(**given["placing"])
+        pieces = tuple((start, stop) for start, stop in given["pieces"])
+        if any(start >= stop for start, stop in pieces) or (placing and len(pieces) > 1):
+            raise FormatError(
+                f"The pieces of {place} are wrong.", expected="ranges of columns", got=str(pieces)
+            )
+        return kind(**{**given, "shape": tuple(given["shape"]), "pieces": pieces, "placing": placing})
+    equal = tuple(value["equal"])
+    if value["kind"] == "tensors":
+        given = value["tensor"]
+        places = given["places"] and tuple((number, slot) for number, slot in given["places"])
+        tensor = TensorLayout(**{**given, "shape": tuple(given["shape"]), "places": places})
+        if math.prod(tensor.shape) > MAX_ENTRIES or (places and len(places) != tensor.shape[0]):
+            raise FormatError(
+                f"The tensor of {place} is wrong.", expected="a place for each channel", got="others"
+            )
+        form: SlotForm = TensorForm(tensor.layout, (1, 1), equal, tensor=tensor)
+        most = tensor.groups, tensor.segments
+    else:
+        form = SlotForm(_layout(value, tensors, place), tuple(value["grid"]), equal)
+        most = form.grid
+    if form.layout.slots != params.n // 2 or any(one > there for one, there in zip(equal, most, strict=True)):
+        raise FormatError(
+            f"The slots of {place} are not those of the parameters.",
+            expected=params.n // 2,
+            got=form.layout.slots,
+        )
+    return form
+
+
+def _layout(value: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], place: str) -> Layout:
+    (rows, cols), signs, name = value["block"], value["signs"], value["layout"]
+    real, imag = tensors.get(f"{name}.real"), tensors.get(f"{name}.imag")
+
+    def is_index(one: NDArray[Any] | None) -> bool:
+        if one is None or one.dtype != np.int64 or one.ndim != 2 or len(one) != len(signs) or not one.size:
+            return False
+        return bool(one.min() >= EMPTY and one.max() < rows * cols)
+
+    if real is None or not is_index(real) or any(signs) != is_index(imag):
+        raise FormatError(f"The layout of {place} is wrong.", expected="an entry for each slot", got=name)
+    if imag is not None and imag.shape != real.shape:
+        raise FormatError(f"The layout of {place} is wrong.", expected=real.shape, got=imag.shape)
+
+    def indexer(number: int) -> SlotIndex:
+        own = imag[number] if imag is not None and signs[number] else None
+        return SlotIndex(real[number], own, signs[number] or 1)
+
+    return Layout(
+        *("from a file", ("from a file", name), rows, cols, real.shape[1], len(signs), indexer),
+    )
+
+
+def input_to_json(one: Input, tensors: Tensors) -> dict[str, Any]:
+    """The encoding of an operand as a header has it."""
+    found = {
+        "name": one.name,
+        "transposed": one.transposed,
+        "shape": list(one.shape),
+        "form": form_to_json(one.form, tensors),
+        "limbs": one.basis.primes,
+        "scale": one.scale,
+        "unit": one.unit,
+        "public_key": one.public_key,
+    }
+    return {**found, "steps": steps_to_json(one.steps)} if one.steps else found
+
+
+def input_of_json(
+    value: Any, tensors: Mapping[str, NDArray[Any]], params: Parameters, shapes: Mapping[str, tuple[int, ...]]
+) -> Input:
+    """The encoding that `input_to_json` wrote.
+
+    Args:
+        shapes: of the operands, by name.
+
+    Raises:
+        FormatError, ShapeError: the encoding is of no such operand.
+    """
+    place = "an operand's encoding"
+    _INPUT(value, place)
+    form, steps = form_of_json(value["form"], tensors, params, place), steps_from_json(value.get("steps", ()))
+    limbs, name = value["limbs"], value["name"]
+    if name not in shapes or limbs > params.limbs or not value["scale"] or not value["unit"]:
+        raise FormatError(
+            "An operand's encoding is none of the program.", expected=", ".join(shapes), got=name
+        )
+    if not limbs and (isinstance(form, SlotForm) or not params.family.rows.operand_moduli):
+        raise FormatError("An operand's encoding has no limbs.", expected="limbs", got=limbs)
+    shape = shapes[name]
+    for step in steps:
+        shape = step.out_shape(shape)
+    rows, cols = value["shape"]
+    if value["transposed"]:
+        shape = (math.prod(shape[1:]), *shape[:1])
+    if math.prod(shape) != rows * cols or not _holds(form, rows, cols):
+        raise FormatError(
+            "An operand's encoding does not hold the operand.", expected=shape, got=(rows, cols)
+        )
+    return Input(
+        *(name, value["transposed"], (rows, cols), form, FirstLimbs(limbs) if limbs else OPERAND_BASIS),
+        scale=float(value["scale"]),
+        unit=float(value["unit"]),
+        public_key=value["public_key"],
+        steps=steps,
+    )
+
+
+def _holds(form: Form, rows: int, cols: int) -> bool:
+    """Whether a matrix is packed so: it begins in the last block of each row and column of blocks, and ends there."""
+    if isinstance(form, SlotForm):
+        blocks = zip(form.grid, (form.layout.rows, form.layout.cols), (rows, cols), strict=True)
+        return all((count - 1) * each < length <= count * each for count, each, length in blocks)
+    assert isinstance(form, RowForm)
+    return form.shape[0] >= rows and form.pieces[-1][1] >= cols
+
+
+def output_to_json(one: Output, tensors: Tensors) -> dict[str, Any]:
+    """A result's way back as a header has it."""
+    return {
+        "shape": list(one.shape),
+        "form": form_to_json(one.form, tensors),
+        "limbs": one.limbs,
+        "components": one.components,
+        "scale": one.scale,
+    }
+
+
+def output_of_json(
+    value: Any, tensors: Mapping[str, NDArray[Any]], params: Parameters, shape: tuple[int, ...]
+) -> Output:
+    """The way back that `output_to_json` wrote.
+
+    Args:
+        shape: of the result.
+
+    Raises:
+        FormatError, ShapeError: the encoding is of no such result.
+    """
+    place = "a result's encoding"
+    _OUTPUT(value, place)
+    form, own = form_of_json(value["form"], tensors, params, place), tuple(value["shape"])
+    if value["limbs"] > params.limbs or not value["scale"]:
+        raise FormatError(
+            "A result's encoding has too many limbs.", expected=params.limbs, got=value["limbs"]
+        )
+    if isinstance(form, TensorForm):
+        fits = math.prod(form.tensor.shape) == math.prod(own)
+    elif isinstance(form, SlotForm):
+        fits = len(own) == 2 and _holds(form, *own)
+    else:
+        assert isinstance(form, RowForm)
+        fits = own == _opened(form)
+    if math.prod(own) != math.prod(shape) or not fits:
+        raise FormatError("A result's encoding does not hold the result.", expected=shape, got=own)
+    return Output(own, form, value["limbs"], value["components"], float(value["scale"]), form.degree(params))
+
+
+def _opened(form: RowForm) -> tuple[int, int]:
+    """Rows and columns that are decrypted."""
+    rows, cols = (length // (2 if cut else 1) for length, cut in zip(form.shape, form.cut, strict=True))
+    return (cols, rows) if form.by_columns else (rows, cols)
