@@ -166,6 +166,25 @@ def test_features_in_double_precision() -> None:
         np.testing.assert_allclose(network(values), module(torch.tensor(values)).numpy(), rtol=1e-9)
 
 
+def test_one_dimension() -> None:
+    torch = pytest.importorskip("torch")
+    nn = torch.nn
+    norm, pool = nn.BatchNorm1d(4), nn.AdaptiveAvgPool1d(1)
+    layers = (
+        nn.Conv1d(2, 4, 5, padding="same"),
+        norm,
+        nn.ReLU(),
+        nn.AvgPool1d(2),
+        nn.Conv1d(4, 4, 3, stride=2),
+    )
+    module = nn.Sequential(*layers, pool, nn.Flatten(), nn.Linear(4, 3)).eval()
+    network = cb.networks.from_torch(module, (2, 24))
+    values = np.random.default_rng(0).uniform(-1, 1, (3, 2, 24))
+    with torch.no_grad():
+        wanted = module(torch.tensor(values, dtype=torch.float32)).numpy()
+    np.testing.assert_allclose(network(values), wanted, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("reads", ["bool(x.sum() > 0)", "x.mean().item()", "float(x[0, 0])", "x.tolist()"])
 def test_decisions_by_values(reads: str) -> None:
     torch = pytest.importorskip("torch")

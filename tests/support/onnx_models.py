@@ -114,7 +114,28 @@ def shapes() -> bytes:
     return m.file(m.node("Neg", m.node("Pow", x, m.constant(2.0))))
 
 
-MODELS = {"residual": residual, "fire": fire, "depthwise": depthwise, "shapes": shapes}
+def line() -> bytes:
+    """Convolutions of one dimension: strides, dilations, groups, padding on one side; joins, slices, sums, means."""
+    m = Model((3, 20), 5)
+
+    def conv(x: str, inputs: int, outputs: int, kernel: int, groups: int = 1, **attributes: Any) -> str:
+        weights = m.constant(m.normal(outputs, inputs // groups, kernel))
+        return m.node("Conv", x, weights, m.constant(m.normal(outputs)), group=groups, **attributes)
+
+    x = m.node("Relu", m.norm(conv("x", 3, 4, 5, pads=[2, 1], strides=[2]), 4))
+    y = conv(x, 4, 4, 3, groups=2, dilations=[2], pads=[2, 2])
+    y = m.node("Add", m.node("Sub", y, m.constant(m.normal(4, 1))), m.constant(m.normal(4, 10)))
+    ends = [m.constant(one, np.int64) for one in ([0, 0], [2, 10], [1, 2], [1, 2])]
+    z = m.node("Pad", m.node("Slice", y, *ends), m.constant([0, 2, 1, 0, 0, 1], np.int64))
+    y = m.node("Concat", m.node("AveragePool", y, kernel_shape=[4], strides=[1]), z, axis=1)
+    y = conv(y, 8, 4, 2, auto_pad="SAME_LOWER")
+    y = m.node("Squeeze", m.node("GlobalAveragePool", y), m.constant([2], np.int64))
+    shape = m.node("Shape", x)
+    x = m.node("Reshape", m.node("Reshape", x, shape), m.constant([0, -1], np.int64))
+    return m.file(m.node("Add", m.dense(x, 40, 3), m.dense(y, 4, 3)))
+
+
+MODELS = {"residual": residual, "fire": fire, "depthwise": depthwise, "shapes": shapes, "line": line}
 
 
 def loaded(content: bytes) -> Any:

@@ -161,6 +161,25 @@ class Flattened(Layer):
 
 
 @dataclass(frozen=True)
+class Raised(Layer):
+    """Channels of one dimension (C, L) as an image of height 1."""
+
+    def shape(self, *shapes: Shape) -> Shape:
+        channels, length = shapes[0]
+        return channels, 1, length
+
+    def clear(self, *values: Array) -> Array:
+        return values[0][:, :, None, :]
+
+    def encrypted(self, *values: Expression) -> Expression:
+        found: Expression = values[0].reshape(*self.shape(values[0].shape))
+        return found
+
+    def __str__(self) -> str:
+        return "as an image of height 1"
+
+
+@dataclass(frozen=True)
 class Activation(Layer):
     """A function of every entry, by a polynomial on the range of its argument.
 

@@ -21,7 +21,8 @@ def from_onnx(source: str | Path | bytes) -> TrainedNetwork:
             has an axis in front that counts images. Weights are in the file itself.
 
     Returns:
-        The network, for one input without the batch axis.
+        The network, for one input without the batch axis. Convolutions of one dimension are computed as those of images
+        of height 1.
 
     Raises:
         StorageError: the file cannot be read, or is larger than 2 GiB.

@@ -28,6 +28,7 @@ from cipherblas.networks.layers import (
     Convolution,
     Dense,
     Layer,
+    Raised,
     Scaled,
     Shape,
 )
@@ -42,7 +43,10 @@ FLOATS = (1, 10, 11, 16)  # types of ONNX: float, float16, double, bfloat16
 DAMAGED = (ArithmeticError, AttributeError, IndexError, KeyError, MemoryError, TypeError, ValueError)
 NOT_ITS_OWN = "its inputs or attributes are not those of the operator"
 EXPORT_AGAIN = "a new export, which onnx.checker.check_model accepts"
-IMAGES = "a network of images of two dimensions (C, H, W), as Conv2d and AvgPool2d take them"
+IMAGES = (
+    "a network of images (C, H, W) or of channels of one dimension (C, L), as Conv2d and Conv1d take them"
+)
+ON_IMAGES = ("Conv", "AveragePool", "GlobalAveragePool", "BatchNormalization")
 
 Translate = TypeVar("Translate", bound=Callable[..., None])
 OPERATORS: dict[str, Callable[[Any, Any], None]] = {}
@@ -101,6 +105,10 @@ class GraphReader:
 
     Args:
         path: what errors call the file, at the beginning of a sentence.
+
+    Attributes:
+        lines: images of the file have one dimension (C, L); here they are images (C, 1, L).
+        rank: axes of an image in the file, that of the batch included.
     """
 
     def __init__(self, model: Any, path: str) -> None:
@@ -137,6 +145,13 @@ class GraphReader:
         self.values: dict[str, int] = {self.input: 0}  # by names of tensors
         self.shapes: list[Shape] = [tuple(dims[1:])]
         self.left_out: list[str] = []
+        self.lines = len(dims) == 3 and any(node.operator in ON_IMAGES for node in self.nodes)
+        self.rank = 3 if self.lines else 4
+        if self.lines:
+            raised = Raised()
+            self.shapes.append(raised.shape(self.shapes[0]))
+            self.steps.append(NetworkStep(printable(self.input), raised, (0,), self.shapes[1]))
+            self.values[self.input] = 1
 
     def network(self) -> TrainedNetwork:
         """All nodes as steps, those alone that the result is made of."""
@@ -209,9 +224,7 @@ class GraphReader:
         """The arithmetic of shapes, and other nodes of constants."""
         make = FOLDED.get(node.operator)
         if node.operator == "Shape":
-            self.constants[node.outputs[0]] = np.array(
-                (self.batch, *self.shapes[self.value(node, 0)]), np.int64
-            )
+            self.constants[node.outputs[0]] = np.array(self.lengths(self.value(node, 0)), np.int64)
         elif make is None:
             raise UnsuitableError(
                 "its inputs are constants, and this operator of constants is not known",
@@ -267,8 +280,13 @@ class GraphReader:
     def image(self, number: int) -> Shape:
         """The shape of a value that must be an image."""
         if len(self.shapes[number]) != 3:
-            raise UnsuitableError("its input is not an image of two dimensions", IMAGES)
+            raise UnsuitableError("its input is not an image", IMAGES)
         return self.shapes[number]
+
+    def lengths(self, number: int) -> Shape:
+        """The shape of a value as the file has it, with the batch."""
+        shape = self.shapes[number]
+        return (self.batch, shape[0], shape[2]) if self.lines and len(shape) == 3 else (self.batch, *shape)
 
     def add(self, node: OnnxNode, layer: Layer, *inputs: int) -> int:
         """One more step, which makes what the node does."""
@@ -344,7 +362,7 @@ class GraphReader:
     def per_channel(self, number: int, values: NDArray[Any]) -> NDArray[Any] | None:
         """One number for each channel or entry of a vector, of a constant that is broadcast to a value; None where it
         has others."""
-        shape = (1, *self.shapes[number])
+        shape = (1, *self.lengths(number)[1:])
         if values.size == 1:
             return np.full(shape[1], float(values.reshape(())))
         lengths = (1,) * (len(shape) - values.ndim) + values.shape

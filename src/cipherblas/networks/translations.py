@@ -63,12 +63,13 @@ def _dropout(reader: GraphReader, node: OnnxNode) -> None:
 
 
 def _pads(
-    node: OnnxNode, sizes: Sequence[int], kernel: Sequence[int], stride: Sequence[int]
+    reader: GraphReader, node: OnnxNode, sizes: Sequence[int], kernel: Sequence[int], stride: Sequence[int]
 ) -> tuple[Pair, Pair]:
     """Zeros before and after the image, of height and width."""
     auto = node.get("auto_pad", b"NOTSET").decode()
     if auto in ("NOTSET", ""):
-        top, left, bottom, right = (int(one) for one in node.get("pads", (0, 0, 0, 0)))
+        given = [int(one) for one in node.get("pads", (0,) * (2 * reader.rank - 4))]
+        top, left, bottom, right = (0, given[0], 0, given[1]) if reader.lines else given
         return (top, bottom), (left, right)
     if auto == "VALID":
         return (0, 0), (0, 0)
@@ -80,10 +81,13 @@ def _pads(
     return found[0], found[1]
 
 
-def _pair(node: OnnxNode, name: str, usual: Pair = (1, 1)) -> Pair:
-    found = tuple(int(one) for one in node.get(name, usual))
+def _pair(reader: GraphReader, node: OnnxNode, name: str) -> Pair:
+    """An attribute's numbers for height and width, by default 1."""
+    found = tuple(int(one) for one in node.get(name, (1,) * (reader.rank - 2)))
+    if reader.lines:
+        found = (1, *found)
     if len(found) != 2:
-        raise UnsuitableError("its windows are not those of an image of two dimensions", IMAGES)
+        raise UnsuitableError("its windows are not those of an image", IMAGES)
     return found
 
 
@@ -94,16 +98,18 @@ def _conv(reader: GraphReader, node: OnnxNode) -> None:
     weights = np.asarray(reader.constant(node, 1), np.float64)
     bias = np.asarray(reader.constant(node, 2, np.zeros(len(weights))), np.float64)
     groups = int(node.get("group", 1))
+    if reader.lines and weights.ndim == 3:
+        weights = weights[:, :, None, :]
     if weights.ndim != 4 or weights.shape[1] * groups != channels or bias.shape != weights.shape[:1]:
         raise UnsuitableError("its filters do not fit the channels of the image", EXPORT_AGAIN)
-    dilation, stride = _pair(node, "dilations"), _pair(node, "strides")
+    dilation, stride = _pair(reader, node, "dilations"), _pair(reader, node, "strides")
     if dilation != (1, 1):
         spread = np.zeros(
             (*weights.shape[:2], *((k - 1) * d + 1 for k, d in zip(weights.shape[2:], dilation, strict=True)))
         )
         spread[:, :, :: dilation[0], :: dilation[1]] = weights
         weights = spread
-    pads = _pads(node, sizes, weights.shape[2:], stride)
+    pads = _pads(reader, node, sizes, weights.shape[2:], stride)
     reader.add(node, Convolution(weights, bias, stride, pads, groups), number)
 
 
@@ -166,10 +172,10 @@ def _mean(reader: GraphReader, node: OnnxNode) -> None:
     number = reader.value(node, 0)
     _, height, width = reader.image(number)
     axes = axes_of(node, reader.constant(node, 1))
-    if sorted(axis % 4 for axis in axes) != [2, 3]:
+    if sorted(axis % reader.rank for axis in axes) != list(range(2, reader.rank)):
         raise UnsuitableError(
             "its mean is not over height and width together",
-            "ReduceMean over axes 2 and 3, or GlobalAveragePool",
+            "ReduceMean over all axes from 2 on, or GlobalAveragePool",
         )
     pooled = reader.add(node, Pooling((height, width), (height, width)), number)
     if not node.get("keepdims", 1):
@@ -180,12 +186,12 @@ def _mean(reader: GraphReader, node: OnnxNode) -> None:
 def _pool(reader: GraphReader, node: OnnxNode) -> None:
     number = reader.value(node, 0)
     channels, *sizes = reader.image(number)
-    kernel, stride = _pair(node, "kernel_shape"), _pair(node, "strides")
-    pads = _pads(node, sizes, kernel, stride)
+    kernel, stride = _pair(reader, node, "kernel_shape"), _pair(reader, node, "strides")
+    pads = _pads(reader, node, sizes, kernel, stride)
     rest = [
         (size + sum(pad) - k) % step for size, pad, k, step in zip(sizes, pads, kernel, stride, strict=True)
     ]
-    if _pair(node, "dilations") != (1, 1) or (node.get("ceil_mode", 0) and any(rest)):
+    if _pair(reader, node, "dilations") != (1, 1) or (node.get("ceil_mode", 0) and any(rest)):
         raise UnsuitableError(
             "its windows have gaps, or reach beyond the image",
             "AveragePool without dilations, and with ceil_mode=0",
@@ -214,7 +220,8 @@ def _max_pool(reader: GraphReader, node: OnnxNode) -> None:
 def _slice(reader: GraphReader, node: OnnxNode) -> None:
     number = reader.value(node, 0)
     shape = reader.image(number)
-    batch, channel, *space = slices_of(reader, node, (reader.batch, *shape))
+    batch, channel, *space = slices_of(reader, node, reader.lengths(number))
+    space = [(0, 1, 1), *space] if reader.lines else space
     if batch != (0, reader.batch, 1):
         raise UnsuitableError(
             "it takes some images of a batch", "a slice of channels, height and width alone"
@@ -237,7 +244,7 @@ def _split(reader: GraphReader, node: OnnxNode) -> None:
     count = len(node.outputs)
     lengths = [-(-channels // count)] * count if sizes is None else [int(one) for one in sizes]
     lengths[-1] = channels - sum(lengths[:-1])
-    if axis % 4 != 1:
+    if axis % reader.rank != 1:
         raise UnsuitableError("it splits another axis than the channels", "Split along axis 1")
     start = 0
     for name, length in zip(node.outputs, lengths, strict=True):
@@ -253,10 +260,10 @@ def _pad(reader: GraphReader, node: OnnxNode) -> None:
     channels, *_ = reader.image(number)
     pads = node.get("pads", None) if reader.opset < 11 else reader.constant(node, 1)
     value = node.get("value", 0.0) if reader.opset < 11 else reader.constant(node, 2, 0.0)
-    axes = reader.constant(node, 3, range(4)) if reader.opset >= 18 else range(4)
+    axes = reader.constant(node, 3, range(reader.rank)) if reader.opset >= 18 else range(reader.rank)
     if node.get("mode", b"constant") != b"constant" or np.any(np.asarray(value)):
         raise UnsuitableError("it pads with other numbers than zeros", "Pad with mode constant and value 0")
-    before, after = np.zeros(4, np.int64), np.zeros(4, np.int64)
+    before, after = np.zeros(reader.rank, np.int64), np.zeros(reader.rank, np.int64)
     many = [int(one) for one in pads]
     for place, axis in enumerate(axes):
         before[axis], after[axis] = many[place], many[place + len(axes)]
@@ -274,7 +281,10 @@ def _pad(reader: GraphReader, node: OnnxNode) -> None:
             node, 0, channels_of(channels, [one + int(before[1]) for one in range(channels)], count)
         )
         number = reader.values[node.outputs[0]]
-    around = (int(before[2]), int(after[2])), (int(before[3]), int(after[3]))
+    pairs = [(0, 0)] * reader.lines + [
+        (int(before[axis]), int(after[axis])) for axis in range(2, reader.rank)
+    ]
+    around = pairs[0], pairs[1]
     if around != ((0, 0), (0, 0)):
         own = reader.shapes[number][0]
         weights = np.ones((own, 1, 1, 1))
@@ -285,7 +295,10 @@ def _pad(reader: GraphReader, node: OnnxNode) -> None:
 @operator("Concat")
 def _concat(reader: GraphReader, node: OnnxNode) -> None:
     numbers = [reader.value(node, place) for place in range(len(node.inputs))]
-    if int(node.get("axis", 1)) % 4 != 1 or len({reader.image(number)[1:] for number in numbers}) > 1:
+    if (
+        int(node.get("axis", 1)) % reader.rank != 1
+        or len({reader.image(number)[1:] for number in numbers}) > 1
+    ):
         raise UnsuitableError(
             "it joins other axes than channels, or images of different sizes",
             "Concat along axis 1 of images of one height and width",
@@ -327,11 +340,11 @@ def _shaped(reader: GraphReader, node: OnnxNode, shape: Sequence[int]) -> None:
     """A value in another shape, its entries in the same order."""
     number = reader.value(node, 0)
     own = reader.shapes[number]
-    if tuple(shape) == (reader.batch, *own):
+    if tuple(shape) == reader.lengths(number):
         reader.alias(node, number)
     elif tuple(shape) == (reader.batch, math.prod(own)) and len(own) == 3:
         reader.add(node, Flattened(), number)
-    elif len(own) == 1 and tuple(shape) == (reader.batch, *own, 1, 1):
+    elif len(own) == 1 and tuple(shape) == (reader.batch, *own, *(1,) * (reader.rank - 2)):
         reader.alias(node, number)  # as a vector
     else:
         raise UnsuitableError(
@@ -350,7 +363,7 @@ def _flatten(reader: GraphReader, node: OnnxNode) -> None:
 
 @operator("Reshape")
 def _reshape(reader: GraphReader, node: OnnxNode) -> None:
-    own = (reader.batch, *reader.shapes[reader.value(node, 0)])
+    own = reader.lengths(reader.value(node, 0))
     wanted = [int(size) for size in np.asarray(reader.constant(node, 1)).reshape(-1)]
     wanted = [own[place] if size == 0 and place < len(own) else size for place, size in enumerate(wanted)]
     if -1 in wanted:
@@ -363,14 +376,14 @@ def _reshape(reader: GraphReader, node: OnnxNode) -> None:
 
 @operator("Squeeze")
 def _squeeze(reader: GraphReader, node: OnnxNode) -> None:
-    own = (reader.batch, *reader.shapes[reader.value(node, 0)])
+    own = reader.lengths(reader.value(node, 0))
     axes = {axis % len(own) for axis in axes_of(node, reader.constant(node, 1))}
     _shaped(reader, node, [size for axis, size in enumerate(own) if axis not in axes])
 
 
 @operator("Transpose")
 def _transpose(reader: GraphReader, node: OnnxNode) -> None:
-    own = (reader.batch, *reader.shapes[reader.value(node, 0)])
+    own = reader.lengths(reader.value(node, 0))
     order = [int(axis) for axis in node.get("perm", range(len(own))[::-1])]
     moved = [axis for axis in order if own[axis] != 1]
     if moved != sorted(moved) or order[0] != 0:
@@ -406,7 +419,7 @@ def _add(reader: GraphReader, node: OnnxNode) -> None:
         return
     shape = reader.shapes[number]
     try:
-        full = np.broadcast_to(more, (1, *shape))[0]
+        full = np.broadcast_to(more, (1, *reader.lengths(number)[1:])).reshape(shape)
     except ValueError:
         raise UnsuitableError(
             "it adds a constant of another shape",
