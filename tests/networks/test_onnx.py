@@ -309,6 +309,17 @@ def test_mutated_files(name: str) -> None:
             pass
 
 
+@pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning")
+def test_polynomials_that_are_too_coarse() -> None:
+    """The error names a degree, which is an option of networks."""
+    network, samples = cb.networks.from_onnx(fire()), np.random.default_rng(1).uniform(-1, 1, (20, 3, 8, 8))
+    for asked in ({"error": 0.05}, {"agreement": 1.0}):
+        with pytest.raises(cb.PrecisionError, match="degree=6") as caught:
+            network.compile(samples, degree=2, **asked, **TOY)
+        assert "Polynomials of degree 2 stand for" in str(caught.value)
+        assert caught.value.advice[0].options == {"degree": 6}
+
+
 def test_inputs_of_another_shape() -> None:
     network = cb.networks.from_onnx(residual())
     for refused in (

@@ -20,7 +20,7 @@ from cipherblas.cli.options import (
 from cipherblas.cli.plan import printed
 from cipherblas.crypto import files
 from cipherblas.networks import from_onnx
-from cipherblas.networks.network import DEGREE
+from cipherblas.networks.network import DEGREE, DEGREES
 from cipherblas.report import Display
 
 
@@ -42,7 +42,13 @@ def import_network(
             help="Share of the samples whose largest score is that of the clear network.", show_default=False
         ),
     ] = None,
-    degree: Annotated[int, typer.Option(help="Of the polynomials that stand for functions.")] = DEGREE,
+    degree: Annotated[
+        int | None,
+        typer.Option(
+            help="Of the polynomials that stand for functions.",
+            show_default=f"{DEGREE}, or the least of {', '.join(map(str, DEGREES))} that the agreement needs",
+        ),
+    ] = None,
     bound: Annotated[
         float | None,
         typer.Option(
@@ -93,6 +99,7 @@ def import_network(
     options = without_none(
         error=error,
         agreement=agreement,
+        degree=degree,
         bound=bound,
         ring_degree=ring_degree,
         security=security,
@@ -101,7 +108,7 @@ def import_network(
     if output is None and not json:
         typer.echo(f"{network}\n")
     with display.telling("planning") as tell:
-        planned = network.compile(given, degree=degree, progress=tell, **options)
+        planned = network.compile(given, progress=tell, **options)
     for path in written:
         save = planned.save if path is output else planned.save_client
         with display.progress("writing") as progress:

@@ -206,6 +206,10 @@ class PrecisionError(CipherblasError):
     """The error target cannot be met."""
 
 
+class ApproximationError(PrecisionError):
+    """Polynomials are too far from the functions that they stand for, whatever the parameters; finer ones may do."""
+
+
 class UnsupportedNodeError(CipherblasError):
     """A network has layers that cannot be computed encrypted."""
 

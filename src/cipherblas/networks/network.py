@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from cipherblas.common.arrays import finite_array
-from cipherblas.common.errors import MismatchError, ShapeError
+from cipherblas.common.errors import Advice, ApproximationError, MismatchError, ShapeError
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.lang.analysis import trace
 from cipherblas.lang.arguments import integer_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import Operand, secret
+from cipherblas.lang.polynomials import MAX_DEGREE
 from cipherblas.lang.samples import Samples
 from cipherblas.networks.layers import Activation, Array, Layer, Shape
 from cipherblas.planner.plan.by_samples import BySamples, sampled_runs
@@ -217,7 +218,14 @@ class TrainedNetwork:
         operand = secret(*self.shape, bound=1.0 if bound is None else bound)
         if degree is None:
             degree = self._degree(operand, options) if options.get("agreement") is not None else DEGREE
-        return compile(lambda x: self.encrypted(x, degree=degree), {INPUT: operand}, **options)
+        try:
+            return compile(lambda x: self.encrypted(x, degree=degree), {INPUT: operand}, **options)
+        except ApproximationError as error:
+            finer = min(2 * degree + 2, MAX_DEGREE)
+            more = () if finer <= degree else (Advice(f"degree={finer}", {"degree": finer}),)
+            error.advice = (*more, Advice("a larger error=…, or a smaller agreement=…"))
+            error.cause = f"Polynomials of degree {degree} stand for the functions of the network."
+            raise
 
     def _degree(self, operand: Operand, options: Mapping[str, Any]) -> int:
         """The least degree whose polynomials leave noise most of the room that the functions themselves leave it, for

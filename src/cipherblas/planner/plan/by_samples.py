@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cipherblas.common.errors import ParameterError, PrecisionError
+from cipherblas.common.errors import ApproximationError, ParameterError, PrecisionError
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.lang.analysis import evaluate_results
 from cipherblas.lang.facts import facts_of
@@ -85,7 +85,7 @@ class BySamples(Promise):
             needed = math.ceil(self.agreement * len(margins))
             margin = float(margins[len(margins) - needed]) if needed else float(margins[-1])
             if margin <= 0:
-                raise PrecisionError(
+                raise ApproximationError(
                     f"The polynomials of the program agree with its functions on {one.agreement:.1%} of the samples.",
                     expected=f"agreement={self.agreement:g} or more, by a finer precision=… of the functions",
                     got=f"{one.agreement:.3g}",

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from cipherblas.common import schema
-from cipherblas.common.errors import PrecisionError
+from cipherblas.common.errors import ApproximationError
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import MAX_RESULTS, labels_of, results_of
@@ -238,7 +238,7 @@ def check_measured(expression: Expression, found: Sequence[SampledErrors], targe
     for label, one, target in zip(labels_of(expression), found, targets, strict=True):
         if one.approximation >= target:
             of = f"result {label}" if label else "the result"
-            raise PrecisionError(
+            raise ApproximationError(
                 f"The functions of the program err by {one.approximation:.3g} in {of} on the samples, and {target:.3g} "
                 "is asked for.",
                 advice="a finer precision=… of the functions",
