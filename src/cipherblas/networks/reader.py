@@ -162,7 +162,8 @@ class GraphReader:
                 unknown.update(node.outputs)
                 continue
             try:
-                self._translate(node)
+                with np.errstate(all="ignore"):  # numbers that are not finite are refused
+                    self._translate(node)
                 continue
             except UnsuitableError as error:
                 found = error
