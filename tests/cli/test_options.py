@@ -178,7 +178,7 @@ def test_what_is_written_has_a_name() -> None:
                     found.add(name)
                 elif "Path" in str(hint):
                     assert not re.search(r"\b([Ww]rite|Draw|Keep)\b", info.help or ""), name
-    assert found == {"output", "plot", "network_output"}
+    assert found == {"output", "plot", "network_output", "client_output"}
     assert parse_output("./-") == Path("-")
     with pytest.raises(typer.BadParameter, match="/dev/stdout"):
         parse_output("-")
