@@ -27,9 +27,8 @@ from cipherblas.planner.predict.promises import (
     SampledErrors,
     check_measured,
 )
-from cipherblas.planner.predict.simulation import MIN_DRAWS, Array, Simulation, noisy_results
+from cipherblas.planner.predict.simulation import MIN_DRAWS, Array, Simulation, noise_tail, noisy_results
 from cipherblas.planner.predict.truncation import truncation_error
-from cipherblas.rlwe.noise import TAIL
 from cipherblas.runtime.values import StepError, Value
 
 MAX_SHARE_OF_BOUND = 0.9  # that an error may be
@@ -81,7 +80,8 @@ class BySamples(Promise):
         """
         assert self.agreement is not None
         found, every = [], self._margins(expression)
-        for one, (margins, _) in zip(self.simulation.approximations(expression), every, strict=True):
+        known = self.simulation.approximations(expression)
+        for result, one, (margins, _) in zip(results_of(expression), known, every, strict=True):
             needed = math.ceil(self.agreement * len(margins))
             margin = float(margins[len(margins) - needed]) if needed else float(margins[-1])
             if margin <= 0:
@@ -90,7 +90,8 @@ class BySamples(Promise):
                     expected=f"agreement={self.agreement:g} or more, by a finer precision=… of the functions",
                     got=f"{one.agreement:.3g}",
                 )
-            found.append(one.approximation + max(margin / 2, TAIL * _deviation(margins, self.agreement)))
+            noise = noise_tail(math.prod(result.shape)) * _deviation(margins, self.agreement)
+            found.append(one.approximation + max(margin / 2, noise))
         return tuple(found)
 
     def room(self, expression: Expression) -> float:
@@ -145,8 +146,8 @@ class BySamples(Promise):
 
 
 def _deviation(margins: Array, agreement: float) -> float:
-    """The largest standard deviation of independent errors of entries that leaves such a share of margins above zero in
-    the mean; 0 where none does."""
+    """The largest standard deviation of independent errors of entries that leaves more than such a share of margins
+    above zero; 0 where none does."""
     seen = margins[np.isfinite(margins)]
 
     def agreeing(deviation: float) -> float:
@@ -155,10 +156,11 @@ def _deviation(margins: Array, agreement: float) -> float:
 
     if agreement >= 1 or not len(seen):
         return 0.0
+    wanted = (1 + agreement) / 2  # half of the labels that may be lost are for chance
     low, high = 0.0, float(np.abs(seen).max())
     for _ in range(DEVIATION_STEPS):
         middle = (low + high) / 2
-        low, high = (middle, high) if middle and agreeing(middle) >= agreement else (low, middle)
+        low, high = (middle, high) if middle and agreeing(middle) >= wanted else (low, middle)
     return low
 
 

@@ -212,7 +212,12 @@ def _largest(squares: Sequence[Array], count: int) -> float:
     seen = min(entries, MAX_INDEPENDENT) * (len(squares) / count)
     chance = 1 + math.sqrt(2 * math.log(max(count, 2))) / math.sqrt(2 * seen)
     sample = max(1.0, math.sqrt(max(of_samples) / mean) / chance)
-    return tail(entries, BITS) * entry * sample
+    return noise_tail(entries) * entry * sample
+
+
+def noise_tail(entries: int) -> float:
+    """The noise that is stated of a result with so many entries, in deviations of its worst entry."""
+    return tail(entries, BITS)
 
 
 def _approximation(exact: Sequence[Array], written: Sequence[Array], slack: float) -> SampledErrors:
