@@ -141,7 +141,7 @@ def values() -> dict[str, Any]:
 
 
 def write_slots(folder: Path) -> Matrix:
-    """A product in slots, INSECURE: program, both keys, evaluation keys, record, both operands, result."""
+    """A product in slots, INSECURE: programs, both keys, evaluation keys, record, both operands, result."""
     params = make_parameters(64, [45.0, 30.0], alpha=1, scale_bits=30.0, security=0, insecure=True)
     options = {
         "parameters": params,
@@ -156,6 +156,7 @@ def write_slots(folder: Path) -> Matrix:
     a, b = matrix(4, 3), matrix(3, 4)
     client = program.client()
     program.save(folder / "program.json")
+    program.save_client(folder / "client-program.json")
     client.save(folder / "secret-key")
     public, evaluation = client.public_key(), client.evaluation_keys()
     public.save(folder / "public-key")

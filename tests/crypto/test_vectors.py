@@ -136,6 +136,14 @@ def test_operands_and_keys_still_compute_in_slots(folder: Path) -> None:
     np.testing.assert_allclose(decrypted, FROZEN["expected"]["slots"], rtol=0, atol=program.plan.error)
 
 
+def test_the_program_for_clients_still_decrypts(folder: Path) -> None:
+    program, _, demanded = loaded(folder / "slots", **ANY)
+    known = cb.ClientProgram.load(folder / "slots" / "client-program.json", **ANY)
+    client = cb.Client.load(folder / "slots" / "secret-key", known, **ANY)
+    decrypted = client.decrypt(result(folder / "slots", program, demanded))
+    np.testing.assert_allclose(decrypted, FROZEN["expected"]["slots"], rtol=0, atol=program.plan.error)
+
+
 def test_the_public_key_still_encrypts(folder: Path, vectors: ModuleType) -> None:
     program, client, demanded = loaded(folder / "slots", **ANY)
     public = cb.PublicKey.load(folder / "slots" / "public-key", **ANY)
