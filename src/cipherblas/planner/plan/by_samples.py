@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -82,8 +83,7 @@ class BySamples(Promise):
         found, every = [], self._margins(expression)
         known = self.simulation.approximations(expression)
         for result, one, (margins, _) in zip(results_of(expression), known, every, strict=True):
-            needed = math.ceil(self.agreement * len(margins))
-            margin = float(margins[len(margins) - needed]) if needed else float(margins[-1])
+            margin = _kept(margins, self.agreement)
             if margin <= 0:
                 raise ApproximationError(
                     f"The polynomials of the program agree with its functions on {one.agreement:.1%} of the samples.",
@@ -99,8 +99,10 @@ class BySamples(Promise):
         assert self.agreement is not None
         shares = []
         for margins, exact in self._margins(expression):
-            most = _deviation(exact, self.agreement)
-            shares.append(_deviation(margins, self.agreement) / most if most else 1.0)
+            own, most = (_deviation(one, self.agreement) for one in (margins, exact))
+            if not most:  # no label may be lost
+                own, most = (min(_kept(one, self.agreement), sys.float_info.max) for one in (margins, exact))
+            shares.append(own / most if most else 1.0)
         return min(shares)
 
     def _margins(self, expression: Expression) -> list[tuple[Array, Array]]:
@@ -143,6 +145,12 @@ class BySamples(Promise):
             else:
                 self._quick[key] = tuple(one.noise / top for one in found)
         return tuple(ratio * top for ratio in self._quick[key])
+
+
+def _kept(margins: Array, agreement: float) -> float:
+    """The least of the margins that must stay above zero."""
+    needed = max(math.ceil(agreement * len(margins)), 1)
+    return float(margins[len(margins) - needed])
 
 
 def _deviation(margins: Array, agreement: float) -> float:
