@@ -72,6 +72,41 @@ def test_a_client_without_weights(invoke: Any, folder: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning")
+def test_pixels_as_they_are(invoke: Any, folder: Path) -> None:
+    """Mean and deviation are part of both files: bytes are encrypted, checked and computed as the network has them."""
+    pixels = np.random.default_rng(1).integers(0, 256, (20, 3, 8, 8)).astype(np.uint8)
+    np.save(folder / "pixels.npy", pixels)
+    np.save(folder / "image.npy", pixels[0])
+    pair = "120,115,105:60,58.5,60"
+    given = [folder / "network.onnx", "--samples", folder / "pixels.npy", "--normalise", pair, "--error", "1"]
+    plan, client = folder / "network.cb", folder / "client.cb"
+    found = invoke("import", *given, "--degree", "7", *TOY, "-o", plan, "--client-output", client)
+    assert found.exit_code == 0, found.stderr
+    described = "mean (120, 115, 105) and deviation (60, 58.5, 60) taken out"
+    assert described in found.stdout
+    operand = ["--operand", f"x={folder / 'image.ct'}"]
+    for arguments in (
+        ["keygen", client, "-o", folder / "keys"],
+        ["encrypt", folder / "keys", folder / "image.npy", "-o", folder / "image.ct"],
+        ["run", plan, folder / "keys" / "evaluation", *operand, "-o", folder / "scores.ct"],
+        ["decrypt", folder / "keys", folder / "scores.ct", "-o", folder / "scores.npy"],
+    ):
+        done = invoke(*arguments, *SECURITY)
+        assert done.exit_code == 0, done.stderr
+    mean, deviation = np.array([120, 115, 105.0]), np.array([60, 58.5, 60])
+    network = cb.networks.from_onnx(folder / "network.onnx")
+    exact = network((pixels[0] - mean[:, None, None]) / deviation[:, None, None])
+    assert np.abs(np.load(folder / "scores.npy") - exact).max() <= 1
+    checked = invoke("check", plan, folder / "network.onnx", folder / "pixels.npy", "--json", *SECURITY)
+    assert checked.exit_code == 0 and json.loads(checked.stdout)["outside"] == 0, checked.stderr
+    np.save(folder / "beyond.npy", 4.0 * pixels[0])
+    beyond = invoke("encrypt", folder / "keys", folder / "beyond.npy", "-o", folder / "no.ct", *SECURITY)
+    assert beyond.exit_code == 1 and f"with {described}" in beyond.stderr
+    wrong = invoke("import", *given[:3], "--normalise", "1:0", *TOY)
+    assert wrong.exit_code == 2 and "MEAN:DEVIATION" in wrong.stderr
+
+
+@pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning")
 def test_a_check(invoke: Any, folder: Path) -> None:
     network, samples, plan = folder / "network.onnx", folder / "samples.npy", folder / "network.cb"
     invoke("import", network, "--samples", samples, "--error", "1", "--degree", "7", *TOY, "-o", plan)

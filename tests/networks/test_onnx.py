@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -108,6 +110,71 @@ def test_encrypted(name: str, tmp_path: Path) -> None:
         found = parties.client.decrypt(parties.server.run(parties.inputs({"x": values})))
         assert found.shape == network.scores
         assert np.abs(found - network(values)).max() <= program.plan.error
+
+
+MEAN, DEVIATION = (120.0, 115.0, 105.0), (60.0, 58.5, 62.0)
+
+
+def taken_out(pixels: np.ndarray) -> np.ndarray:
+    """As a network wants pixels."""
+    mean, deviation = (np.reshape(one, (3, 1, 1)) for one in (MEAN, DEVIATION))
+    return np.asarray((pixels - mean) / deviation)
+
+
+@pytest.mark.encrypted
+@pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning")
+def test_pixels_as_they_are(tmp_path: Path) -> None:
+    """In the clear, planned, checked and encrypted, from both files; at the border zeros stand for the mean."""
+    content = residual()
+    network, plain = (
+        cb.networks.from_onnx(content, normalise=(MEAN, DEVIATION)),
+        cb.networks.from_onnx(content),
+    )
+    pixels = np.random.default_rng(1).integers(0, 256, (20, 3, 8, 8)).astype(np.uint8)
+    np.testing.assert_allclose(network(pixels), by_runtime(content, taken_out(pixels)), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(network(pixels[0]), plain(taken_out(pixels[0])), rtol=1e-12)
+    assert str(network).splitlines()[0].split()[1:3] == ["mean", "(120,"]
+    program = network.compile(pixels, degree=15, error=1.0, **TOY)
+    operand = program.operands["x"]
+    assert operand.bound == pytest.approx(1.5 * np.abs(taken_out(pixels)).max())
+    assert f"secret, {network.normalise}" in program.explain()
+    program.save(tmp_path / "program")
+    program.save_client(tmp_path / "client")
+    loaded = cb.Program.load(tmp_path / "program", security=0, insecure=True)
+    client = cb.ClientProgram.load(tmp_path / "client", security=0, insecure=True).client()
+    assert loaded.operands == client.program.operands == program.operands and loaded.id == program.id
+    server = loaded.server(client.evaluation_keys())
+    for image in (pixels[0], np.zeros((3, 8, 8), np.uint8), np.full((3, 8, 8), 255.0)):
+        found = client.decrypt(server.run(client.encrypt({"x": image})))
+        assert np.abs(found - network(image)).max() <= program.plan.error
+        assert np.abs(found - loaded.evaluate({"x": image})).max() <= program.plan.error
+    assert all(one.inside for one in loaded.check({"x": pixels[0]}))
+    assert loaded.simulate({"x": pixels}).noise == program.plan.promise.figures[0].noise
+    assert network.check(loaded, pixels).noisy is not None
+    with pytest.raises(cb.MismatchError, match="takes its inputs otherwise"):
+        plain.check(loaded, taken_out(pixels))
+    with pytest.raises(cb.RangeError, match="taken out, has an entry beyond") as caught:
+        client.encrypt({"x": 3.0 * pixels[0]})  # not in bytes
+    low, high = (float(one) for one in re.findall(r"[-\d.]+(?=[,)])", str(caught.value.advice[1]))[-2:])
+    assert low < 0 and high > 255
+    client.encrypt({"x": np.clip(3.0 * pixels[0], low, high)})
+
+
+@pytest.mark.parametrize(
+    ("normalise", "error"),
+    [
+        (0.5, cb.DTypeError),
+        ((0.5,), cb.DTypeError),
+        ((0.5, "a"), cb.DTypeError),
+        ((0.5, 0.0), cb.RangeError),
+        ((np.nan, 1.0), cb.RangeError),
+        ((MEAN[:2], 1.0), cb.ShapeError),
+        ((0.5, (1.0,) * 4), cb.ShapeError),
+    ],
+)
+def test_what_is_no_mean_and_deviation(normalise: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        cb.networks.from_onnx(residual(), normalise=normalise)
 
 
 @pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning")

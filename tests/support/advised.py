@@ -15,6 +15,7 @@ CONV = "cb.conv2d(t, W(2, 1, 3, 3))"
 ONE_OR_MORE = "a list of one array or more"
 LONGER = "1 to 268435456 entries along at most 4 axes"
 UNITS = "bound=… of entries in other units: 1 where the client divides them by the largest one"
+NORMALISE = "normalise=(mean, deviation), two numbers, or one of each for every channel"
 SPREAD = "cb.chebyshev(np.log, x, degree=5, interval=(0.5, 1), promised=True)"
 TANH = "cb.chebyshev(np.tanh, x, degree=3)"
 
@@ -369,6 +370,25 @@ DECLARED: dict[str, dict[str, str]] = {
     },
     "Operand((3,), False, 1.0, encoding=cb.Encoding(1, 1.0))": {
         "cb.secret(…) of real numbers for it": "Operand((3,), True, 1.0, encoding=cb.Encoding(1, 1.0))"
+    },
+    "cb.secret(3, normalise=0.5)": {NORMALISE: "cb.secret(3, normalise=(0.5, 0.25))"},
+    "cb.secret(3, normalise=(0.5, 'a'))": {NORMALISE: "cb.secret(3, normalise=([0.5], 0.25))"},
+    "cb.secret(3, normalise=(0.5, 0.0))": {NORMALISE: "cb.secret(3, normalise=(0.5, 1e-3))"},
+    "cb.secret(3, 8, 8, normalise=([0.5, 0.4], 1.0))": {
+        NORMALISE: "cb.secret(3, 8, 8, normalise=([0.5, 0.4, 0.3], 1.0))"
+    },
+    "cb.secret(3, dtype=np.uint8, normalise=(0.5, 1.0))": {
+        "cb.secret(…, normalise=…) without dtype=…, which takes arrays of any real type": (
+            "cb.secret(3, normalise=(0.5, 1.0))"
+        )
+    },
+    "Samples({'x': 9 * A}, {'x': cb.secret(4, bound=2, normalise=(1.0, 0.5))}, 1.0)": {
+        "bound=… where the operand is declared, the largest absolute value that an entry may have": (
+            "Samples({'x': 9 * A}, {'x': cb.secret(4, bound=20, normalise=(1.0, 0.5))}, 1.0)"
+        ),
+        "np.clip(x, 0, 2) in place of x, as it is before": (
+            "Samples({'x': np.clip(9 * A, 0, 2)}, {'x': cb.secret(4, bound=2, normalise=(1.0, 0.5))}, 1.0)"
+        ),
     },
     "cb.secret(3, dtype=np.int64)": {
         "dtype=np.int32, or np.float64 for larger numbers": "cb.secret(3, dtype=np.int32)"

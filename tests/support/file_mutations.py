@@ -290,7 +290,7 @@ def _programs() -> dict[str, cb.Program]:
         ),
         "layers": cb.compile(
             lambda x: weights @ cb.flatten(cb.square(cb.conv2d(x, filters, stride=1))),
-            {"x": cb.secret(1, 4, 4)},
+            {"x": cb.secret(1, 4, 4, bound=2.0, normalise=(0.5, [0.25]))},
             **coarse,
         ),
         "function": cb.compile(lambda x: cb.tanh(x, degree=5), {"x": cb.secret(4)}, **coarse),

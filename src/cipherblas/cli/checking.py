@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +13,7 @@ from cipherblas.cli.options import Debug, Insecure, Json, PlanFile, Quiet, Secur
 from cipherblas.common.arrays import narrow_array
 from cipherblas.common.errors import FormatError
 from cipherblas.networks import from_onnx
+from cipherblas.networks.network import INPUT
 from cipherblas.report import Display, print_json
 from cipherblas.roles.program import Program
 
@@ -66,6 +67,8 @@ def check(
             classes = load_array(labels, (1,))
     with display.progress("reading the plan") as progress:
         program = Program.load(plan, security=security, insecure=insecure, progress=progress)
+    if INPUT in program.operands:  # inputs are given as its clients give them
+        network = replace(network, normalise=program.operands[INPUT].normalise)
     with display.progress("computing") as progress:
         found = network.check(program, images, classes, progress=progress)
     if json:

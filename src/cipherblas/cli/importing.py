@@ -15,10 +15,12 @@ from cipherblas.cli.options import (
     Quiet,
     Security,
     output_option,
+    parse_normalisation,
     without_none,
 )
 from cipherblas.cli.plan import printed
 from cipherblas.crypto import files
+from cipherblas.lang.normalisation import Normalisation
 from cipherblas.networks import from_onnx
 from cipherblas.networks.network import DEGREE, DEGREES
 from cipherblas.report import Display
@@ -52,7 +54,18 @@ def import_network(
     bound: Annotated[
         float | None,
         typer.Option(
-            help="Largest absolute value of an input.", show_default="of the samples 1.5 times theirs, else 1"
+            help="Largest absolute value of an entry of an input, normalised.",
+            show_default="of the samples 1.5 times theirs, else 1",
+        ),
+    ] = None,
+    normalise: Annotated[
+        Normalisation | None,
+        typer.Option(
+            metavar="MEAN:DEVIATION",
+            parser=parse_normalisation,
+            help="Taken out of inputs by the client, as 127.5:63.75; of every channel as 120,115,105:60,58,60. Inputs "
+            "and samples are then pixels as they are.",
+            show_default="the network takes inputs as they are",
         ),
     ] = None,
     ring_degree: Annotated[
@@ -86,12 +99,13 @@ def import_network(
       cipherblas import network.onnx --samples samples.npy --error 2 -o network.cb
       cipherblas import network.onnx --samples samples.npy --error 2 -o network.cb --client-output client.cb
       cipherblas import network.onnx --samples samples.npy --agreement 0.99 --degree 30
+      cipherblas import network.onnx --samples pixels.npy --normalise 127.5:63.75 --error 2 -o network.cb
     """
     written = [path for path in (output, client_output) if path is not None]
     for path in written:
         files.check_writable(path)
     display = Display(quiet=quiet)
-    network = from_onnx(model)
+    network = from_onnx(model, normalise=normalise)
     given = None
     if samples is not None:
         with display.progress("reading the samples"):

@@ -13,6 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from cipherblas import set_threads
+from cipherblas.common.errors import CipherblasError
+from cipherblas.lang.normalisation import Normalisation
 from cipherblas.lang.operands import Encryption, Operand
 from cipherblas.lang.operands import public as make_public
 from cipherblas.lang.operands import secret as make_secret
@@ -127,6 +129,18 @@ Link = Annotated[
         show_default="1Gbit/s",
     ),
 ]
+
+
+def parse_normalisation(text: str) -> Normalisation:
+    """Mean and deviation of inputs: `127.5:63.75`, or `120,115,105:60,58,60` of channels."""
+    try:
+        mean, deviation = ([float(one) for one in part.split(",")] for part in text.split(":"))
+        return Normalisation.given((mean, deviation))
+    except (ValueError, CipherblasError) as error:
+        raise typer.BadParameter(
+            f"expected MEAN:DEVIATION such as 127.5:63.75, or 120,115,105:60,58,60 of channels, got {text!r}"
+        ) from error
+
 
 _UNITS = {"": 1, "b": 1}
 for _power, _letter in enumerate("kmgt", start=1):

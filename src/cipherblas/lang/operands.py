@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from cipherblas.common.arrays import is_scalar, real_number, shown
 from cipherblas.common.checks import check_bound, check_integral
 from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError
+from cipherblas.lang.normalisation import Normalisation
 
 Encryption = Literal["secret-key", "public-key"]  # which key encrypts an operand
 
 MAX_LENGTH = 1 << 24  # rows or columns of an operand
 MAX_SCALE_BITS = 900  # a float64 holds the scale beside any bound
-ENCODING = "encoding"
+ENCODING, NORMALISE = "encoding", "normalise"
 EXACT, KNOWN = "exact", ("row_sum", "column_sum", "norm", "columns")  # what not every operand says
 KNOWN_ROUNDING = 1e-9  # relative, of sums of float64 numbers
 BOUND_RANGE = 2.0**-600, 2.0**600  # products of two bounds stay finite numbers
@@ -109,7 +110,7 @@ class Operand:
     What else is known of it, or None: `row_sum` and `column_sum` bound the sums of absolute values in a row and in a
     column of a matrix, `column_sum` that of all entries of a vector, `norm` the largest singular value, or the length
     of a vector; `columns` are bounds of the entries of each column. `encoding`: how a secret one comes, where that is
-    given.
+    given. `normalise`: the mean and deviation that the client takes out of a secret one; bounds are of what is left.
     """
 
     shape: tuple[int, ...]
@@ -123,6 +124,7 @@ class Operand:
     norm: float | None = None
     columns: tuple[float, ...] | None = None
     encoding: Encoding | None = None
+    normalise: Normalisation | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", _shape(self.shape, self.secret))
@@ -140,6 +142,7 @@ class Operand:
                 advice="cb.secret(…) of real numbers for it",
             )
         self._check_known()
+        self._check_normalised()
         allowed = get_args(Encryption) if self.secret else ("secret-key",)
         if self.encryption not in allowed:
             what = "a secret operand" if self.secret else "a clear operand, which is not encrypted"
@@ -165,11 +168,31 @@ class Operand:
     def declared(self) -> dict[str, Any]:
         """The operand as files hold it. `exact`, further bounds and an encoding stand there only if they are given, so
         that files of other operands stay as they were."""
-        optional = EXACT, *KNOWN, ENCODING
+        optional = EXACT, *KNOWN, ENCODING, NORMALISE
         said = {name: value for name, value in vars(self).items() if name not in optional or value}
         if self.columns is not None:
             said["columns"] = list(self.columns)
-        return said if self.encoding is None else {**said, ENCODING: vars(self.encoding)}
+        if self.encoding is not None:
+            said[ENCODING] = vars(self.encoding)
+        if self.normalise is not None:
+            said[NORMALISE] = {name: list(numbers) for name, numbers in vars(self.normalise).items()}
+        return said
+
+    def normalised(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """An array of the operand's shape as it is encrypted; or several, which further axes in front count."""
+        return values if self.normalise is None else self.normalise.of(values, len(self.shape))
+
+    def _check_normalised(self) -> None:
+        """Check that a normalisation fits the operand."""
+        if self.normalise is None:
+            return
+        if not self.secret or self.whole:
+            raise ParameterError(
+                "Only a secret operand of real numbers can be normalised.",
+                got="an operand of whole numbers" if self.secret else "a clear operand",
+                advice="cb.secret(…, normalise=…) without dtype=…, which takes arrays of any real type",
+            )
+        self.normalise.check_shape(self.shape)
 
     def _check_known(self) -> None:
         """Check that all bounds fit the shape, and that they agree with `bound`."""
@@ -235,9 +258,27 @@ class Operand:
             found.append(f"columns from {min(self.columns):.6g} to {max(self.columns):.6g}")
         return ", ".join(found)
 
+    def check_range(self, name: str, matrix: NDArray[Any]) -> None:
+        """Raise RangeError when an entry of an array, as it is encrypted, is beyond the bound."""
+        try:
+            check_bound(name, matrix, self.bound)
+        except RangeError as error:
+            if self.normalise is None:
+                raise
+            low, high = self.normalise.before(self.bound)
+            raise RangeError(
+                f"Operand {name!r}, with {self.normalise}, has an entry beyond the planned range, which is "
+                f"{self.bound:g} in absolute value.",
+                advice=(
+                    error.advice[0],
+                    f"np.clip({name}, {low:.6g}, {high:.6g}) in place of {name}, as it is before",
+                ),
+            ) from None
+
     def check(self, name: str, matrix: NDArray[Any]) -> None:
-        """Raise RangeError where an array does not keep what is declared of it; it names no entry."""
-        check_bound(name, matrix, self.bound)
+        """Raise RangeError where an array, as it is encrypted, does not keep what is declared of it; it names no
+        entry."""
+        self.check_range(name, matrix)
         if self.whole:
             check_integral(name, matrix)
         sums: dict[str, Callable[[], float]] = {
@@ -358,6 +399,7 @@ def secret(
     row_sum: float | None = None,
     column_sum: float | None = None,
     norm: float | None = None,
+    normalise: Any = None,
 ) -> Operand:
     """Declare an encrypted operand with entries in [-bound, bound].
 
@@ -378,13 +420,22 @@ def secret(
             multiplies bounds and errors by, which the number of its columns, or rows, times the bound are without. Of a
             matrix whose rows are probabilities the row_sum is 1. The column_sum of a vector is that of all entries.
         norm: the largest singular value of a matrix, or the length of a vector.
+        normalise: (mean, deviation), two numbers or one of each for every channel of an image, or entry of a vector. An
+            entry x is encrypted as (x - mean)/deviation, by whoever encrypts it, and the program, its samples and all
+            bounds are of that; arrays are given as they are, and may be of bytes.
 
     What is declared is checked where the operand is encrypted.
 
     Raises:
         DTypeError, ShapeError, RangeError: not positive integers, not a positive bound, not a real type of these, or a
             bound beyond the type.
-        ParameterError: no such encryption, or an exact operand without an integer type.
+        ParameterError: no such encryption, or an exact operand without an integer type, or one with it that is to be
+            normalised.
+
+    Examples:
+        >>> pixels = secret(3, 32, 32, bound=2.0, normalise=(127.5, 63.75))
+        >>> float(pixels.normalised(np.full((3, 32, 32), 255.0)).max())
+        2.0
     """
     kind = _dtype(dtype)
     largest = _largest(kind)
@@ -392,7 +443,14 @@ def secret(
         raise DTypeError("`exact` must be True or False.", got=repr(exact), advice="exact=True")
     known = _known(bound, largest, row_sum, column_sum, norm)
     operand = Operand(
-        _given_shape(shape), True, known.pop("bound"), kind.kind != "f", encryption, exact, **known
+        _given_shape(shape),
+        True,
+        known.pop("bound"),
+        kind.kind != "f",
+        encryption,
+        exact,
+        normalise=None if normalise is None else Normalisation.given(normalise),
+        **known,
     )
     if operand.whole and operand.bound > largest:
         raise RangeError(

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.arrays import finite_array, real_array, shape_text
-from cipherblas.common.checks import check_bound
 from cipherblas.common.errors import DTypeError, MismatchError, RangeError, ShapeError
 from cipherblas.lang.layers import Assume
 from cipherblas.lang.nodes import WATCHER, Expression
@@ -148,5 +147,6 @@ def _of_operand(name: str, values: Any, operand: Operand) -> NDArray[np.float64]
             got=shape_text(found.shape),
             advice=f"an array of shape ({', '.join(('number of samples', *map(str, operand.shape)))})",
         )
-    check_bound(name, found, operand.bound)
+    found = operand.normalised(found)
+    operand.check_range(name, found)
     return found

@@ -14,6 +14,7 @@ from cipherblas.common.progress import Progress, Steps
 from cipherblas.lang.analysis import trace
 from cipherblas.lang.arguments import integer_of
 from cipherblas.lang.nodes import Expression
+from cipherblas.lang.normalisation import Normalisation
 from cipherblas.lang.operands import Operand, secret
 from cipherblas.lang.polynomials import MAX_DEGREE
 from cipherblas.lang.samples import Samples
@@ -112,6 +113,8 @@ class TrainedNetwork:
         shape: of one input.
         steps: its layers, in an order in which they can be computed.
         left_out: operators at the end that the client computes: a softmax, the largest score.
+        normalise: the mean and deviation that the client takes out of an input; None where inputs are taken as they
+            are.
 
     Examples:
         >>> import numpy as np
@@ -128,6 +131,13 @@ class TrainedNetwork:
     shape: Shape
     steps: tuple[NetworkStep, ...]
     left_out: tuple[str, ...] = ()
+    normalise: Normalisation | None = None
+
+    def __post_init__(self) -> None:
+        if self.normalise is not None:
+            found = Normalisation.given(self.normalise)
+            found.check_shape(self.shape)
+            object.__setattr__(self, "normalise", found)
 
     @property
     def scores(self) -> Shape:
@@ -158,13 +168,22 @@ class TrainedNetwork:
                 expected=self.shape,
                 got=given.shape[-len(self.shape) :],
             )
-        return np.asarray(self._computed(given, lambda layer, inputs: layer.clear(*inputs)))
+        entries = self.operand().normalised(given)
+        return np.asarray(self._computed(entries, lambda layer, inputs: layer.clear(*inputs)))
+
+    def operand(self, bound: float = 1.0) -> Operand:
+        """Declare an encrypted input.
+
+        Args:
+            bound: on the absolute value of an entry as it is encrypted, normalised.
+        """
+        return secret(*self.shape, bound=bound, normalise=self.normalise)
 
     def encrypted(self, x: Expression, *, degree: int = DEGREE) -> Expression:
         """The scores of an encrypted input, to be part of a program.
 
         Args:
-            x: a node of the network's shape.
+            x: a node of the network's shape, of an operand that is declared as `operand` does.
             degree: of the polynomials that stand for functions.
         """
         if tuple(x.shape) != self.shape:
@@ -193,7 +212,8 @@ class TrainedNetwork:
         Args:
             samples: inputs (n, …) like those to come, by which ranges and errors are found: see `compile`. Without
                 them these are bounds, which grow from layer to layer.
-            bound: on the absolute value of an entry; by default the largest of the samples times the slack, or 1.
+            bound: on the absolute value of an entry as it is encrypted; by default the largest of the samples times the
+                slack, or 1.
             degree: as of `encrypted`; by default 62, or what an agreement needs that is asked for: 30 to 254.
             **options: of `compile`: error, agreement, slack, security, ring_degree, …
 
@@ -214,8 +234,9 @@ class TrainedNetwork:
                 )
             options["samples"] = {INPUT: samples}
             beyond = options.get("slack", PlanOptions.slack)
-            bound = (float(np.abs(samples).max()) * beyond or 1.0) if bound is None else bound
-        operand = secret(*self.shape, bound=1.0 if bound is None else bound)
+            largest = float(np.abs(self.operand().normalised(samples)).max())
+            bound = (largest * beyond or 1.0) if bound is None else bound
+        operand = self.operand(1.0 if bound is None else bound)
         if degree is None:
             degree = self._degree(operand, options) if options.get("agreement") is not None else DEGREE
         try:
@@ -274,6 +295,14 @@ class TrainedNetwork:
                 got=f"operands {', '.join(program.operands)}, results of shape {program.shape}",
                 advice="the program that network.compile(…), or cipherblas import, made of the network",
             )
+        operand = program.operands[INPUT]
+        if operand.normalise != self.normalise:
+            raise MismatchError(
+                "The program takes its inputs otherwise than the network.",
+                expected=str(self.normalise or "inputs as they are"),
+                got=str(operand.normalise or "inputs as they are"),
+                advice="from_onnx(…, normalise=…), as when the program was planned",
+            )
         inside, told = [], Steps(progress, len(given))
         for value in given:
             inside.append(all(one.inside for one in program.check({INPUT: value})))
@@ -315,7 +344,7 @@ class TrainedNetwork:
         return values[len(self.steps)]
 
     def __str__(self) -> str:
-        rows = [("input", "", _shape_text(self.shape))]
+        rows = [("input", str(self.normalise or ""), _shape_text(self.shape))]
         rows += [(step.name, str(step.layer), _shape_text(step.shape)) for step in self.steps]
         widths = [max(len(row[column]) for row in rows) for column in range(2)]
         lines = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ from cipherblas.networks.reader import GraphReader
 MAX_FILE_BYTES = 1 << 31
 
 
-def from_onnx(source: str | Path | bytes) -> TrainedNetwork:
+def from_onnx(source: str | Path | bytes, *, normalise: Any = None) -> TrainedNetwork:
     """Read a trained network from a file of ONNX.
 
     Args:
         source: the file, or its content, of operator sets 7 to 28, for inference. Its one input, which is encrypted,
             has an axis in front that counts images. Weights are in the file itself.
+        normalise: (mean, deviation) of inputs, two numbers or one of each for every channel, where the file does not
+            take them out itself. The network then takes inputs as they are, as pixels in bytes, and the client encrypts
+            (pixel - mean)/deviation.
 
     Returns:
         The network, for one input without the batch axis. Convolutions of one dimension are computed as those of images
@@ -26,6 +30,7 @@ def from_onnx(source: str | Path | bytes) -> TrainedNetwork:
 
     Raises:
         StorageError: the file cannot be read, or is larger than 2 GiB.
+        ShapeError, DTypeError, RangeError: the normalisation is no pair of numbers, or of other channels.
         FormatError: it is none of ONNX, has weights in other files, or weights that are not finite.
         UnsupportedNodeError: nodes cannot be computed encrypted; all of them are named.
         ParameterError: the package `onnx` is not installed.
@@ -42,7 +47,7 @@ def from_onnx(source: str | Path | bytes) -> TrainedNetwork:
     content, name = (
         (source, "The file") if isinstance(source, bytes) else (_content(Path(source)), str(source))
     )
-    return graph_of(content, name)
+    return replace(graph_of(content, name), normalise=normalise)
 
 
 def graph_of(content: bytes, name: str) -> TrainedNetwork:

@@ -6,6 +6,7 @@ import io
 import traceback
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -27,7 +28,7 @@ INSTALL = 'pip install torch onnx, or the extra "torch" of this package'
 TO_PYTHON = ("__bool__", "__int__", "__float__", "__complex__", "__index__", "item", "tolist", "numpy")
 
 
-def from_torch(module: Any, shape: int | Sequence[int]) -> TrainedNetwork:
+def from_torch(module: Any, shape: int | Sequence[int], *, normalise: Any = None) -> TrainedNetwork:
     """Read a trained network from a module of PyTorch (`pip install torch onnx`).
 
     The module is exported to ONNX in memory and read as `from_onnx` reads a file. It is run once, on an input of zeros.
@@ -35,6 +36,7 @@ def from_torch(module: Any, shape: int | Sequence[int]) -> TrainedNetwork:
     Args:
         module: a `torch.nn.Module` in evaluation mode: `module.eval()`.
         shape: of one input, without the batch axis: (channels, height, width), or a number of features.
+        normalise: mean and deviation, as of `from_onnx`.
 
     Returns:
         The network, for one input without the batch axis. Nodes have the names of the modules that they come from.
@@ -42,7 +44,7 @@ def from_torch(module: Any, shape: int | Sequence[int]) -> TrainedNetwork:
     Raises:
         ParameterError: the package `torch` or `onnx` is not installed, or the module is in training mode.
         DTypeError: it is no module of PyTorch, or the shape is none of integers.
-        ShapeError: the module cannot be run on an input of this shape.
+        ShapeError: the module cannot be run on an input of this shape, or it has other channels than `normalise`.
         UnsupportedNodeError: its forward reads entries in Python, as an `if` does, or has layers that cannot be
             computed encrypted; all of them are named.
         FormatError: PyTorch cannot export it, or it has several results.
@@ -75,7 +77,7 @@ def from_torch(module: Any, shape: int | Sequence[int]) -> TrainedNetwork:
     with torch.no_grad():
         _check_runs(torch, module, given)
         content = _exported(torch, module, given)
-    return graph_of(content, "The module")
+    return replace(graph_of(content, "The module"), normalise=normalise)
 
 
 def _torch() -> ModuleType:

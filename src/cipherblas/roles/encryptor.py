@@ -145,6 +145,7 @@ def _checked(program: ClientSide, key: Key, name: str, value: Any) -> Matrix:
         )
     matrix = finite_array(value, f"operand {name!r}", (len(operand.shape),))
     check_shape(name, matrix.shape, operand.shape)
+    matrix = operand.normalised(matrix)
     operand.check(name, matrix)
     return matrix
 

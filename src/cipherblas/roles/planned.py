@@ -36,7 +36,8 @@ from cipherblas.lang.analysis import evaluate_results
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression
-from cipherblas.lang.operands import BOUND_RANGE, ENCODING, MAX_LENGTH, Encoding, Operand
+from cipherblas.lang.normalisation import Normalisation
+from cipherblas.lang.operands import BOUND_RANGE, ENCODING, MAX_LENGTH, NORMALISE, Encoding, Operand
 from cipherblas.lang.results import Arranged, labels_of, results_of
 from cipherblas.lang.samples import Samples
 from cipherblas.planner.plan.assembly import executed, peak_bytes_of, replay
@@ -69,6 +70,9 @@ OPERAND = schema.record(
         "columns": schema.listed(schema.number(*BOUND_RANGE), 1, MAX_LENGTH),
         ENCODING: schema.record(
             {"limbs": schema.integer(1), "scale_bits": schema.number(), "error": schema.number()}
+        ),
+        NORMALISE: schema.record(
+            dict.fromkeys(("mean", "deviation"), schema.listed(schema.number(), 1, MAX_LENGTH))
         ),
     },
 )
@@ -208,7 +212,7 @@ class PlannedProgram(ClientSide):
         return self.arranged([self.rounded(value) for value in results] if self.exact else results)
 
     def _checked(self, operands: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
-        """An array for each operand, of its shape."""
+        """An array for each operand, of its shape, as it is encrypted."""
         if set(operands) != set(self.operands):
             raise MismatchError(
                 "The operands are not those of the program.",
@@ -220,6 +224,7 @@ class PlannedProgram(ClientSide):
         for name, operand in self.operands.items():
             values[name] = finite_array(operands[name], f"operand {name!r}", (len(operand.shape),))
             check_shape(name, values[name].shape, operand.shape)
+            values[name] = operand.normalised(values[name])
         return values
 
     @operands_in_one_mapping
@@ -471,6 +476,7 @@ def read_operands(declared: Mapping[str, Mapping[str, Any]]) -> dict[str, Operan
             check_name(name)
         except CipherblasError as error:
             raise FormatError(f"The operands of the program cannot be read: {error}") from error
-        given = {ENCODING: Encoding(**values[ENCODING])} if ENCODING in values else {}
+        kinds = {ENCODING: Encoding, NORMALISE: Normalisation}
+        given = {one: kind(**values[one]) for one, kind in kinds.items() if one in values}
         operands[name] = Operand(**{**values, **given})
     return operands

@@ -294,6 +294,7 @@ def _kind(operand: Operand) -> str:
     kind = "secret" if operand.secret else "public"
     kind += " (by public key)" * operand.public_key
     kind += f", {operand.known}" if operand.known else ""
+    kind += f", {operand.normalise}" if operand.normalise is not None else ""
     return f"{kind}, whole numbers up to {operand.bound:.10g}" if operand.exact else kind
 
 

@@ -34,11 +34,12 @@ from cipherblas.roles.wire.stored import (
 )
 
 KIND = "ciphertext"
+_SHAPE = schema.listed(schema.integer(1), 0, 3)  # a number has none
 _HEADER: dict[str, schema.Check] = {
     "role": schema.text,
     "program": schema.text,
     "key_id": schema.text,
-    "shape": schema.listed(schema.integer(1), 1, 3),
+    "shape": _SHAPE,
 }
 _OPERAND = schema.record(
     {
@@ -50,9 +51,6 @@ _OPERAND = schema.record(
     {"parts": check_digests},
     others=True,
 )
-_SHAPE = schema.listed(schema.integer(1), 0, 3)  # a number has none
-
-
 _RESULT = schema.record(
     {
         **_HEADER,
