@@ -1,6 +1,7 @@
 """Measures what docs/performance.md and the table of the README show, with `cipherblas bench`.
 
-usage: measure_performance.py [--openfhe-python INTERPRETER] [--suite NAME] [--only WORD] [--minutes M] [FILE]
+usage: measure_performance.py [--openfhe-python INTERPRETER] [--suite NAME [--files FOLDER]] [--only WORD]
+                              [--minutes M] [FILE]
 
 Writes the rows that the benchmarks print to FILE (docs/measured/performance.jsonl), each with the command that made it,
 the commit, and `others`: how many cores other processes kept busy meanwhile, on average. Where that is more than a
@@ -10,8 +11,10 @@ OpenFHE its rows are left out. With --suite it measures published comparisons in
 "fame", FAME's products by all methods; "bae", clear × secret in every form; "kernels", MetaKernel's in its ring;
 "e2dm-study", E2DM stage by stage on three libraries (10 minutes, needs an interpreter for OpenFHE); "peers", the
 libraries that install by pip (10 minutes); "roofline", what bounds single operations (a minute); "ranks", products on
-ranks of MPI (10 minutes). `scripts/draw_performance.py --write`, `scripts/draw_claims.py --write`,
-`scripts/draw_peers.py --write` and `scripts/draw_ranks.py --write` put them on the pages.
+ranks of MPI (10 minutes); "networks", whole encrypted networks (15 minutes, needs --files: the folder in which the
+networks and images are that `NETWORKS` names). `scripts/draw_performance.py --write`, `scripts/draw_claims.py --write`,
+`scripts/draw_peers.py --write`, `scripts/draw_ranks.py --write` and `scripts/draw_networks.py --write` put them on the
+pages.
 """
 
 from __future__ import annotations
@@ -29,6 +32,24 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE = ROOT / "docs" / "measured" / "performance.jsonl"
+NORMALISE = ["--normalise", "123.675,116.28,103.53", "58.395,57.12,57.375"]  # of ImageNet's pixels, as bytes
+TEST, TRAIN = "cifar10/lossless20.npz", "cifar10/test1000.npz"  # images to encrypt, and to plan by
+
+
+def network(name: str, error: str, count: int, *more: str, images: str = TEST) -> list[str]:
+    """A network on so many images, planned for this error of a score."""
+    files = ["--models", f"networks/{name}.onnx", "--images", images, "--samples", TRAIN]
+    return ["nn", *files, "--image-count", str(count), "--sample-count", "100", "--error", error, *more]
+
+
+NETWORKS = [
+    network("resnet8", "4", 6),
+    network("resnet20", "4", 4, *NORMALISE),
+    network("ace_resnet20_cifar10", "4", 4, *NORMALISE),
+    network("ace_resnet32_cifar100", "4", 3, *NORMALISE, images="networks/cifar100_lossless20.npz"),
+    network("resnet56", "20", 2, *NORMALISE),
+    network("ace_squeezenet_cifar10", "4", 4, *NORMALISE),
+]
 # The memory is given: what is free differs from run to run, and with it the keys that a plan takes.
 SUITES = {
     "fame": [["cc", "--suite", "fame", "--baselines", "--limit", "12", "--memory-budget", "16GiB"]],
@@ -40,6 +61,7 @@ SUITES = {
     "e2dm-study": [["e2dm-study", "--peer", "seal", "--peer", "openfhe"]],
     "peers": [["peers"]],
     "roofline": [["primitives", "--roofline"]],
+    "networks": NETWORKS,
     "ranks": [
         ["distributed", "--shape", "2048x2048x2048", "--ranks", "1", "--ranks", "2"],
         ["distributed", "--shape", "4096x4096x4096", "--ranks", "1", "--ranks", "2", "--rounds", "1"],
@@ -108,11 +130,11 @@ def others_during(seconds: float) -> float:
     return (busy() - before) / (time.perf_counter() - start)
 
 
-def measured(arguments: list[str], shown: str) -> list[Row]:
-    """The rows of one command."""
+def measured(arguments: list[str], shown: str, folder: Path | None = None) -> list[Row]:
+    """The rows of one command, run in a folder."""
     start, before, at, day = time.perf_counter(), busy(), commit(), time.strftime("%Y-%m-%d")
     program = [sys.executable, "-m", "cipherblas", "bench", *arguments, "--json", "--quiet"]
-    done = subprocess.run(program, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(program, stdout=subprocess.PIPE, text=True, check=True, cwd=folder)
     others = round(max(0.0, (busy() - before) / (time.perf_counter() - start)), 3)
     return [
         {"command": shown, "commit": at, "date": day, "others": others, **json.loads(line)}
@@ -127,11 +149,14 @@ def main() -> int:
     parser.add_argument("file", nargs="?", type=Path)
     parser.add_argument("--openfhe-python", metavar="INTERPRETER", help="CPython 3.10 that has OpenFHE")
     parser.add_argument("--suite", choices=SUITES, help="a published comparison instead")
+    parser.add_argument("--files", type=Path, metavar="FOLDER", help="of networks and images")
     parser.add_argument("--only", default="", metavar="WORD", help="commands that contain this word")
     parser.add_argument("--minutes", type=float, default=30.0, help="when to stop (30)")
     given = parser.parse_args()
     if given.suite == "e2dm-study" and not given.openfhe_python:
         parser.error("e2dm-study needs --openfhe-python")
+    if (given.suite == "networks") != (given.files is not None):
+        parser.error("networks, and they alone, need --files")
     file: Path = given.file or (FILE.with_name(f"{given.suite}.jsonl") if given.suite else FILE)
     end = time.monotonic() + 60 * given.minutes
     wanted: dict[str, list[str]] = {}
@@ -159,7 +184,7 @@ def main() -> int:
                 pass
             if time.monotonic() >= end:
                 break
-            rows = measured(wanted[shown], shown)
+            rows = measured(wanted[shown], shown, given.files)
             print(f"{shown}: others kept {rows[0]['others']} cores busy", flush=True)
             if float(str(rows[0]["others"])) < noise(shown):
                 kept[shown] = rows

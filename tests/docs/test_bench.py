@@ -8,16 +8,24 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import cipherblas_bench as bench
 from cipherblas.crypto.params import Parameters
+from cipherblas.networks import from_onnx
 from cipherblas.planner.rings.modulus_chains import chain
 from cipherblas_bench import bootstrap, harness, mambo
+from cipherblas_bench.networks import NetworkInputs
 from cipherblas_bench.primitives import CASES
 from tests.support import documents
+from tests.support.onnx_models import deep
 
-pytestmark = [pytest.mark.encrypted, pytest.mark.usefixtures("fewest_runs")]
+pytestmark = [
+    pytest.mark.encrypted,
+    pytest.mark.usefixtures("fewest_runs"),
+    pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning"),
+]
 PAGE = documents.ROOT / "docs" / "bench.md"
 BRIEF = 1e-4  # seconds per side: the least number of runs
 
@@ -38,6 +46,15 @@ def bootstraps() -> list[harness.Row]:
         for number, sharing in ((2, None), (6, bootstrap.SharedRefreshes(ours, 6)))
     ]
     return [single, *batches]
+
+
+def of_a_network() -> Iterable[harness.Row]:
+    """With all that a row can have: labels, later images, and published figures."""
+    network, values = from_onnx(deep()), np.random.default_rng(1).uniform(-1, 1, (20, 3, 32, 32))
+    inputs = NetworkInputs(values[:2], network(values[:2]).argmax(axis=1), values)
+    toy = {"security": 0, "insecure": True, "ring_degree": 4096}
+    for options in ({"error": 2.0, "degree": 7}, {"agreement": 0.5, "degree": 7}):
+        yield from bench.run_networks({"resnet20": network}, inputs, **options, **toy)
 
 
 def listed(title: str) -> set[str]:
@@ -81,6 +98,7 @@ def test_common_fields_are_listed() -> None:
         pytest.param(lambda: bench.run_nn_published(["MVM1"]), id="nn published"),
         pytest.param(lambda: bench.run_nn(["Conv1"], limit=0.0, published_ring=True), id="nn published ring"),
         pytest.param(lambda: bench.run_nn(["Conv1"], budget=BRIEF, limit=0.0), id="nn"),
+        pytest.param(lambda: of_a_network(), id="nn models"),
         pytest.param(lambda: bench.run_model(["layer 10x784"], budget=BRIEF), id="model"),
         pytest.param(lambda: bootstraps(), id="bootstrap"),
         pytest.param(lambda: [mambo.measured(mambo.Fused(toy(), 2, 1), 4, 1, 1.0, 1.0)], id="mambo"),

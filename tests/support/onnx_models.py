@@ -135,6 +135,16 @@ def line() -> bytes:
     return m.file(m.node("Add", m.dense(x, 40, 3), m.dense(y, 4, 3)))
 
 
+def deep() -> bytes:
+    """Convolutions and functions one after another, as many as need refreshes; an image of the CIFAR networks."""
+    m = Model((3, 32, 32), 6)
+    x, channels = "x", 3
+    for _ in range(3):
+        x, channels = m.node("Relu", m.conv(x, channels, 4, strides=[2, 2])), 4
+    x = m.node("Mul", x, x)
+    return m.file(m.dense(m.node("Flatten", m.node("GlobalAveragePool", x)), 4, 10))
+
+
 MODELS = {"residual": residual, "fire": fire, "depthwise": depthwise, "shapes": shapes, "line": line}
 
 

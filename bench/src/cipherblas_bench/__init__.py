@@ -2,11 +2,11 @@
 
 `run_primitives`, `run_ntt`, `run_linear_transform`, `run_bootstrap`, `run_mambo`, `run_gemm`, `run_transpose`,
 `run_masks`, `run_cc`, `run_pc`, `run_bae`, `run_fame_baselines`, `run_crossover`, `run_e2dm_study`, `run_peers`,
-`run_distributed`, `run_fhe4dmm`, `run_model`, `run_roofline` and `run_nn` yield rows as they are measured,
-`run_nn_counts` rows of counted operations, `run_nn_published` those of published patterns;
-`render` prints tables, `to_json` one line. Peers are measured in the same run; no figure of theirs is written down
-here. What a paper reports of its own stands in `nn_shapes`, `fame_baselines`, `fhe4dmm`, `bae` and
-`report.e2dm_statements`, as such.
+`run_distributed`, `run_fhe4dmm`, `run_model`, `run_roofline`, `run_nn` and `run_networks` yield rows as they are
+measured, `run_nn_counts` rows of counted operations, `run_nn_published` those of published patterns; `render` prints
+tables, `to_json` one line. Peers are measured in the same run; no figure of theirs is written down here. What a paper
+reports of its own stands in `nn_shapes`, `networks`, `fame_baselines`, `fhe4dmm`, `bae` and `report.e2dm_statements`,
+as such.
 """
 
 from .bae import run as run_bae
@@ -24,6 +24,7 @@ from .linear_transform import run as run_linear_transform
 from .mambo import run as run_mambo
 from .masks import run as run_masks
 from .model import run as run_model
+from .networks import run as run_networks
 from .nn import run as run_nn
 from .nn_counts import run as run_nn_counts
 from .nn_published import run as run_nn_published
@@ -52,6 +53,7 @@ __all__ = [
     "run_mambo",
     "run_masks",
     "run_model",
+    "run_networks",
     "run_nn",
     "run_nn_counts",
     "run_nn_published",

@@ -191,8 +191,8 @@ class Server:
 
     @property
     def node_seconds(self) -> tuple[NodeSeconds, ...]:
-        """Seconds by node, in the order of computation: title, form, encrypted parts, seconds. They include encoding of
-        weights, and expansion of streamed ciphertexts."""
+        """Seconds by node, in the order of computation: operation, title, form, encrypted parts, seconds. They include
+        encoding of weights, and expansion of streamed ciphertexts."""
         return self.last.node_seconds
 
     @property

@@ -78,6 +78,7 @@ class NodeSeconds:
     """How long one node of a program took, what it is made of apart.
 
     Attributes:
+        op: the operation of the node, as files name it.
         title: of the node.
         form: in which it was computed, or "… to …" where its value was converted; or a step of its own: EXTRACTION of
             rows from ring elements, or OPERAND, its conversion to ring elements.
@@ -85,6 +86,7 @@ class NodeSeconds:
         seconds: measured.
     """
 
+    op: str
     title: str
     form: str
     secret: int
@@ -167,7 +169,7 @@ class Listing:
     def begin(self, number: int, node: Expression, form: str) -> At:
         """A node begins, its conversion, or a part of it."""
         secret = sum(child.secret for child in node.children)
-        self.told.append(NodeSeconds(node.title, form, secret, 0.0))
+        self.told.append(NodeSeconds(node.op, node.title, form, secret, 0.0))
         return At(number, len(self.told) - 1)
 
     def add(self, at: At, name: str, sources: Sequence[Cells], work: Work, context: RunContext) -> Cells:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from cipherblas.cli.guard import guarded
 from cipherblas.cli.options import Debug, Form, Quiet, bytes_option, parse_shape, without_none
 from cipherblas.common.errors import CipherblasError
+from cipherblas.common.progress import Tell
 from cipherblas.report import Display
 from cipherblas.report.tables import stdout_console
 from cipherblas_bench.cli.bench_options import (
@@ -536,11 +537,14 @@ def model(
     printed(rows, json, Display(quiet=quiet))
 
 
+RowsOrMaker: TypeAlias = Iterable[dict[str, Any]] | Callable[[Tell], Iterable[dict[str, Any]]]
+
+
 class BenchError(CipherblasError):
     """A measurement could not be made."""
 
 
-def printed(rows: Iterable[dict[str, Any]], json: bool, display: Display) -> None:
+def printed(rows: RowsOrMaker, json: bool, display: Display) -> None:
     """Print rows: each as a line of JSON when it comes, or all as tables at the end."""
     from cipherblas_bench import render
 
@@ -549,13 +553,17 @@ def printed(rows: Iterable[dict[str, Any]], json: bool, display: Display) -> Non
         render(found, console=stdout_console())
 
 
-def collected(rows: Iterable[dict[str, Any]], json: bool, display: Display) -> list[dict[str, Any]]:
-    """All rows; with `json` each is printed as a line of JSON when it comes."""
+def collected(rows: RowsOrMaker, json: bool, display: Display) -> list[dict[str, Any]]:
+    """All rows; with `json` each is printed as a line of JSON when it comes.
+
+    Args:
+        rows: or what makes them, which tells what it is at.
+    """
     from cipherblas_bench import to_json
 
     found = []
     with display.telling("measuring", printing=json) as tell:
-        for row in _translated(rows):
+        for row in _translated(rows(tell) if callable(rows) else rows):
             if json:
                 typer.echo(to_json(row))
             found.append(row)

@@ -1,15 +1,22 @@
-"""`cipherblas bench nn`: products W·x and convolutions, by our method and by the baselines."""
+"""`cipherblas bench nn`: products W·x and convolutions, by our method and by the baselines; and whole networks."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cipherblas.cli.options import Debug, Quiet, without_none
+from cipherblas.networks import TrainedNetwork, from_onnx
 from cipherblas.report import Display
 from cipherblas_bench.cli.bench import printed
 from cipherblas_bench.cli.bench_options import JsonLines, OneThread, Seconds, Security
+from cipherblas_bench.cli.images import load_images, parse_normalised
+from cipherblas_bench.networks import IMAGES, NetworkInputs
+
+SAMPLES = 100
 
 
 def nn(
@@ -38,6 +45,61 @@ def nn(
     limit: Annotated[
         float, typer.Option(help="Seconds beyond which a baseline is predicted instead of run.")
     ] = 600.0,
+    models: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Run whole encrypted networks instead, a file of ONNX each; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --models: images to encrypt, a .npz archive with images, and labels where they are known. "
+            "Bytes are pixels (n, height, width, channels); other numbers are as the network takes them.",
+            show_default=False,
+        ),
+    ] = None,
+    image_count: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many of them; the first is timed apart.", show_default=str(IMAGES)),
+    ] = None,
+    samples: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --models: other images, by which programs are planned, as --images.",
+            show_default="none: bounds",
+        ),
+    ] = None,
+    sample_count: Annotated[
+        int | None, typer.Option(min=1, help="How many of them.", show_default=str(SAMPLES))
+    ] = None,
+    normalise: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="MEAN DEVIATION",
+            help="Taken out of the numbers of both files: for each channel, with commas, or for all.",
+            show_default="none",
+        ),
+    ] = None,
+    error: Annotated[
+        float | None, typer.Option(help="With --models: largest error of a score.", show_default=False)
+    ] = None,
+    agreement: Annotated[
+        float | None,
+        typer.Option(
+            help="Or the share of the samples whose label is that of the clear network.", show_default=False
+        ),
+    ] = None,
+    degree: Annotated[
+        int | None,
+        typer.Option(
+            help="With --models: of the polynomials that stand for functions.", show_default="as in import"
+        ),
+    ] = None,
     ring_degree: Annotated[
         int | None, typer.Option(help="Force the ring degree N.", show_default="the fastest")
     ] = None,
@@ -48,7 +110,8 @@ def nn(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Measure MetaKernel's products W·x and convolutions, by our method and by baselines on the same engine.
+    """Measure MetaKernel's products W·x and convolutions, by our method and by baselines on the same engine; or, with
+    --models, whole networks: an image each time, layer by layer, and its scores beside those in the clear.
 
     \b
     Examples:
@@ -56,16 +119,42 @@ def nn(
       cipherblas bench nn --counts
       cipherblas bench nn --published
       cipherblas bench nn --published-ring --limit 60
+      cipherblas bench nn --models network.onnx --images test.npz --samples train.npz --error 2 --json
     """
-    from cipherblas_bench import run_nn, run_nn_counts, run_nn_published
+    from cipherblas_bench import run_networks, run_nn, run_nn_counts, run_nn_published
 
+    display = Display(quiet=quiet)
+    given = without_none(
+        images=images,
+        image_count=image_count,
+        samples=samples,
+        sample_count=sample_count,
+        normalise=normalise,
+    )
+    planned = without_none(error=error, agreement=agreement, degree=degree)
+    if models:
+        if case or baseline or counts or published or published_ring:
+            raise typer.BadParameter(
+                "takes none of --case, --baseline, --counts, --published, --published-ring",
+                param_hint="--models",
+            )
+        networks, inputs = _read(models, display, **given)
+        options = planned | without_none(ring_degree=ring_degree, security=security)
+        printed(
+            lambda tell: run_networks(networks, inputs, threads=threads, progress=tell, **options),
+            *(json, display),
+        )
+        return
+    if given or planned:
+        name = next(iter(given | planned)).replace("_", "-")
+        raise typer.BadParameter("needs --models", param_hint=f"--{name}")
     if counts + published + published_ring > 1:
         raise typer.BadParameter("one of --counts, --published, --published-ring", param_hint="--published")
     if counts or published:
         if baseline:
             raise typer.BadParameter("operations are counted for all of them", param_hint="--baseline")
         counted = run_nn_counts if counts else run_nn_published
-        printed(counted(case or ()), json, Display(quiet=quiet))
+        printed(counted(case or ()), json, display)
         return
     if published_ring and (ring_degree or security):
         raise typer.BadParameter("takes neither --ring-degree nor --security", param_hint="--published-ring")
@@ -76,4 +165,29 @@ def nn(
         published_ring=published_ring or None,
     )
     rows = run_nn(case or (), threads=threads, budget=seconds, limit=limit, **options)
-    printed(rows, json, Display(quiet=quiet))
+    printed(rows, json, display)
+
+
+def _read(
+    models: Sequence[Path],
+    display: Display,
+    images: Path | None = None,
+    image_count: int = IMAGES,
+    samples: Path | None = None,
+    sample_count: int = SAMPLES,
+    normalise: tuple[str, str] | None = None,
+) -> tuple[dict[str, TrainedNetwork], NetworkInputs]:
+    """The networks of files, by the names of these; and what they are measured on."""
+    normalised, names = parse_normalised(normalise), [path.stem for path in models]
+    if len(set(names)) < len(names):
+        raise typer.BadParameter(
+            f"expected files of different names, got {', '.join(names)}", param_hint="--models"
+        )
+    if images is None:
+        raise typer.BadParameter("needs --images", param_hint="--models")
+    networks = dict(zip(names, map(from_onnx, models), strict=True))
+    shape = networks[names[0]].shape
+    with display.progress("reading the images"):
+        found = load_images(images, shape, image_count, normalised)
+        others = None if samples is None else load_images(samples, shape, sample_count, normalised).images
+    return networks, NetworkInputs(found.images, found.labels, others)
