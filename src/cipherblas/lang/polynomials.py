@@ -28,6 +28,7 @@ NODES_PER_DEGREE = (
     32  # at which a polynomial is looked at: its largest value exceeds theirs by 0.13 % at most
 )
 MAX_NAME_LENGTH = 40
+SERIES_WIDTH = 8  # of the matrix by which a series is computed: for degrees of 30 to 255
 POLYNOMIAL = "polynomial"
 
 
@@ -117,7 +118,7 @@ class Polynomial(Expression):
         return node
 
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-        return np.asarray(chebyshev.chebval(parts[0] / self.reach, self.coefficients))
+        return series_values(self.coefficients, parts[0] / self.reach)
 
     def gain(self, position: int) -> float:
         slopes = chebyshev.chebder(np.asarray(self.coefficients))
@@ -153,6 +154,32 @@ class Polynomial(Expression):
     @property
     def title(self) -> str:
         return f"{self.function} of degree {self.degree} {shape_text(self.shape)}"
+
+
+def series_values(coefficients: Sequence[float], x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Σ_i c_i·T_i(x) of every entry of an array, as `chebval` but faster: for y = T_m(x) it is a sum of T_k(y) times
+    polynomials of degree m - 1, which are one product of matrices.
+
+    Args:
+        coefficients: c_0, c_1, …
+        x: at most 1 in absolute value.
+    """
+    width = SERIES_WIDTH
+    rows = -(-len(coefficients) // width)
+    if rows < 2:
+        return np.asarray(chebyshev.chebval(x, coefficients))
+    parts = np.zeros((rows + 1, width))
+    parts.reshape(-1)[: len(coefficients)] = coefficients
+    for row in range(rows, 0, -1):  # T_{km + j} = 2·T_{km}·T_j - T_{km - j}
+        parts[row - 1, 1:] -= parts[row, :0:-1]
+        parts[row, 1:] *= 2
+    powers = np.empty((width + 1, x.size))
+    powers[0], powers[1] = 1.0, x.reshape(-1)
+    for number in range(2, width + 1):
+        np.multiply(powers[number - 1], 2 * powers[1], out=powers[number])
+        powers[number] -= powers[number - 2]
+    found = chebyshev.chebval(powers[width], parts[:rows] @ powers[:width], tensor=False)
+    return np.asarray(found).reshape(x.shape)
 
 
 def _check(node: Polynomial) -> None:

@@ -87,9 +87,9 @@ class ConvMultiplexed(LayerMethod):
         babies, giants = _split(table[:, 6], self.unit, self.x.slots // self.x.copies)
         keys = np.stack([table[:, 3], giants, table[:, 5], babies], axis=1)
         order = np.lexsort(keys.T[::-1])
-        _, starts = np.unique(keys[order], axis=0, return_index=True)
+        starts = np.flatnonzero(np.diff(keys[order], axis=0).any(axis=1)) + 1
         found: dict[tuple[int, int], list[Diagonal]] = {}
-        for rows in np.split(order, starts[1:]):
+        for rows in np.split(order, starts):
             output, giant, source, baby = map(int, keys[rows[0]])
             found.setdefault((output, giant), []).append(Diagonal(source, baby, rows.astype(np.int32)))
         for output in range(self.out.ciphertexts):  # one that sees nothing but padding is zero
@@ -160,14 +160,26 @@ def rotations_by_unit(x: TensorLayout, window: Window) -> Mapping[int, tuple[int
     """
     period = x.slots // x.copies
     table, _ = _weight_table(x, multiplexed_output(x, window), window)
-    output, source, step = np.unique(table[:, [3, 5, 6]], axis=0).T
+    output, source, step = _distinct(table[:, 3], table[:, 5], table[:, 6])
     found = {}
     for bits in range(period.bit_length()):
         babies, giants = _split(step, 1 << bits, period)
-        read = np.unique(np.stack([source, babies]), axis=1)[1]
-        summed = np.unique(np.stack([output, giants]), axis=1)[1]
+        _, read = _distinct(source, babies)
+        _, summed = _distinct(output, giants)
         found[1 << bits] = int(np.count_nonzero(read)), int(np.count_nonzero(summed)), len(step)
     return found
+
+
+def _distinct(*columns: Numbers) -> list[Numbers]:
+    """The distinct rows of some columns, in order: as numbers of one axis they are sorted faster than as rows."""
+    lowest = [int(column.min(initial=0)) for column in columns]
+    lengths = [int(column.max(initial=0)) - low + 1 for column, low in zip(columns, lowest, strict=True)]
+    places = np.ravel_multi_index(
+        [column - low for column, low in zip(columns, lowest, strict=True)], lengths
+    )
+    return [
+        found + low for found, low in zip(np.unravel_index(np.unique(places), lengths), lowest, strict=True)
+    ]
 
 
 def _split(steps: Numbers, unit: int, period: int) -> tuple[Numbers, Numbers]:

@@ -182,16 +182,16 @@ def noisy_results(
 def _error(step: StepError, value: Array, random: np.random.Generator) -> Array:
     """A draw. What may depend on values and on other entries does so in one of three ways: it is the same for all
     entries, has the sign of each, or is a draw of its own for each."""
-    own = random.normal(0.0, 1.0, value.shape) * step.own
+    own = random.standard_normal(value.shape) * step.own
     if not step.common:
         return np.asarray(own)
     kind = random.integers(3)
-    size = step.common * random.normal()
+    size = step.common * random.standard_normal()
     if kind == 0:
         return np.asarray(own + size)
     if kind == 1:
         return np.asarray(own + size * np.sign(value))
-    return np.asarray(own + step.common * random.normal(0.0, 1.0, value.shape))
+    return np.asarray(own + step.common * random.standard_normal(value.shape))
 
 
 def _largest(squares: Sequence[Array], count: int) -> float:
