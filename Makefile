@@ -8,6 +8,8 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+# Python's files are taken from the tree, so that only C++ is built again. `INSTALL=` installs a copy, as users have it.
+INSTALL ?= --editable
 EXTRAS ?= demo,distributed,plot,test
 NATIVE ?= build/native
 SANITIZED ?= build/sanitized
@@ -33,11 +35,11 @@ JOBS := $(shell nproc 2>/dev/null || echo 2)
 WORKERS ?= $(shell echo $$(( $(JOBS) < 4 ? $(JOBS) : 4 )))
 RUN_PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # Folders too: a file that went away changes its folder.
-SOURCES := $(shell find src cpp -name __pycache__ -prune -o -print) CMakeLists.txt pyproject.toml
+SOURCES := $(shell find $(if $(INSTALL),,src) cpp -name __pycache__ -prune -o -print) CMakeLists.txt pyproject.toml
 # What is installed beside the package, with commands of its own: nothing is compiled. Files alone: tests run it where it
 # stands, and what Python keeps there changes the folders.
 APART := bench hardware
-APART_SOURCES := $(shell find $(APART:%=%/pyproject.toml) $(APART:%=%/src) -name __pycache__ -prune -o -type f -print)
+APART_SOURCES := $(shell find $(APART:%=%/pyproject.toml) $(if $(INSTALL),,$(APART:%=%/src)) -name __pycache__ -prune -o -type f -print)
 
 .PHONY: help demo check-fast check test corpus lint lint-cpp lint-python types format native-test sanitize sanitize-python sanitize-threads valgrind wheel docs bench clean locked
 
@@ -131,12 +133,12 @@ $(VENV)/bin/python:
 
 $(VENV)/installed-package: $(SOURCES) | $(VENV)/bin/python
 	@echo 'Building cipherblas and installing what it needs: a few minutes the first time.'
-	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) install --quiet '.[$(EXTRAS)]'
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) install --quiet $(INSTALL) '.[$(EXTRAS)]'
 	@touch $@
 
 # The package is not built again where they alone have changed.
 $(VENV)/installed: $(VENV)/installed-package $(APART_SOURCES)
-	$(PIP) install --quiet --no-deps --force-reinstall $(addprefix ./,$(APART))
+	$(PIP) install --quiet --no-deps --force-reinstall $(foreach one,$(APART),$(INSTALL) ./$(one))
 	@touch $@
 
 # From files whose digests are in requirements/; without a network from a folder that `pip download --require-hashes` filled:
