@@ -1,8 +1,10 @@
 """Lay a submission to a public benchmark into a copy of its harness.
 
     python examples/scoreboard/install.py fetch-by-similarity DIR
+    python examples/scoreboard/install.py ml-inference DIR --model resnet20
 
-DIR holds the harness; its folder `submission` is made, or its files are replaced.
+DIR holds the harness; its folder `submission`, or that of the model in `submissions` where the harness has several, is
+made, or its files are replaced.
 """
 
 from __future__ import annotations
@@ -13,18 +15,27 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-WORKLOADS = {"fetch-by-similarity": "fetch_by_similarity"}
+WORKLOADS = {"fetch-by-similarity": "fetch_by_similarity", "ml-inference": "ml_inference"}
+NEXT = {
+    "fetch-by-similarity": "python3 harness/run_submission.py 0",
+    "ml-inference": "cipherblas import NETWORK.onnx --samples IMAGES.npy --normalise MEAN:DEVIATION --error 4 "
+    "-o {target}/program.cb --client-output {target}/client.cb",
+}
 
 
-def install(workload: str, folder: Path) -> list[Path]:
+def install(workload: str, folder: Path, model: str = "resnet20") -> list[Path]:
     """Copy the stages of a workload; the files that were written.
+
+    Args:
+        model: of the harness, where it has several.
 
     Raises:
         FileNotFoundError: the folder holds no harness.
     """
     if not (folder / "harness" / "run_submission.py").is_file():
         raise FileNotFoundError(f"There is no harness/run_submission.py in {folder}.")
-    target = folder / "submission"
+    several = folder / "submissions"
+    target = several / model if several.is_dir() else folder / "submission"
     target.mkdir(exist_ok=True)
     sources = sorted((HERE / WORKLOADS[workload]).glob("*.*"))
     return [Path(shutil.copy(source, target)) for source in sources if source.is_file()]
@@ -37,14 +48,18 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("workload", choices=sorted(WORKLOADS))
     parser.add_argument("folder", metavar="DIR", type=Path, help="a copy of the harness")
+    parser.add_argument("--model", default="resnet20", help="of the harness, where it has several (resnet20)")
     options = parser.parse_args(arguments)
     try:
-        written = install(options.workload, options.folder)
+        written = install(options.workload, options.folder, options.model)
     except OSError as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"{len(written)} files in {options.folder / 'submission'}")
-    print(f"Now, in {options.folder}: python3 harness/run_submission.py 0")
+    target = written[0].parent
+    print(f"{len(written)} files in {target}")
+    print(
+        f"Now, in {options.folder}: {NEXT[options.workload].format(target=target.relative_to(options.folder))}"
+    )
     return 0
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import cipherblas as cb
 from tests.support import documents
 
 SCOREBOARD = documents.ROOT / "examples" / "scoreboard"
@@ -19,6 +20,15 @@ ORDER = (
     *("client_preprocess_dataset", "client_key_generation", "client_encode_encrypt_db"),
     *("server_preprocess_dataset", "client_preprocess_query", "client_encode_encrypt_query"),
     *("server_encrypted_compute", "client_decrypt_decode", "client_postprocess"),
+)
+INFERENCE = (
+    *("client_key_generation", "server_preprocess_model", "client_preprocess_input"),
+    *(
+        "client_encode_encrypt_input",
+        "server_encrypted_compute",
+        "client_decrypt_decode",
+        "client_postprocess",
+    ),
 )
 
 
@@ -68,6 +78,44 @@ def test_matches_are_those_of_numpy(
     expected = payloads[matches]
     found = np.fromfile(results, dtype=np.int16).reshape(-1, PAYLOAD)
     np.testing.assert_array_equal(found, expected[np.lexsort(expected.T[::-1])])
+
+
+def test_labels_of_images_are_those_of_the_clear_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("onnx")
+    from tests.support.onnx_models import Model
+
+    install = runpy.run_path(str(SCOREBOARD / "install.py"))["main"]
+    (tmp_path / "harness").mkdir()
+    (tmp_path / "harness" / "run_submission.py").touch()
+    (tmp_path / "submissions").mkdir()
+    assert install(["ml-inference", str(tmp_path), "--model", "tiny"]) == 0
+    stages = tmp_path / "submissions" / "tiny"
+    model = Model((3, 8, 8), 1)
+    squares = model.node("Pow", model.conv("x", 3, 4), model.constant(2.0))
+    content = model.file(model.dense(model.node("Flatten", squares), 256, 5))
+    network = cb.networks.from_onnx(content, normalise=([0.5, 0.4, 0.6], [0.25, 0.2, 0.3]))
+    random = np.random.default_rng(1)
+    program = network.compile(random.uniform(0, 1, (30, 3, 8, 8)), error=0.2)
+    program.save(stages / "program.cb")
+    program.save_client(stages / "client.cb")
+    pixels = random.uniform(0, 1, (3, 3, 8, 8))
+    data = tmp_path / "datasets" / "small" / "intermediate"
+    data.mkdir(parents=True)
+    np.savetxt(data / "test_pixels.txt", pixels.reshape(3, -1), fmt="%.6f")
+    monkeypatch.syspath_prepend(str(stages))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "io" / "small").mkdir(parents=True)
+    for _ in range(2):  # the harness may run all stages but the keys again
+        for stage in INFERENCE:
+            monkeypatch.setattr(sys, "argv", [stage, "1"] if stage != "server_preprocess_model" else [stage])
+            runpy.run_path(str(stages / f"{stage}.py"))
+    labels = np.loadtxt(tmp_path / "io" / "small" / "encrypted_model_predictions.txt", dtype=int)
+    scores = np.load(tmp_path / "io" / "small" / "client" / "scores.npy")
+    np.testing.assert_allclose(scores, network(pixels), atol=0.2)
+    np.testing.assert_array_equal(labels, scores.argmax(axis=1))
+    assert "128 bits" in capsys.readouterr().out
 
 
 def test_stages_are_laid_into_a_harness(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
