@@ -32,14 +32,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE = ROOT / "docs" / "measured" / "performance.jsonl"
-NORMALISE = ["--normalise", "123.675,116.28,103.53", "58.395,57.12,57.375"]  # of ImageNet's pixels, as bytes
+NORMALISE = ["--normalise", "123.675,116.28,103.53:58.395,57.12,57.375"]  # of ImageNet's pixels, as bytes
 TEST, TRAIN = "cifar10/lossless20.npz", "cifar10/test1000.npz"  # images to encrypt, and to plan by
 
 
 def network(name: str, error: str, count: int, *more: str, images: str = TEST) -> list[str]:
     """A network on so many images, planned for this error of a score."""
     files = ["--models", f"networks/{name}.onnx", "--images", images, "--samples", TRAIN]
-    return ["nn", *files, "--image-count", str(count), "--sample-count", "100", "--error", error, *more]
+    planned = ["--sample-count", "100", "--error", error, "--weight-budget", "1GiB"]
+    return ["nn", *files, "--image-count", str(count), *planned, *more]
 
 
 NETWORKS = [

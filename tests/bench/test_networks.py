@@ -80,6 +80,7 @@ def test_figures_are_those_of_the_library(shallow: None, programs: list[cb.Progr
     assert (row["images"], row["samples"], row["degree"], row["asked_error"]) == (3, 30, 7, 1.0)
     assert (row["clear_accuracy"], row["runs"]) == (2 / 3, 2) and "asked_agreement" not in row
     assert row["seconds_min"] <= row["seconds"] <= row["seconds_max"]
+    assert row["cpu_seconds"] > 0
     parts = [row[f"{kind}_seconds"] for kind in networks.KIND_NAMES]
     assert min(parts) > 0 and sum(parts) <= 1.5 * row["seconds_max"]
     assert (
@@ -112,7 +113,9 @@ def test_scores_are_compared(programs: list[cb.Program]) -> None:
         error=1.0,
         **TOY,
     )
-    assert row["images"] == 1 and not {"seconds", "runs", "accuracy", "clear_accuracy"} & set(row)
+    assert row["images"] == 1 and not {"seconds", "runs", "cpu_seconds", "accuracy", "clear_accuracy"} & set(
+        row
+    )
     assert json.loads(to_json(row))["seconds"] is None and row["first_seconds"] > 0
 
 

@@ -124,6 +124,7 @@ def run(
     inputs: NetworkInputs,
     *,
     threads: int = 1,
+    weight_budget: int | None = None,
     progress: Tell | None = None,
     **options: Any,
 ) -> Iterator[Row]:
@@ -132,6 +133,7 @@ def run(
     Args:
         networks: by name.
         threads: of client and server.
+        weight_budget: as of `Program.server`.
         progress: told what is done now.
         **options: of `TrainedNetwork.compile`: error or agreement, degree, ring_degree, …
 
@@ -153,7 +155,8 @@ def run(
     _core.set_threads(threads)
     options = {"threads": threads, **options}
     for name, network in networks.items():
-        yield _Measured(name, network, inputs, progress or (lambda what: None)).row(options)
+        measured = _Measured(name, network, inputs, weight_budget, progress or (lambda what: None))
+        yield measured.row(options)
         gc.collect()
         _core.trim_pool()
 
@@ -163,11 +166,13 @@ class _Runs:
     """Of the images, one after the other.
 
     Attributes:
+        processor: seconds of the processor, of each whole run.
         kinds: seconds by kind of layer, of each image.
     """
 
     scores: list[Array] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
     kinds: list[Mapping[str, float]] = field(default_factory=list)
     encrypting: list[float] = field(default_factory=list)
     decrypting: list[float] = field(default_factory=list)
@@ -180,8 +185,16 @@ class _Runs:
 class _Measured:
     """One network: planned, given keys, and run on every image."""
 
-    def __init__(self, name: str, network: TrainedNetwork, inputs: NetworkInputs, tell: Tell) -> None:
+    def __init__(
+        self,
+        name: str,
+        network: TrainedNetwork,
+        inputs: NetworkInputs,
+        weight_budget: int | None,
+        tell: Tell,
+    ) -> None:
         self.name, self.network, self.inputs = name, network, inputs
+        self._weight_budget = weight_budget
         self._tell = tell
 
     def _said(self, what: str) -> None:
@@ -205,7 +218,8 @@ class _Measured:
             client = program.client()
             keys = client.evaluation_keys(self._counted("making keys"))
             stages["keygen_seconds"] = time.perf_counter() - start
-            runs = self._run(self.inputs.images[inside], client, program.server(keys))
+            server = program.server(keys, weight_budget=self._weight_budget)
+            runs = self._run(self.inputs.images[inside], client, server)
         plan, later = program.plan, slice(1, None)
         return row(
             BENCH,
@@ -268,8 +282,9 @@ class _Measured:
             start = time.perf_counter()
             encrypted = client.encrypt({INPUT: image})
             found.encrypting.append(time.perf_counter() - start)
-            start = time.perf_counter()
+            start, processor = time.perf_counter(), time.process_time()
             result = server.run(encrypted, progress=self._counted(what))
+            found.processor.append(time.process_time() - processor)
             if not number:
                 found.first_run_seconds = time.perf_counter() - start
                 found.encoding_seconds = server.encoding_seconds
@@ -324,6 +339,7 @@ def _seconds_of(runs: _Runs, later: slice) -> Row:
     kinds = runs.kinds[later] or runs.kinds
     return {
         "timing": Timing.of(runs.seconds[later]) if runs.seconds[later] else None,
+        "cpu_seconds": statistics.median(runs.processor[later]) if runs.seconds[later] else None,
         "first_seconds": runs.seconds[0],
         **{f"{kind}_seconds": statistics.median(one[kind] for one in kinds) for kind in KIND_NAMES},
     }

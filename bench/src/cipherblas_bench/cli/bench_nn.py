@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 
-from cipherblas.cli.options import Debug, Quiet, without_none
+from cipherblas.cli.options import Debug, Quiet, bytes_option, parse_normalisation, without_none
+from cipherblas.lang.normalisation import Normalisation
 from cipherblas.networks import TrainedNetwork, from_onnx
 from cipherblas.report import Display
 from cipherblas_bench.cli.bench import printed
 from cipherblas_bench.cli.bench_options import JsonLines, OneThread, Seconds, Security
-from cipherblas_bench.cli.images import load_images, parse_normalised
+from cipherblas_bench.cli.images import load_images
 from cipherblas_bench.networks import IMAGES, NetworkInputs
 
 SAMPLES = 100
@@ -78,11 +79,12 @@ def nn(
         int | None, typer.Option(min=1, help="How many of them.", show_default=str(SAMPLES))
     ] = None,
     normalise: Annotated[
-        tuple[str, str] | None,
+        Normalisation | None,
         typer.Option(
-            metavar="MEAN DEVIATION",
-            help="Taken out of the numbers of both files: for each channel, with commas, or for all.",
-            show_default="none",
+            metavar="MEAN:DEVIATION",
+            parser=parse_normalisation,
+            help="Taken out of the numbers of both files, as 127.5:63.75; of every channel as 120,115,105:60,58,60.",
+            show_default="the network takes images as they are",
         ),
     ] = None,
     error: Annotated[
@@ -98,6 +100,14 @@ def nn(
         int | None,
         typer.Option(
             help="With --models: of the polynomials that stand for functions.", show_default="as in import"
+        ),
+    ] = None,
+    weight_budget: Annotated[
+        int | None,
+        bytes_option(
+            "--weight-budget",
+            "With --models: memory for encoded weights, the others in a temporary file.",
+            "half of what is available",
         ),
     ] = None,
     ring_degree: Annotated[
@@ -131,7 +141,7 @@ def nn(
         sample_count=sample_count,
         normalise=normalise,
     )
-    planned = without_none(error=error, agreement=agreement, degree=degree)
+    planned = without_none(error=error, agreement=agreement, degree=degree, weight_budget=weight_budget)
     if models:
         if case or baseline or counts or published or published_ring:
             raise typer.BadParameter(
@@ -175,19 +185,19 @@ def _read(
     image_count: int = IMAGES,
     samples: Path | None = None,
     sample_count: int = SAMPLES,
-    normalise: tuple[str, str] | None = None,
+    normalise: Normalisation | None = None,
 ) -> tuple[dict[str, TrainedNetwork], NetworkInputs]:
     """The networks of files, by the names of these; and what they are measured on."""
-    normalised, names = parse_normalised(normalise), [path.stem for path in models]
+    names = [path.stem for path in models]
     if len(set(names)) < len(names):
         raise typer.BadParameter(
             f"expected files of different names, got {', '.join(names)}", param_hint="--models"
         )
     if images is None:
         raise typer.BadParameter("needs --images", param_hint="--models")
-    networks = dict(zip(names, map(from_onnx, models), strict=True))
+    networks = {path.stem: from_onnx(path, normalise=normalise) for path in models}
     shape = networks[names[0]].shape
     with display.progress("reading the images"):
-        found = load_images(images, shape, image_count, normalised)
-        others = None if samples is None else load_images(samples, shape, sample_count, normalised).images
+        found = load_images(images, shape, image_count)
+        others = None if samples is None else load_images(samples, shape, sample_count).images
     return networks, NetworkInputs(found.images, found.labels, others)
