@@ -18,13 +18,12 @@ from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.evaluators.rows.bookkeeping import TRANSPOSE_POLICIES
 from cipherblas.evaluators.rows.native import RowsNative
 from cipherblas.evaluators.rows.symbolic import RowsSymbolic
-from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.shared import SharedSymbolic
 from cipherblas.evaluators.slots.shared_native import SharedNative
 from cipherblas.evaluators.slots.symbolic import Symbolic
-from cipherblas.evaluators.slots.values import Ct, Plain, Polynomials, WeightGroup, handles_in
+from cipherblas.evaluators.slots.values import ClearFactor, Ct, Plain, Polynomials, WeightGroup, handles_in
 from cipherblas.rlwe.basis import FirstLimbs
 from cipherblas.rlwe.costs import BYTE_MACS
 from cipherblas.rlwe.counts import Counts
@@ -105,6 +104,7 @@ OPERATIONS: dict[str, Callable[[Evaluator, Ct], Any]] = {
     "weighted sum": lambda ev, x: ev.multiply_sum([x] * 3, [mask(ev, i) for i in range(3)]),
     "stored weights": stored_weights,
     "numbers": lambda ev, x: ev.number_sum([(x, 0.3), (x, -1.5), (x, 0.0)], SCALE * 2**20, 0.5),
+    "clear matrix": lambda ev, x: ev.matrix_product(factor(3, 130, 1000), [x] * 130),
     "integer factor": lambda ev, x: ev.multiply_scalar(x, 3),
     "sums": lambda ev, x: ev.sub(ev.add(x, x), x),
 }

@@ -16,10 +16,9 @@ from cipherblas.common.errors import LevelError, UnmatchedError
 from cipherblas.evaluators.policy.approximate import ApproximatePolicy
 from cipherblas.evaluators.policy.interface import Match, PlaintextPolicy
 from cipherblas.evaluators.rows.symbolic import RowsSymbolic
-from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.symbolic import Symbolic
-from cipherblas.evaluators.slots.values import Ct, Plain, Polynomials
+from cipherblas.evaluators.slots.values import ClearFactor, Ct, Plain, Polynomials
 from cipherblas.rlwe.basis import FirstLimbs
 from cipherblas.rlwe.rings import RingShape
 

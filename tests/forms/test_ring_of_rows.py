@@ -31,11 +31,11 @@ from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.clear import RowsClear
 from cipherblas.evaluators.rows.native import RowsNative
 from cipherblas.evaluators.rows.symbolic import RowsSymbolic
-from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.evaluators.rows.worst_case import RowsWorstCase
 from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.symbolic import Symbolic
+from cipherblas.evaluators.slots.values import ClearFactor
 from cipherblas.evaluators.slots.worst_case import WorstCase
 from cipherblas.forms.convert.coefficients import Halves, Packing, bundled_rows, slots_to_rows
 from cipherblas.forms.row_forms import Placing

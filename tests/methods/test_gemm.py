@@ -15,7 +15,8 @@ from cipherblas.common.errors import LevelError, ShapeError
 from cipherblas.evaluators.rows.clear import RowsClear
 from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.rows.symbolic import RowsSymbolic
-from cipherblas.evaluators.rows.values import ClearFactor, Rows
+from cipherblas.evaluators.rows.values import Rows
+from cipherblas.evaluators.slots.values import ClearFactor
 from cipherblas.methods.matmul.gemm import secret_product
 from cipherblas.rlwe.basis import OPERAND_BASIS, FirstLimbs
 from cipherblas.rlwe.costs import BYTE_MACS

@@ -100,6 +100,31 @@ def _scalars(draw: Draw) -> Iterator[Call]:
     yield shared
 
 
+@_cases("integer_sums")
+def _sums_of_integers(draw: Draw) -> Iterator[Call]:
+    """Of ciphertexts that lie anywhere; of fewer limbs, of more components, added to sums or to other ciphertexts."""
+    for limbs, components in ((1, 2), (draw.top, 2), (draw.top, 3)):
+        cts = [draw.ciphertext(limbs, components) for _ in range(3)]
+        for dtype in (np.int8, np.int16, np.int32, np.int64, np.float64):
+            largest = 127 if dtype is np.int8 else 30_000
+            integers = draw.random.integers(-largest, largest + 1, (9, 3)).astype(dtype)
+            integers[0] = -largest
+
+            def sums(e: Engine, cts: Any = cts, integers: Any = integers, rows: int = 9) -> Any:
+                return e.integer_sums(integers[:rows], [e.upload(ct) for ct in cts], None)
+
+            yield sums
+            yield lambda e, sums=sums: sums(e, rows=1)
+
+            def added(e: Engine, cts: Any = cts, integers: Any = integers, sums: Any = sums) -> Any:
+                return e.integer_sums(integers[:, :2], [e.upload(ct) for ct in cts[:2]], sums(e))
+
+            yield added
+        yield lambda e, cts=cts: e.integer_sums(
+            np.array([[3, -5, 0]] * len(cts)), [e.upload(ct) for ct in cts], [owned(e, ct) for ct in cts]
+        )
+
+
 @_cases("upload_message", "addend", "factor", "encryption", "add_plain", "multiply_plain_sum")
 def _plaintexts(draw: Draw) -> Iterator[Call]:
     for bits in (3, 40, 61):

@@ -177,6 +177,17 @@ class ReferenceEngine(Engine):
             found = self.add(found, self.multiply_scalar(ct, value))
         return found
 
+    def integer_sums(
+        self,
+        integers: NDArray[Any],
+        cts: Sequence[Ciphertext],
+        accumulators: Sequence[Ciphertext] | None,
+    ) -> list[Ciphertext]:
+        sums = [self._scaled_sum(cts, [int(value) for value in row], 0) for row in integers]
+        if accumulators is None:
+            return sums
+        return [self.add(total, own) for total, own in zip(accumulators, sums, strict=True)]
+
     def multiply_sum(
         self, lefts: Sequence[Ciphertext], rights: Sequence[Ciphertext], accumulator: Ciphertext | None
     ) -> Ciphertext:

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from cipherblas.crypto.params import Parameters
 from cipherblas.evaluators.family import Evaluators
-from cipherblas.evaluators.rows.values import ClearFactor, Rows
-from cipherblas.evaluators.slots.values import Ct
+from cipherblas.evaluators.rows.values import Rows
+from cipherblas.evaluators.slots.values import ClearFactor, Ct
 from cipherblas.forms.convert.coefficients import Halves, Packing, slots_to_rows
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.planner.rings.modulus_chains import chain

@@ -80,6 +80,7 @@ class FormName(str, Enum):
     rows = "rows"
     tensors = "tensors"
     mixed = "mixed"
+    features = "features"
 
 
 Form = Annotated[
@@ -87,7 +88,8 @@ Form = Annotated[
     typer.Option(
         help="Force how values are encrypted. blocks packs blocks of matrices into slots. tensors packs vectors and "
         "images into slots. rows encrypts each row by itself, so that products are GEMMs. mixed multiplies by rows and "
-        "computes elementwise in blocks.",
+        "computes elementwise in blocks. features encrypts each row by itself in slots, which are samples: "
+        "products with clear matrices need no rotations.",
         show_default="the faster one",
     ),
 ]

@@ -28,9 +28,9 @@ from cipherblas.distributed.slots import Division, OnGrid, SlotsPlanned
 from cipherblas.engines.handles import Matrix
 from cipherblas.engines.shapes import Memory, ShapeEngine
 from cipherblas.evaluators.family import Evaluators
-from cipherblas.evaluators.rows.values import ClearFactor, EncryptedMatrix, MultiSecretRows, Rows
+from cipherblas.evaluators.rows.values import EncryptedMatrix, MultiSecretRows, Rows
 from cipherblas.evaluators.slots.shared import SharedSymbolic
-from cipherblas.evaluators.slots.values import Ct
+from cipherblas.evaluators.slots.values import ClearFactor, Ct
 from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.inputs import SymbolicInputs

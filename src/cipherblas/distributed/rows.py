@@ -32,7 +32,8 @@ from cipherblas.engines.handles import Key, Matrix
 from cipherblas.engines.protocol import Engine
 from cipherblas.evaluators.rows.bookkeeping import TRANSPOSE_POLICIES
 from cipherblas.evaluators.rows.native import KeySource, RowsNative
-from cipherblas.evaluators.rows.values import ClearFactor, MultiSecretRows, Rows, TransposedHalf
+from cipherblas.evaluators.rows.values import MultiSecretRows, Rows, TransposedHalf
+from cipherblas.evaluators.slots.values import ClearFactor
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.matrices.matrix import stride_of
 from cipherblas.rlwe.matrices.transposition import transpose_plan

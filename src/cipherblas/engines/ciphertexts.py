@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from cipherblas.engines.handles import Addend, Ciphertext, Factor, Key, Message, Signed, Term, Words
+from numpy.typing import NDArray
+
+from cipherblas.engines.handles import (
+    Addend,
+    Ciphertext,
+    Factor,
+    Key,
+    Message,
+    Signed,
+    Term,
+    Words,
+    largest,
+)
 from cipherblas.engines.operations import Shape, like, operation
 from cipherblas.rlwe.costs import Costs
 from cipherblas.rlwe.counts import Counts
@@ -30,6 +42,11 @@ def _scaled_sums(costs: Costs, counts: Counts, sums: Any) -> None:
     for cts, _, constant in sums:
         components, limbs, _ = cts[0].shape
         costs.scaled_sum(counts, len(cts), components, limbs, bool(constant))
+
+
+def _integer_sums(costs: Costs, counts: Counts, integers: Any, cts: Any, accumulators: Any) -> None:
+    (m, k), (components, limbs, _) = integers.shape, cts[0].shape
+    costs.integer_sums(counts, m, k, components, limbs, largest(integers))
 
 
 def _weighted_sums(costs: Costs, counts: Counts, weights: Any, terms: Any, cts: Any) -> None:
@@ -212,6 +229,23 @@ class OnCiphertexts(Protocol):
     ) -> list[Ciphertext]:
         """Σ_t ct_t·value_t + (constant, 0, …) of each (ciphertexts, values, constant): integers of any size; the terms
         of a sum have equal limbs and components."""
+        ...
+
+    @operation(
+        made=lambda _, integers, cts, accumulators: [cts[0].shape] * len(integers),
+        cost=_integer_sums,
+        memory=lambda costs, integers, cts, accumulators: costs.integer_sum_bytes(*integers.shape),
+    )
+    def integer_sums(
+        self, integers: NDArray[Any], cts: Sequence[Ciphertext], accumulators: Sequence[Ciphertext] | None
+    ) -> list[Ciphertext]:
+        """accumulator_i + Σ_t integers[i, t]·ct_t for every row i, exactly; the accumulators may be overwritten.
+
+        Args:
+            integers: of the host, of an integer type or float64.
+            cts: of equal limbs and components.
+            accumulators: earlier results of this call; None: zeros.
+        """
         ...
 
     @operation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -105,6 +106,27 @@ class CpuEngine(Engine):
 
     def scaled_sums(self, sums: Sequence[tuple[Sequence[Words], Sequence[int], int]]) -> list[Words]:
         return self._context.scaled_sums(sums)
+
+    def integer_sums(
+        self, integers: NDArray[Any], cts: Sequence[Words], accumulators: Sequence[Words] | None
+    ) -> list[Words]:
+        otherwise, paths = "exact" if openblas.load() else "auto", _core.gemm_paths()
+        (components, limbs, n), largest = cts[0].shape, _largest(integers) if "ifma" in paths else 0
+        whole, out = _evenly_spaced(cts), None if accumulators is None else _evenly_spaced(accumulators)
+        added = out is not None
+        if out is None:
+            out = aligned_empty((len(integers), components, limbs, n))
+        gathered = aligned_empty((len(cts) if whole is None else 0, n))
+        for component, limb in np.ndindex(components, limbs):
+            for row, ct in zip(gathered, cts, strict=False):  # of those that lie anywhere
+                row[...] = ct[component, limb]
+            rows = gathered if whole is None else whole[:, component, limb]
+            q = self._moduli[limb]
+            path = _path(q, integers, largest, paths) or otherwise
+            _core.small_gemm(integers, rows, q, path, out[:, component, limb], added)
+        if accumulators is None or added:
+            return list(out)
+        return [self._context.add(total, own) for total, own in zip(accumulators, out, strict=True)]
 
     def multiply_sum(
         self, lefts: Sequence[Words], rights: Sequence[Words], accumulator: Words | None
@@ -217,18 +239,12 @@ class CpuEngine(Engine):
         return self._context.sub_limbs(_contiguous(x), _contiguous(y))
 
     def multiply_integers(self, integers: NDArray[Any], x: Words, exact: bool) -> Words:
-        by_blas = openblas.load()
+        by_blas, paths = openblas.load(), _core.gemm_paths()
         out = aligned_empty((len(x), len(integers), x.shape[2]))
-        paths, terms = _core.gemm_paths(), integers.shape[1]
         largest = _largest(integers) if exact and "ifma" in paths else 0
-        many = len(integers) >= BYTE_ROWS and "bytes" in paths
         for limb, residues in enumerate(x):
             q, path = self._moduli[limb], "auto" if not by_blas else "exact" if exact else "rounded"
-            if many and _are_short(q, terms, integers.dtype, largest):
-                path = "bytes"
-            elif largest and is_narrow(q, terms, largest):
-                path = "narrow"
-            _core.small_gemm(integers, residues, q, path, out[limb])
+            _core.small_gemm(integers, residues, q, _path(q, integers, largest, paths) or path, out[limb])
         return out
 
     def gemm_error(self, k: int, largest: float, modulus: float) -> float:
@@ -365,6 +381,25 @@ class CpuEngine(Engine):
 def _pair_by_pair(keys: Sequence[Words]) -> list[Words]:
     """Keys of ciphertexts that share their a part, (pairs, *key_shape), as ordinary ones that follow each other."""
     return [pair for key in keys for pair in (key if key.ndim == 5 else [key])]
+
+
+def _path(q: int, integers: NDArray[Any], largest: float, paths: Sequence[str]) -> str | None:
+    """The path of products of integers up to `largest` (0: not known) that are bytes, or narrow; None: of others."""
+    rows, terms = integers.shape
+    if rows >= BYTE_ROWS and "bytes" in paths and _are_short(q, terms, integers.dtype, largest):
+        return "bytes"
+    return "narrow" if largest and is_narrow(q, terms, largest) else None
+
+
+def _evenly_spaced(arrays: Sequence[Words]) -> Words | None:
+    """Arrays of one shape that lie one after the other in memory, at equal distances, as one; else None."""
+    first, places = arrays[0], [one.__array_interface__["data"][0] for one in arrays]
+    steps = {after - before for before, after in itertools.pairwise(places)} or {first.nbytes}
+    alike = len({one.strides for one in arrays}) == 1
+    if len(steps) > 1 or not alike or min(steps) < first.nbytes:
+        return None
+    (step,) = steps
+    return np.lib.stride_tricks.as_strided(first, (len(arrays), *first.shape), (step, *first.strides))
 
 
 def _are_short(q: int, terms: int, dtype: np.dtype[Any], largest: float) -> bool:

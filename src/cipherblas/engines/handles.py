@@ -21,3 +21,11 @@ Factor: TypeAlias = Any  # a plaintext that is multiplied by
 # One term of a linear transform: output, source, Galois element, number of its key (-1: none, for the element 1), and
 # number of its plaintext (-1: none, for a factor of 1).
 Term: TypeAlias = tuple[int, int, int, int, int]
+
+
+def largest(integers: Any) -> float:
+    """The largest absolute value of integers, or of what stands for them."""
+    known: float | None = getattr(integers, "largest", None)
+    if known is None:
+        known = float(max(integers.max(), -integers.min())) if integers.size else 0.0
+    return known

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 import cipherblas._core as _core
-from cipherblas.engines.handles import Ciphertext, Key, Matrix, Words
+from cipherblas.engines.handles import Ciphertext, Key, Matrix, Words, largest
 from cipherblas.engines.operations import Shape, like, operation
 from cipherblas.rlwe.basis import OPERAND_BASIS
 from cipherblas.rlwe.costs import Costs
@@ -23,14 +23,6 @@ def by_rows(x: Any) -> tuple[int, int, int]:
     """Rows, columns and limbs."""
     limbs, rows, columns = x.shape
     return rows, columns, limbs
-
-
-def largest(integers: Any) -> float:
-    """The largest absolute value of integers, or of what stands for them."""
-    known: float | None = getattr(integers, "largest", None)
-    if known is None:
-        known = float(max(integers.max(), -integers.min())) if integers.size else 0.0
-    return known
 
 
 def _multiply_integers(costs: Costs, counts: Counts, integers: Any, x: Any, exact: bool) -> None:

@@ -27,7 +27,7 @@ from cipherblas.crypto.digits import digit_ranges
 from cipherblas.crypto.params import key_words
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import Ring
-from cipherblas.rlwe.working_memory import POLYNOMIAL_COPIES, operand_gemm_bytes
+from cipherblas.rlwe.working_memory import POLYNOMIAL_COPIES, clear_gemm_bytes, operand_gemm_bytes
 
 MAPPED_BYTES = 32 << 20  # the C library maps larger blocks anew each time; smaller ones are there already
 BYTE_MACS = 16  # of bytes in the time of one of residues
@@ -215,6 +215,10 @@ class Costs:
         """Of the sums of baby steps for one ciphertext, modulo Q·P."""
         return 2 * giants * (limbs + self._special) * self._limb_bytes
 
+    def integer_sum_bytes(self, m: int, k: int) -> int:
+        """Of sums of ciphertexts times integers: a limb of each of them, and what the GEMM takes."""
+        return k * self._limb_bytes + clear_gemm_bytes(m, k, self._n)
+
     @staticmethod
     def polynomial_bytes(outputs: int, terms: int, count: int) -> int:
         """Of sums with polynomials: their coefficients on the way from the caller."""
@@ -267,6 +271,16 @@ class Costs:
         counts.adds += terms - 1 + constant
         counts.mac_limbs += terms * components * limbs
         counts.ciphertext_bytes += (terms + 1) * components * limbs * self._limb_bytes
+
+    def integer_sums(
+        self, counts: Counts, m: int, k: int, components: int, limbs: int, largest: float
+    ) -> None:
+        """Sums of k ciphertexts times integers up to `largest`, m of them: GEMMs, of rows that are gathered first."""
+        width = components * self._pairs * self._n
+        counts.sums += m
+        counts.scalar_products += m * k
+        counts.ciphertext_bytes += 2 * k * limbs * width * WORD_BYTES
+        self.multiply_integers(counts, m, k, width, limbs, largest, exact=True)
 
     def add(self, counts: Counts, components: int, limbs: int) -> None:
         """A sum or difference of two ciphertexts."""

@@ -16,7 +16,7 @@ from cipherblas.crypto import files
 from cipherblas.crypto.keys import KeyRequest, PublicKey
 from cipherblas.crypto.keys.key_id import KeyId
 from cipherblas.crypto.params import Parameters
-from cipherblas.evaluators.rows.values import ClearFactor
+from cipherblas.evaluators.slots.values import ClearFactor
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import BOUND_RANGE, MAX_LENGTH, Operand
 from cipherblas.lang.results import MAX_RESULTS, Results

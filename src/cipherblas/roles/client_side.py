@@ -13,7 +13,7 @@ from cipherblas.common.errors import MismatchError, in_place_of
 from cipherblas.common.progress import Progress
 from cipherblas.crypto.keys import KeyRequest
 from cipherblas.crypto.params import Parameters
-from cipherblas.evaluators.rows.values import ClearFactor
+from cipherblas.evaluators.slots.values import ClearFactor
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.results import Arranged, arranged, labels_of, results_of

@@ -30,7 +30,7 @@ from cipherblas.common.work import MAX_COMPILED_STEPS, MAX_STEPS, budget_of, che
 from cipherblas.crypto import files
 from cipherblas.crypto.params import Parameters
 from cipherblas.engines.encodings import ProgramEncodings
-from cipherblas.evaluators.rows.values import ClearFactor
+from cipherblas.evaluators.slots.values import ClearFactor
 from cipherblas.lang import graph
 from cipherblas.lang.analysis import evaluate_results
 from cipherblas.lang.exact import is_exact

@@ -17,6 +17,7 @@ from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.runtime import schedule
 from cipherblas.runtime.blocks import BLOCKS, BlockRun, RequiredBlocks
 from cipherblas.runtime.executor import Steps, computes
+from cipherblas.runtime.features import taken
 from cipherblas.runtime.graphs import blockwise_graph
 from cipherblas.runtime.listing import RunContext
 from cipherblas.runtime.values import Cells, Handles, Value, handles_of
@@ -29,9 +30,12 @@ MAX_MASKS = 1 << 11
 
 @computes(BLOCKS, "arrange")
 def arrange(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Steps[Value]:
-    """One transform from the ciphertexts of the child to those of the node. Levels: 1."""
+    """One transform from the ciphertexts of the child to those of the node. Levels: 1; none of features, some of which
+    are taken."""
     assert isinstance(node, Arrange)
     (child,) = node.children
+    if run.of_features:
+        return taken(run, node, (yield from run.read(child)))
     x = run.rescaled((yield from run.read(child)))
     form = run.form(node, (required or RequiredBlocks()).layout or run.dense(node))
     source, target = places_of(x.layout, x.slots.grid, form.layout, form.grid, node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
@@ -36,6 +36,7 @@ WORTH_FILLING = (
     16  # times that a unit exceeds the bound of a value that is re-arranged, for which it is made smaller
 )
 LAYOUT_PRESERVING = LayoutPreserving.name  # of entrywise products in the layout of their first factor, too
+FEATURES = "features"  # of products of clear matrices and blocks of one row, or of one column
 
 
 class RequiredBlocks(NamedTuple):
@@ -60,16 +61,22 @@ class BlockRun(SlotRun):
             raise ParameterError("The decisions lack lengths of blocks.", expected=expected, got=got)
 
     def steps(self) -> int:
-        """Products of blocks, but those in place: the blocks of these are as their factor comes."""
-        own = (node for node in products(self.run.node) if self.run.form_of(node) == self.name)
-        cut = (node for node in own if not self._preserves_layout(node))
+        """Products of blocks, and as a whole those of features; but none in place: the blocks of these are as their
+        factor comes."""
+        own = [node for node in products(self.run.node) if self.run.form_of(node) == self.name]
+        cut = (node for node in own if self._method(node) not in (FEATURES, LAYOUT_PRESERVING))
         total = sum(math.prod(self._grid_of(product)) for product in cut)
         self.ev.spend(STEPS_PER_BLOCK_PRODUCT * total, "block products")
-        return total
+        return total + sum(self._method(node) == FEATURES for node in own)
 
-    def _preserves_layout(self, product: Expression) -> bool:
+    def _method(self, product: Expression) -> str | None:
         choice = self.run.choices.get(self.run.number[id(product)])
-        return choice is not None and choice.method == LAYOUT_PRESERVING
+        return None if choice is None else choice.method
+
+    @functools.cached_property
+    def of_features(self) -> bool:
+        """Whether products are those of features."""
+        return any(choice.method == FEATURES for choice in self.run.choices.values())
 
     def _grid_of(self, product: Expression) -> tuple[int, int, int]:
         left, right = product.children
@@ -310,8 +317,8 @@ def matmul(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> 
 
 def _multiplied(run: BlockRun, node: Expression) -> Steps[Value]:
     choice = run.run.choice(node)
-    if choice.method == LAYOUT_PRESERVING:
-        return (yield from _layout_preserving_product(run, node))
+    if choice.method in BLOCK_PRODUCTS:
+        return (yield from BLOCK_PRODUCTS[choice.method](run, node))
     algorithm = build(choice.method, *run.block(node), run.ev.slots, choice.options)
     left, right = yield from run.factors(node, algorithm)
     products = right.slots.grid[1], left.slots.grid[0]  # that a block of the left, or of the right one, is in
@@ -340,6 +347,12 @@ def _layout_preserving_product(run: BlockRun, node: Expression) -> Steps[Value]:
     y = yield from run.read(clear, RequiredBlocks(layout))
     product = _product(run, node, algorithm, *((y, x) if clear is left else (x, y)), ticked=False)
     return run.bounded(product, node.bound)
+
+
+# By method, products that are no algorithm on pairs of blocks.
+BLOCK_PRODUCTS: dict[str, Callable[[BlockRun, Expression], Steps[Value]]] = {
+    LAYOUT_PRESERVING: _layout_preserving_product
+}
 
 
 def layout_preserving_product(lies: Layout, node: Expression) -> LayoutPreserving:

@@ -17,7 +17,7 @@ from cipherblas.common.errors import ParameterError, UnsuitedError
 from cipherblas.common.nested import result_of
 from cipherblas.common.progress import Progress
 from cipherblas.evaluators.family import Evaluators
-from cipherblas.evaluators.rows.values import ClearFactor
+from cipherblas.evaluators.slots.values import ClearFactor
 from cipherblas.forms.tensors import TensorLayout
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression, ordered

@@ -4,6 +4,7 @@ from cipherblas.runtime import (  # noqa: F401
     arranged,
     blocks,
     conversions,
+    features,
     joins,
     refreshing,
     rows,

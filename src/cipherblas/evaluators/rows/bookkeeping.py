@@ -23,14 +23,13 @@ from cipherblas.evaluators.policy.interface import PlaintextPolicy, Scale
 from cipherblas.evaluators.policy.members import policy_of
 from cipherblas.evaluators.rows.values import (
     UNKNOWN,
-    ClearFactor,
     EncryptedMatrix,
     MultiSecretRows,
     Rows,
     Spread,
     TransposedHalf,
 )
-from cipherblas.evaluators.slots.values import Ledger
+from cipherblas.evaluators.slots.values import ClearFactor, Ledger
 from cipherblas.rlwe.basis import Basis, FirstLimbs
 from cipherblas.rlwe.costs import Costs
 from cipherblas.rlwe.counts import Counts

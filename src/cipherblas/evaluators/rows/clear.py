@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from cipherblas.common.arrays import bit_reversed
 from cipherblas.evaluators.policy.interface import Scale
 from cipherblas.evaluators.rows.interface import RowsEvaluator
-from cipherblas.evaluators.rows.values import ClearFactor, MultiSecretRows, Rows, TransposedHalf
+from cipherblas.evaluators.rows.values import MultiSecretRows, Rows, TransposedHalf
 from cipherblas.evaluators.slots.clear import coefficients_of, embedded
+from cipherblas.evaluators.slots.values import ClearFactor
 from cipherblas.rlwe.rings import Ring
 
 Matrix: TypeAlias = NDArray[np.float64]

@@ -31,7 +31,6 @@ from cipherblas.evaluators.rows.bookkeeping import (
 )
 from cipherblas.evaluators.rows.values import (
     UNKNOWN,
-    ClearFactor,
     EncryptedMatrix,
     MultiSecretRows,
     PendingElements,
@@ -40,6 +39,7 @@ from cipherblas.evaluators.rows.values import (
     TransposedHalf,
     spread_over,
 )
+from cipherblas.evaluators.slots.values import ClearFactor
 from cipherblas.rlwe.basis import Basis, FirstLimbs
 from cipherblas.rlwe.matrices.transposition import gathered_switches, transpose_plan
 from cipherblas.rlwe.noise import TAIL, rounded_product

@@ -17,7 +17,8 @@ from cipherblas.engines.protocol import Engine
 from cipherblas.evaluators.policy.interface import Scale
 from cipherblas.evaluators.rows.bookkeeping import TRANSPOSE_POLICIES, weight_keys
 from cipherblas.evaluators.rows.interface import RowsEvaluator
-from cipherblas.evaluators.rows.values import ClearFactor, MultiSecretRows, Rows, TransposedHalf
+from cipherblas.evaluators.rows.values import MultiSecretRows, Rows, TransposedHalf
+from cipherblas.evaluators.slots.values import ClearFactor
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.matrices.matrix import stride_of
 from cipherblas.rlwe.matrices.transposition import transpose_plan

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from cipherblas.common.work import Work
 from cipherblas.evaluators.policy.interface import Scale
 from cipherblas.evaluators.rows.interface import RowsEvaluator
-from cipherblas.evaluators.rows.values import ClearFactor, MultiSecretRows, Rows, TransposedHalf
+from cipherblas.evaluators.rows.values import MultiSecretRows, Rows, TransposedHalf
+from cipherblas.evaluators.slots.values import ClearFactor
 
 
 class RowsSymbolic(RowsEvaluator):

@@ -21,12 +21,12 @@ from cipherblas.evaluators.rows.values import (
     EXACT_BITS,
     FLOAT_ERROR,
     UNKNOWN,
-    ClearFactor,
     MultiSecretRows,
     Rows,
     Spread,
     TransposedHalf,
 )
+from cipherblas.evaluators.slots.values import ClearFactor
 from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.matrices.transposition import gathered_switches

@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 from cipherblas.common.errors import ShapeError
 from cipherblas.evaluators.slots.bookkeeping import CONJUGATE, Term
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.values import Ct, OpenParts, Plain, Polynomials, Slots, WeightGroup
+from cipherblas.evaluators.slots.values import (
+    ClearFactor,
+    Ct,
+    OpenParts,
+    Plain,
+    Polynomials,
+    Slots,
+    WeightGroup,
+)
 
 GARBAGE_SEED = 2026  # of what is in parts of slots that are left open
 
@@ -136,6 +144,10 @@ class Clear(Evaluator):
         whole = np.zeros((*polynomials.shape[:2], self.n))
         whole[..., : polynomials.shape[2]] = polynomials.unit * polynomials.integers()
         return [_summed(list(embedded(row)), cts, None) for row in whole]
+
+    def _matrix_product_data(self, factor: ClearFactor, cts: Sequence[Ct], limbs: int) -> list[Any]:
+        numbers = factor.unit * np.asarray(factor.integers(), np.float64)
+        return list(np.tensordot(numbers, np.stack([ct.data for ct in cts]), 1))
 
     def _relinearise_data(self, data: Any, limbs: int) -> Any:
         return data

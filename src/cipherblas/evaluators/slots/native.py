@@ -29,8 +29,17 @@ from cipherblas.evaluators.slots.bookkeeping import DEFAULT_WORKING_BYTES, Term
 from cipherblas.evaluators.slots.encoder import PlainEncoder
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.lazy import LazyCiphertext
+from cipherblas.evaluators.slots.products import SUMMED
 from cipherblas.evaluators.slots.scales import NumberSumData
-from cipherblas.evaluators.slots.values import Ct, GiantStep, Order, Plain, Polynomials, WeightGroup
+from cipherblas.evaluators.slots.values import (
+    ClearFactor,
+    Ct,
+    GiantStep,
+    Order,
+    Plain,
+    Polynomials,
+    WeightGroup,
+)
 from cipherblas.rlwe.key_policies import KeyPolicy
 
 MIN_COEFFICIENTS = 8  # of the polynomials of `Engine.polynomial_sums`
@@ -338,6 +347,21 @@ class Native(Evaluator):
         signed[..., : polynomials.shape[2]] = polynomials.integers()
         signed[..., polynomials.shape[2] :] = 0
         return self.engine.polynomial_sums(signed, cts)
+
+    def _matrix_product_data(self, factor: ClearFactor, cts: Sequence[Ct], limbs: int) -> list[Any]:
+        integers, sums = factor.integers(), None
+        rooms: NDArray[Any] | None = None  # of lazy ciphertexts that nothing else reads
+        for start in range(0, len(cts), SUMMED):
+            some = cts[start : start + SUMMED]
+            if rooms is None and any(isinstance(ct, LazyCiphertext) and ct.is_streamed() for ct in some):
+                rooms = aligned_empty((len(some), some[0].components, limbs, self.n))
+            datas = (
+                [ct.data for ct in some]
+                if rooms is None
+                else in_threads(_read_once, list(zip(some, rooms, strict=False)))
+            )
+            sums = self.engine.integer_sums(integers[:, start : start + SUMMED], datas, sums)
+        return sums or []
 
     def _relinearise_data(self, data: Any, limbs: int) -> Any:
         return self.engine.relinearise(data, self._relinearisation_key(limbs))

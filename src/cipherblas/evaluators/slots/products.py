@@ -14,6 +14,7 @@ from cipherblas.evaluators.policy.interface import Found, Numbers, Scale
 from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.scales import Levels
 from cipherblas.evaluators.slots.values import (
+    ClearFactor,
     Ct,
     GiantStep,
     Plain,
@@ -25,6 +26,7 @@ from cipherblas.evaluators.slots.values import (
 from cipherblas.rlwe.noise import SlotErrors, worst
 
 SUM_BATCH = 8  # of products that are relinearised, if there are no more threads: `kTogether` of the core
+SUMMED = 128  # ciphertexts that a clear matrix multiplies at a time
 MAX_SUMS = 512  # of products, whose bounds and errors are remembered
 
 
@@ -88,6 +90,10 @@ class Products(Levels):
 
     @abstractmethod
     def _polynomial_sums_data(self, polynomials: Polynomials, cts: Sequence[Any]) -> list[Any]: ...
+
+    @abstractmethod
+    def _matrix_product_data(self, factor: ClearFactor, cts: Sequence[Ct], limbs: int) -> list[Any]:
+        """Σ_t factor[i, t]·ct_t, in units of the factor's; ciphertexts may be lazy."""
 
     @abstractmethod
     def _relinearise_data(self, data: Any, limbs: int) -> Any: ...
@@ -410,6 +416,45 @@ class Products(Levels):
         data = self._polynomial_sums_data(polynomials, [ct.data for ct in cts])
         scale = self.policy.absorbed(first.scale, polynomials.unit)
         return [self.make(first.limbs, scale, bound, SlotErrors(), 2, one) for one in data]
+
+    def matrix_product(self, factor: ClearFactor, cts: Sequence[Ct]) -> list[Ct]:
+        """Σ_t factor[i, t]·ct_t for every row i of a clear matrix, by one integer each. Levels: none; the scale grows
+        by what a unit of the factor is. Keys: none.
+
+        Args:
+            factor: its integers are exact, or rounded up or down by chance.
+            cts: of equal scale; they are dropped to the smallest number of limbs among them.
+
+        Raises:
+            ShapeError: the factor has another number of columns. MismatchError: the ciphertexts differ in scale.
+            LevelError: a sum does not fit the modulus.
+        """
+        rows, terms = factor.shape
+        if terms != len(cts):
+            raise ShapeError(
+                "Every ciphertext needs a column of the clear matrix.",
+                expected=f"{len(cts)} columns",
+                got=terms,
+            )
+        # In a dry run one of them stands for all.
+        kinds = {(id(ct.errors), ct.bound, ct.scale, ct.components): ct for ct in cts}.values()
+        limbs, first = min(ct.limbs for ct in cts), cts[0]
+        for ct in kinds:
+            self.policy.check_same(ct.scale, first.scale)
+        cts = self._dropped(cts, limbs)
+        most = max(ct.bound for ct in kinds)
+        bound, sums = most * factor.gain, factor.unit * factor.largest_sum
+        errors = worst(ct.errors for ct in kinds).mapped(sums, math.sqrt(factor.unit * factor.largest * sums))
+        if not factor.exact:
+            errors = errors.with_common(0.5 * factor.unit * math.sqrt(terms) * most)
+        for start in range(0, terms, SUMMED):
+            inner = min(SUMMED, terms - start)
+            self.costs.integer_sums(self.counts, rows, inner, first.components, limbs, factor.largest)
+        working = min(SUMMED, terms) * self._handle_bytes(first.components, limbs)
+        self.ledger.touch(working + self.costs.integer_sum_bytes(rows, min(SUMMED, terms)))
+        scale = self.policy.absorbed(first.scale, factor.unit)
+        made = self._matrix_product_data(factor.once(), cts, limbs)
+        return self.make_all(made, (limbs, scale, bound, errors, first.components))
 
     def encoding_error(self, plain_scale: Scale, bound: float, terms: int, row_sum: float) -> float:
         """Return the error of a sum of products, with slots up to `bound`, that comes from the encoding of clear

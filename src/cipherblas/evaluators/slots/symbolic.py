@@ -11,7 +11,15 @@ from typing import Any
 from cipherblas.common.work import Work
 from cipherblas.evaluators.slots.bookkeeping import Properties, Term
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.values import Ct, Plain, Polynomials, Transform, WeightGroup, handles_in
+from cipherblas.evaluators.slots.values import (
+    ClearFactor,
+    Ct,
+    Plain,
+    Polynomials,
+    Transform,
+    WeightGroup,
+    handles_in,
+)
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import Step
 from cipherblas.rlwe.noise import SlotErrors
@@ -222,6 +230,10 @@ class Symbolic(Evaluator):
     def _polynomial_sums_data(self, polynomials: Polynomials, cts: Sequence[Any]) -> list[Any]:
         self.work.spend(polynomials.shape[0])
         return [None] * polynomials.shape[0]
+
+    def _matrix_product_data(self, factor: ClearFactor, cts: Sequence[Ct], limbs: int) -> list[Any]:
+        self.work.spend(factor.shape[1])
+        return [None] * factor.shape[0]
 
     def _relinearise_data(self, data: Any, limbs: int) -> Any:
         return None

@@ -6,7 +6,7 @@ import functools
 import math
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
@@ -272,6 +272,72 @@ class Polynomials:
     shape: tuple[int, int, int]
     unit: float
     integers: Callable[[], NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class ClearFactor:
+    """A clear matrix as integers and their unit, for products on the server.
+
+    Attributes:
+        key: identifies the values; equal keys mean equal values.
+        shape: m × k.
+        bound: on the absolute value of an entry.
+        unit: an entry is unit · integer, up to half a unit where it is not `exact`.
+        exact: every entry is a whole number of units.
+        integers: makes the matrix of integers, of an integer type or float64.
+        row_sum: bound on the sum of absolute values in a row, where less is known to hold than k times `bound`.
+        norm: bound on the singular values, where one is known.
+        rounding: times the noise that it amplifies, that the rounding of a float64 GEMM may be.
+    """
+
+    key: Hashable
+    shape: tuple[int, int]
+    bound: float
+    unit: float
+    exact: bool
+    integers: Callable[[], NDArray[Any]]
+    row_sum: float = math.inf
+    norm: float = math.inf
+    rounding: float = 1.0
+
+    def once(self) -> ClearFactor:
+        """The same, whose integers are made once, for all that takes it."""
+        return replace(self, integers=functools.cache(self.integers))
+
+    def rows(self, start: int, stop: int) -> ClearFactor:
+        """Some rows of it."""
+        return self._part((start, stop), (0, self.shape[1]))
+
+    def columns(self, start: int, stop: int) -> ClearFactor:
+        """Some columns of it."""
+        return self._part((0, self.shape[0]), (start, stop))
+
+    def _part(self, rows: tuple[int, int], columns: tuple[int, int]) -> ClearFactor:
+        integers, some = self.integers, (slice(*rows), slice(*columns))
+        shape = rows[1] - rows[0], columns[1] - columns[0]
+        return replace(self, key=(self.key, rows, columns), shape=shape, integers=lambda: integers()[some])
+
+    @property
+    def gain(self) -> float:
+        """The ratio of a product's bound to that of its other factor."""
+        return min(self.row_sum, self.shape[1] * self.bound)
+
+    @property
+    def largest_sum(self) -> float:
+        """Bound on the sum of absolute integers in a row."""
+        rounding = 0.0 if self.exact else 0.5 * self.shape[1]
+        return min(max(self.gain / self.unit + rounding, 1.0), self.shape[1] * self.largest)
+
+    @property
+    def largest_norm(self) -> float:
+        """Bound on the singular values of the matrix of integers."""
+        rounding = 0.0 if self.exact else 0.5 * math.sqrt(math.prod(self.shape))
+        return self.norm / self.unit + rounding
+
+    @property
+    def largest(self) -> float:
+        """Bound on the integers, 1 at the least."""
+        return max(math.floor(self.bound / self.unit + 0.5), 1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from cipherblas.evaluators.policy.approximate import FLOAT_ERROR, mismatch
 from cipherblas.evaluators.policy.interface import Numbers, Scale
 from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.values import Ct, Plain, Polynomials, Transform, WeightGroup
+from cipherblas.evaluators.slots.values import ClearFactor, Ct, Plain, Polynomials, Transform, WeightGroup
 from cipherblas.rlwe.key_policies import Step
 from cipherblas.rlwe.noise import SlotErrors, WorstCoefficients, WorstSlots
 from cipherblas.rlwe.rings import Ring
@@ -290,6 +290,16 @@ class WorstCase(Evaluator):
         return [Worst(cts[0].limbs, 2, scale, math.inf, 0.0)] * polynomials.shape[
             0
         ]  # `make` takes the caller's bound
+
+    def _matrix_product_data(self, factor: ClearFactor, cts: Sequence[Ct], limbs: int) -> list[Any]:
+        first, missed = cts[0].data, 0.0 if factor.exact else float(factor.shape[1])
+        message, error = max(ct.data.message for ct in cts), max(ct.data.error for ct in cts)
+        total = factor.gain / factor.unit
+        scale = self.policy.absorbed(first.scale, factor.unit)
+        found = Worst(
+            limbs, first.components, scale, total * message, total * error + missed * (message + error)
+        )
+        return [found] * factor.shape[0]
 
     def _relinearise_data(self, data: Any, limbs: int) -> Any:
         return replace(data, limbs=limbs, components=2, error=data.error + self._switched(limbs))

@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 
 from cipherblas.common.arrays import bit_reversed
 from cipherblas.evaluators.family import Evaluators
-from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.values import Ct, Polynomials
+from cipherblas.evaluators.slots.values import ClearFactor, Ct, Polynomials
 from cipherblas.methods.matmul.ring_elements import Elements, Errors
 
 

@@ -47,7 +47,7 @@ from cipherblas.runtime.values import Decisions, MethodChoice
 
 # Blocks of matrices in slots; vectors and images in slots; matrices encrypted by rows and multiplied by GEMMs.
 FormName = Literal["blocks", "tensors", "rows"]
-AskedForm = Literal["blocks", "tensors", "rows", "mixed"]
+AskedForm = Literal["blocks", "tensors", "rows", "mixed", "features"]
 RING_DEGREES = tuple(1 << log_n for log_n in range(12, 18))
 
 
@@ -63,8 +63,8 @@ class PlanOptions:
         insecure: accept parameters below the table (warns; stamped into every file).
         algorithm: name of the algorithm for every product, or for every layer; None lets the planner choose.
         form: force "mixed" (products by GEMM on rows, entrywise operations in blocks), "blocks" (matrices in slots),
-            "rows" (encrypted by rows, products by GEMM) or "tensors" (vectors and
-            images in slots, layer by layer); None lets the planner choose.
+            "rows" (encrypted by rows, products by GEMM), "tensors" (vectors and images in slots, layer by layer) or
+            "features" (blocks of one row, whose slots are samples); None lets the planner choose.
         memory_budget: bytes that the server may use, encoded weights of a network left out (`Program.server` bounds
             those); None takes four fifths of the memory that the machine has available.
         key_budget: bytes of evaluation keys in memory; None takes two thirds of the memory budget.

@@ -14,11 +14,10 @@ from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto.keys import KeyRequest
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.symbolic import RowsSymbolic
-from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.shared import SharedSymbolic
 from cipherblas.evaluators.slots.symbolic import Symbolic
-from cipherblas.evaluators.slots.values import Plain
+from cipherblas.evaluators.slots.values import ClearFactor, Plain
 from cipherblas.lang.nodes import Expression
 from cipherblas.planner.predict.feasible import TooSlowError
 from cipherblas.planner.predict.promises import BOUNDS, Promise, Promised

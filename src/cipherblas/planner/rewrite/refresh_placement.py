@@ -192,7 +192,7 @@ def may_refresh(expression: Expression, options: PlanOptions) -> bool:
     """Whether options and program leave it to the planner to refresh what could not be planned."""
     return not (
         is_refreshed(expression)
-        or options.form == "rows"
+        or options.form in ("rows", "features")
         or options.algorithm == GEMM
         or (options.security > 128 and not options.insecure)
         or any(node.operand is not None and node.operand.exact for node in facts_of(expression).order)

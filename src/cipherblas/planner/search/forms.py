@@ -15,7 +15,7 @@ from cipherblas.methods.products import GEMM
 from cipherblas.planner.plan.passes import Following, Outcome, PlanRequest
 from cipherblas.planner.plan.plan import AskedForm, PlanOptions, Rejected
 from cipherblas.planner.predict.feasible import Infeasible, attempted
-from cipherblas.planner.search import mixed, rows, tensors
+from cipherblas.planner.search import features, mixed, rows, tensors
 from cipherblas.planner.search.blocks import BlockStrategy
 from cipherblas.planner.search.budgets import budgets_of, check_size, secret_entries
 from cipherblas.planner.search.search import Search
@@ -90,6 +90,8 @@ def _offered(
     worth_mixing = not network and matrices is not None and mixed.unsupported(matrices) is None
     if matrices is not None and (form == "mixed" or (form is None and worth_mixing)):
         yield mixed.MixedStrategy, matrices
+    if matrices is not None and (form == "features" or (form is None and features.may_gain(matrices))):
+        yield features.FeatureStrategy, matrices
     if form in (None, "blocks") and matrices is not None and not network:
         yield BlockStrategy, matrices
 

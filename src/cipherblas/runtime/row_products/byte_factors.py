@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from cipherblas.common.gemm_paths import MAX_BYTE_VALUE
-from cipherblas.evaluators.rows.values import ClearFactor
+from cipherblas.evaluators.slots.values import ClearFactor
 from cipherblas.forms import byte_rows
 from cipherblas.forms.row_forms import ByteRowForm
 from cipherblas.lang.analysis import integral_nodes

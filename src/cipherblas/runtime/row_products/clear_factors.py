@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from cipherblas.common.arrays import strips
 from cipherblas.common.errors import ParameterError
-from cipherblas.evaluators.rows.values import EXACT_BITS, ClearFactor
+from cipherblas.evaluators.rows.values import EXACT_BITS
+from cipherblas.evaluators.slots.values import ClearFactor
 from cipherblas.lang.analysis import integral_nodes
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.rlwe.counts import Counts

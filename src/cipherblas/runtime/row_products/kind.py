@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol, TypeAlias, TypeVar
 
 from cipherblas.common.errors import ParameterError
-from cipherblas.evaluators.rows.values import ClearFactor
+from cipherblas.evaluators.slots.values import ClearFactor
 from cipherblas.lang.nodes import Expression
 from cipherblas.methods.products import GEMM
 from cipherblas.rlwe.basis import Basis

@@ -1,0 +1,148 @@
+"""Candidates whose ciphertexts are rows, one sample in each slot: many samples, clear weights, no rotations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+from cipherblas.common.errors import Advice, ParameterError, UnsuitedError
+from cipherblas.common.words import WORD_BYTES
+from cipherblas.lang.arrangements import Arrange
+from cipherblas.lang.facts import facts_of, products
+from cipherblas.lang.graph import axes_of
+from cipherblas.lang.nodes import Expression, matrix_shape
+from cipherblas.lang.operations import Leaf
+from cipherblas.planner.plan.plan import PlanOptions
+from cipherblas.planner.plan.schema import MAX_WEIGHT_BITS
+from cipherblas.planner.predict.cost import Rates
+from cipherblas.planner.search.rows import weight_bits_for
+from cipherblas.planner.search.strategy import Candidate, RefuseUpload, Strategy
+from cipherblas.rlwe.counts import Counts
+from cipherblas.runtime.blocks import BLOCKS, FEATURES
+from cipherblas.runtime.executor import missing
+from cipherblas.runtime.features import lines_of
+from cipherblas.runtime.values import Decisions, MethodChoice
+
+FEW_SAMPLES = 256  # that fill too little of the smallest ring to be worth a look
+MIN_WEIGHT_BITS = 16  # of rounded weights: fewer take as long
+
+
+def may_gain(expression: Expression) -> bool:
+    """Whether a program may be fastest in this form: where something is computed of products of many samples, which
+    rows cannot do alone."""
+    return (
+        missing(expression, "rows") is not None
+        and unsupported(expression) is None
+        and samples_of(expression) >= FEW_SAMPLES
+    )
+
+
+def axis_of(expression: Expression) -> int | None:
+    """Along which samples lie in every secret matrix: the columns where clear matrices multiply from the left, the rows
+    where they do from the right; None where there is no product, or they differ."""
+    sides = {int(node.children[1].secret) for node in products(expression)}
+    return sides.pop() if len(sides) == 1 else None
+
+
+def samples_of(expression: Expression) -> int:
+    """How many there are."""
+    axis = axis_of(expression)
+    return max(
+        matrix_shape(node)[axis or 0] for node in facts_of(expression).order if node.secret and not node.root
+    )
+
+
+def unsupported(expression: Expression) -> str | None:
+    """Why a program cannot be computed in this form; None where it can."""
+    nodes = [node for node in facts_of(expression).order if node.secret and not node.root]
+    if not products(expression):
+        return "there is no matrix product"
+    for node in products(expression):
+        if all(child.secret for child in node.children):
+            return f"both factors of the {node.title} are encrypted"
+    axis, unknown = axis_of(expression), missing(expression, BLOCKS)
+    if axis is None:
+        return "clear matrices multiply from both sides"
+    if unknown is not None:
+        return f"no method in slots for {unknown.title}"
+    samples = samples_of(expression)
+    for node in nodes:
+        if matrix_shape(node)[axis] != samples:
+            return f"{node.title} has not one entry for each of {samples} samples"
+        if isinstance(node, Arrange):
+            try:
+                lines_of(node, axis)
+            except UnsuitedError:
+                return f"the {node.title} moves samples"
+    axes = axes_of(expression)
+    of_samples = {axes.of(node)[axis] for node in nodes}
+    if of_samples & {axes.of(node)[1 - axis] for node in nodes}:
+        return "samples and features are along one axis"
+    return None
+
+
+class FeatureStrategy(Strategy):
+    """Blocks of one row, or of one column where samples lie along the rows."""
+
+    form: ClassVar[str] = BLOCKS
+    label: ClassVar[str] = FEATURES
+    fine, failing = False, 1
+    far = near = 3.0
+    alphas = (2, 4)
+
+    @classmethod
+    def refusal(cls, expression: Expression, options: PlanOptions) -> ParameterError | None:
+        reason = unsupported(expression)
+        if reason is None:
+            return None
+        return ParameterError(
+            "The program cannot be computed with one ciphertext for each feature.",
+            expected="products W @ X with clear W, and entrywise operations; samples along the columns of X",
+            got=reason,
+            advice=Advice("another form, or none", {"form": None}),
+        )
+
+    def is_single_block(self, candidate: Candidate) -> bool:
+        """Whether all samples are in one ciphertext."""
+        return samples_of(self.expression) <= candidate.n // 2
+
+    def families(self, thorough: bool, refuse: RefuseUpload) -> Iterator[Iterator[list[Candidate]]]:
+        yield (self._candidates(n) for n in self.degrees)
+
+    def _candidates(self, n: int) -> list[Candidate]:
+        bits = max(MIN_WEIGHT_BITS, weight_bits_for(float(self.options.precision), self.expression))
+        choice = MethodChoice(FEATURES, {"weight_bits": min(bits, MAX_WEIGHT_BITS)})
+        numbers = {id(node): number for number, node in enumerate(facts_of(self.expression).order)}
+        choices = {numbers[id(node)]: choice for node in products(self.expression)}
+        return [Candidate(FEATURES, Decisions(BLOCKS, choices, self._blocks(n)), n)]
+
+    def _blocks(self, n: int) -> Mapping[str, int]:
+        """All samples, in as few ciphertexts as hold them."""
+        samples, axes, axis = samples_of(self.expression), axes_of(self.expression), axis_of(self.expression)
+        assert axis is not None
+        each = -(-samples // self._ciphertexts(n))
+        nodes = (node for node in facts_of(self.expression).order if node.secret and not node.root)
+        long = {axes.of(node)[axis] for node in nodes}
+        return {name: each if name in long else 1 for name in axes.lengths}
+
+    def _ciphertexts(self, n: int) -> int:
+        """Of a row."""
+        return -(-samples_of(self.expression) // (n // 2))
+
+    def least_seconds(self, rates: Rates, threads: int) -> float:
+        """The GEMMs at one limb, and what is sent at one limb where that counts."""
+        n = min(self.degrees, key=lambda n: (self._ciphertexts(n) * n, n))
+        words, counts = self._ciphertexts(n) * n, Counts()
+        for node in products(self.expression):
+            (rows, inner), cols = node.children[0].shape, node.shape[1]
+            counts.float_macs += 2 * words * inner * (rows if node.children[1].secret else cols)
+        seconds = rates.seconds(counts, n, threads)
+        if self.options.minimise == "end-to-end":
+            axis = axis_of(self.expression)
+            rows_sent = sum(
+                matrix_shape(node)[1 - (axis or 0)]
+                for node in facts_of(self.expression).order
+                if isinstance(node, Leaf) and node.secret and not all(node.repeated)
+            )
+            seconds += 8 * WORD_BYTES * words * rows_sent / self.options.link
+        return seconds

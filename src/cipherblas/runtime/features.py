@@ -1,0 +1,170 @@
+"""Products of clear matrices and values whose rows (columns) are ciphertexts, one sample in each slot.
+
+With rows as ciphertexts, entry (i, j) of W @ X is Σ_t W[i, t]·X[t, j]: every ciphertext of the product is the sum of
+those of X times numbers, at once for all samples. No slot moves: there are no rotations and no keys for them.
+
+Source: Gilad-Bachrach, Dowlin, Laine, Lauter, Naehrig, Wernsing, "CryptoNets" (2016).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common.errors import Advice, FitError, ParameterError, UnsuitedError
+from cipherblas.evaluators.policy.approximate import dither
+from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.products import SUMMED
+from cipherblas.evaluators.slots.values import ClearFactor
+from cipherblas.lang.analysis import integral_nodes
+from cipherblas.lang.arrangements import Arrange
+from cipherblas.lang.nodes import Expression, matrix_shape
+from cipherblas.runtime.blocks import BLOCK_PRODUCTS, FEATURES, BlockRun
+from cipherblas.runtime.executor import Steps
+from cipherblas.runtime.inputs import Inputs
+from cipherblas.runtime.listing import RunContext
+from cipherblas.runtime.row_products.clear_factors import most_weight_bits, sums_are_exact
+from cipherblas.runtime.values import Cells, Handles, Value
+
+
+def product(run: BlockRun, node: Expression) -> Steps[Value]:
+    """Levels: one where something is computed from the product, which is scaled up then as by a clear vector."""
+    left, right = node.children
+    secret, clear = (left, right) if left.secret else (right, left)
+    layout = run.dense(secret)
+    across = layout.cols if left.secret else layout.rows
+    if clear.secret or across != 1 or layout.ciphertexts != 1:
+        raise ParameterError(
+            f"The method of {node.title} does not fit its factors.",
+            expected="a clear matrix, and one ciphertext for each row that it multiplies",
+            got=node.title,
+        )
+    x = yield from run.factor(secret, layout, None)
+    streamed = run.run.may_stream(secret, x)
+    factor, missing = _factor(run, node, x)
+    gain, after = factor(run.inputs).gain, run.form(node, run.dense(node))
+
+    def summed(ev: Evaluator, matrix: ClearFactor, cts: Handles) -> Handles:
+        for ct in cts if streamed else ():
+            ct.stream()
+        sums = (ev.fold_into_scale(ct, 1 / gain) for ct in ev.matrix_product(matrix, cts))
+        return [ev.bounded(ev.scaled_up(ct, missing), x.first().bound) for ct in sums]
+
+    def work(context: RunContext, cells: Cells) -> list[list[Handles]]:
+        matrix = factor(context.inputs).once()
+        lines = list(zip(*cells, strict=True)) if right.secret else cells
+
+        def line(number: int) -> list[Handles]:
+            cts = [ct for cell in lines[number] for ct in cell]
+            return [[ct] for ct in summed(context.slots, matrix, cts)]
+
+        found = context.slots.repeat(len(lines), line)
+        return [list(row) for row in zip(*found, strict=True)] if right.secret else found
+
+    cells = run.run.perform("multiply", [x.cells], work)
+    run.run.tick()
+    return run.bounded(run.laid(node.shape, after, cells, x.unit * gain), node.bound)
+
+
+BLOCK_PRODUCTS[FEATURES] = product
+
+
+def _factor(run: BlockRun, node: Expression, x: Value) -> tuple[Callable[[Inputs], ClearFactor], int]:
+    """The clear factor of a product in integers, and log2 of what its products lack to the scale that a clear vector
+    would have given them: nothing where nobody computes with them.
+
+    Integers have as few bits as were decided: they take less time than ones of the whole scale.
+    """
+    left, right = node.children
+    clear, turned = (right, True) if left.secret else (left, False)
+    rows, cols = matrix_shape(clear)
+    shape = (cols, rows) if turned else (rows, cols)
+    bits = run.run.choice(node).options.get("weight_bits")
+    if bits is None:
+        raise ParameterError(
+            f"The decisions lack the bits of the weights of {node.title}.", expected="weight_bits", got="none"
+        )
+    total = clear.column_sum if turned else clear.row_sum
+    gain, largest = min(total, shape[1] * clear.bound), clear.bound
+    usual = gain / run.ev.mask_scale(x.first().limbs)  # the unit of such integers
+    exact = integral_nodes(clear)[id(clear)] and sums_are_exact(largest, min(SUMMED, shape[1]))
+    if exact:
+        unit = min(largest, 1.0)
+        missing = math.floor(math.log2(unit / usual))
+    else:
+        wanted = largest / 2 ** min(int(bits), most_weight_bits(SUMMED) - 1)
+        missing = max(0, math.floor(math.log2(wanted / usual)))
+        unit = usual * 2**missing
+
+    def integers(inputs: Inputs) -> NDArray[Any]:
+        values = inputs.given(clear)
+        if not exact:
+            values = _by_chance(values, unit)
+        elif values.dtype.kind == "f":
+            values = values.astype(np.float64, copy=False)
+        return values.T if turned else values
+
+    def of_inputs(inputs: Inputs) -> ClearFactor:
+        own = functools.partial(integers, inputs)
+        return ClearFactor((id(clear), turned), shape, largest, unit, exact, own, total)
+
+    return of_inputs, max(0, missing) if run.run.readers(node) else 0
+
+
+def _by_chance(values: NDArray[Any], unit: float) -> NDArray[np.float64]:
+    """values / unit, rounded up or down so that sums of what is missed are as small as those of independent numbers,
+    whatever the values are; equal matrices alike."""
+    quotients = np.divide(values, unit, dtype=np.float64)
+    chances = np.random.default_rng(dither(("features", values.shape))).random(values.shape)
+    return np.asarray(np.floor(quotients + chances))
+
+
+def lines_of(node: Arrange, axis: int) -> list[int]:
+    """Of an arrangement of a value whose rows (axis 1: of whose samples lie along the rows) are ciphertexts, the rows
+    that it takes, in order.
+
+    Args:
+        axis: along which samples lie: 1 where rows are ciphertexts, 0 where columns are.
+
+    Raises:
+        UnsuitedError: it takes anything but whole ones.
+    """
+    before, places = matrix_shape(node.children[0]), node.index().reshape(matrix_shape(node))
+    lines, samples = np.divmod(places, before[1]) if axis else np.divmod(places, before[1])[::-1]
+    if not axis:
+        lines, samples = lines.T, samples.T
+    whole = samples.shape[1] == before[axis] and bool((samples == np.arange(before[axis])).all())
+    if whole and (places >= 0).all() and (lines == lines[:, :1]).all():
+        return [int(line) for line in lines[:, 0]]
+    raise UnsuitedError(
+        "Samples stay in the slots where they are: of what is computed, rows can be taken, and nothing else.",
+        expected="whole rows, with all their samples",
+        got=node.title,
+        advice=Advice("another form", {"form": None}),
+    )
+
+
+def taken(run: BlockRun, node: Arrange, x: Value) -> Value:
+    """Some of the ciphertexts of a value. Levels: none."""
+    form = run.form(node, run.dense(node))
+    axis = 1 if x.layout.rows == 1 and form.layout.rows == 1 else 0
+    if (x.layout.rows, x.layout.cols) != (form.layout.rows, form.layout.cols) or 1 not in (
+        form.layout.rows,
+        form.layout.cols,
+    ):
+        raise FitError("An arrangement of ciphertexts needs blocks of one row.", got=x.layout.name)
+    lines = lines_of(node, axis)
+
+    def work(context: RunContext, cells: Cells) -> list[list[Handles]]:
+        if axis:
+            return [cells[line] for line in lines]
+        return [[row[line] for line in lines] for row in cells]
+
+    cells = run.run.perform("take ciphertexts", [x.cells], work)
+    return replace(x, shape=node.shape, form=form, cells=cells)
