@@ -170,6 +170,19 @@ case(
     form="mixed",
 )
 
+# --- one ciphertext for each feature ---
+
+case("features/squares between layers", "W(10, 64, seed=1) @ cb.square(W(64, 196) @ x)", x=S(196, 6000))
+case(
+    "features/samples along the rows, a polynomial",
+    "cb.sigmoid(x @ W(30, 16, most=0.1) + 0.25, degree=15) @ W(16, 4, seed=1)",
+    x=S(2000, 30),
+    form="features",
+    precision=1e-2,
+)
+case("features/several columns", "cb.square(x @ W(30, 16))[:, ::4]", x=S(5000, 30), form="features")
+case("features/two secrets", "w @ x", w=S(8, 30), x=S(30, 3000), form="features")
+
 # --- exact integers ---
 
 case("exact/clear int8, square 256", "a @ b", a=P(256, 256, dtype="int8"), b=S(256, 256, **INT8))
