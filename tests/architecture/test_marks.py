@@ -34,6 +34,8 @@ OPERATIONS = {
         "runtime.blocks.multiply",  # where both factors lie
         "runtime.blocks._product",  # as the algorithm leaves it
         "runtime.arranged.arrange",
+        "runtime.features.product",  # where its factor lies
+        "runtime.features.taken",
         "runtime.conversions._as_blocks",
         "runtime.polynomials.evaluated",
         "runtime.tensors.TensorRun.of",

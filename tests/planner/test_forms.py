@@ -89,7 +89,9 @@ def test_a_forced_form_survives_the_file(tmp_path: Any) -> None:
 
 
 def test_an_unknown_form_is_refused() -> None:
-    with pytest.raises(cb.ParameterError, match=r"blocks \| tensors \| rows \| mixed, got columns"):
+    with pytest.raises(
+        cb.ParameterError, match=r"blocks \| tensors \| rows \| mixed \| features, got columns"
+    ):
         compiled(4, form="columns")
 
 

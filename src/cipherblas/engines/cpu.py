@@ -395,8 +395,8 @@ def _evenly_spaced(arrays: Sequence[Words]) -> Words | None:
     """Arrays of one shape that lie one after the other in memory, at equal distances, as one; else None."""
     first, places = arrays[0], [one.__array_interface__["data"][0] for one in arrays]
     steps = {after - before for before, after in itertools.pairwise(places)} or {first.nbytes}
-    alike = len({one.strides for one in arrays}) == 1
-    if len(steps) > 1 or not alike or min(steps) < first.nbytes:
+    same_strides = len({one.strides for one in arrays}) == 1
+    if len(steps) > 1 or not same_strides or min(steps) < first.nbytes:
         return None
     (step,) = steps
     return np.lib.stride_tricks.as_strided(first, (len(arrays), *first.shape), (step, *first.strides))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -57,7 +56,7 @@ def product(run: BlockRun, node: Expression) -> Steps[Value]:
         return [ev.bounded(ev.scaled_up(ct, missing), x.first().bound) for ct in sums]
 
     def work(context: RunContext, cells: Cells) -> list[list[Handles]]:
-        matrix = factor(context.inputs).once()
+        matrix = factor(context.inputs)
         lines = list(zip(*cells, strict=True)) if right.secret else cells
 
         def line(number: int) -> list[Handles]:
@@ -82,15 +81,15 @@ def _factor(run: BlockRun, node: Expression, x: Value) -> tuple[Callable[[Inputs
     Integers have as few bits as were decided: they take less time than ones of the whole scale.
     """
     left, right = node.children
-    clear, turned = (right, True) if left.secret else (left, False)
+    clear, transposed = (right, True) if left.secret else (left, False)
     rows, cols = matrix_shape(clear)
-    shape = (cols, rows) if turned else (rows, cols)
+    shape = (cols, rows) if transposed else (rows, cols)
     bits = run.run.choice(node).options.get("weight_bits")
     if bits is None:
         raise ParameterError(
             f"The decisions lack the bits of the weights of {node.title}.", expected="weight_bits", got="none"
         )
-    total = clear.column_sum if turned else clear.row_sum
+    total = clear.column_sum if transposed else clear.row_sum
     gain, largest = min(total, shape[1] * clear.bound), clear.bound
     usual = gain / run.ev.mask_scale(x.first().limbs)  # the unit of such integers
     exact = integral_nodes(clear)[id(clear)] and sums_are_exact(largest, min(SUMMED, shape[1]))
@@ -108,11 +107,11 @@ def _factor(run: BlockRun, node: Expression, x: Value) -> tuple[Callable[[Inputs
             values = _by_chance(values, unit)
         elif values.dtype.kind == "f":
             values = values.astype(np.float64, copy=False)
-        return values.T if turned else values
+        return values.T if transposed else values
 
     def of_inputs(inputs: Inputs) -> ClearFactor:
-        own = functools.partial(integers, inputs)
-        return ClearFactor((id(clear), turned), shape, largest, unit, exact, own, total)
+        own = functools.cache(functools.partial(integers, inputs))
+        return ClearFactor((id(clear), transposed), shape, largest, unit, exact, own, total)
 
     return of_inputs, max(0, missing) if run.run.readers(node) else 0
 
@@ -167,4 +166,4 @@ def taken(run: BlockRun, node: Arrange, x: Value) -> Value:
         return [[row[line] for line in lines] for row in cells]
 
     cells = run.run.perform("take ciphertexts", [x.cells], work)
-    return replace(x, shape=node.shape, form=form, cells=cells)
+    return run.laid(node.shape, form, cells, x.unit)
