@@ -40,9 +40,18 @@ def test_a_program_file(invoke: Any, folder: Path) -> None:
     assert found.exit_code == 0 and found.stdout.startswith("program"), found.stderr
     program = cb.Program.load(folder / "network.cb", security=0, insecure=True)
     assert list(program.operands) == ["x"] and program.shape == (4,) and program.plan.error <= 1
+    for option, value, code, message in (
+        ("--activation", "Relu", 2, "expected a name"),
+        ("--activation", "Relu=x", 2, "expected a name"),
+        ("--activation", "Selu=7", 1, "no function of the name 'Selu'"),
+        ("--range", "node2=1e-9", 1, "The samples leave the range of node2"),
+    ):
+        refused = invoke("import", *given, option, value)
+        assert refused.exit_code == code and message in refused.stderr.replace("\n", " "), refused.stderr
     printed = invoke("import", *given)
     assert printed.stdout.startswith("input") and "left to the client: Softmax" in printed.stdout
-    assert json.loads(invoke("import", *given, "--json").stdout)["operands"]
+    named = invoke("import", *given, "--activation", "node2=15", "--range", "node7=9", "--json")
+    assert json.loads(named.stdout)["levels"] > program.plan.levels, named.stderr
 
 
 @pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning")

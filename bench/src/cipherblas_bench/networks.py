@@ -24,7 +24,8 @@ from cipherblas.common.errors import DTypeError, ParameterError, RangeError, Sha
 from cipherblas.common.progress import Progress, Tell
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.polynomials import Polynomial
-from cipherblas.networks.network import INPUT, NetworkRuns, TrainedNetwork
+from cipherblas.networks.network import INPUT, TrainedNetwork
+from cipherblas.networks.network_check import NetworkRuns
 from cipherblas.planner.plan.plan import Plan
 from cipherblas.roles.program import Program
 from cipherblas.runtime.listing import NodeSeconds

@@ -15,6 +15,7 @@ from cipherblas.cli.options import (
     Quiet,
     Security,
     output_option,
+    parse_named,
     parse_normalisation,
     without_none,
 )
@@ -49,6 +50,23 @@ def import_network(
         typer.Option(
             help="Of the polynomials that stand for functions.",
             show_default=f"{DEGREE}, or the least of {', '.join(map(str, DEGREES))} that the agreement needs",
+        ),
+    ] = None,
+    activation: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=DEGREE",
+            help="Degree for one node, or for all of one operator, as Relu=254; may be given several times.",
+            show_default=False,
+        ),
+    ] = None,
+    range_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--range",
+            metavar="NAME=BOUND",
+            help="Largest absolute value that a node reads, instead of that of samples; may be given several times.",
+            show_default=False,
         ),
     ] = None,
     bound: Annotated[
@@ -98,7 +116,7 @@ def import_network(
     Examples:
       cipherblas import network.onnx --samples samples.npy --error 2 -o network.cb
       cipherblas import network.onnx --samples samples.npy --error 2 -o network.cb --client-output client.cb
-      cipherblas import network.onnx --samples samples.npy --agreement 0.99 --degree 30
+      cipherblas import network.onnx --samples samples.npy --agreement 0.99 --activation Relu=126
       cipherblas import network.onnx --samples pixels.npy --normalise 127.5:63.75 --error 2 -o network.cb
     """
     written = [path for path in (output, client_output) if path is not None]
@@ -114,6 +132,8 @@ def import_network(
         error=error,
         agreement=agreement,
         degree=degree,
+        activation=parse_named(activation, int, "--activation") or None,
+        ranges=parse_named(range_, float, "--range") or None,
         bound=bound,
         ring_degree=ring_degree,
         security=security,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -18,6 +18,8 @@ from cipherblas.lang.normalisation import Normalisation
 from cipherblas.lang.operands import Encryption, Operand
 from cipherblas.lang.operands import public as make_public
 from cipherblas.lang.operands import secret as make_secret
+
+Number = TypeVar("Number", int, float)
 
 NAMES = ("a", "b", "c", "d")  # operands with options of their own; any other comes by --operand
 
@@ -142,6 +144,22 @@ def parse_normalisation(text: str) -> Normalisation:
         raise typer.BadParameter(
             f"expected MEAN:DEVIATION such as 127.5:63.75, or 120,115,105:60,58,60 of channels, got {text!r}"
         ) from error
+
+
+def parse_named(
+    texts: Sequence[str] | None, number: Callable[[str], Number], option: str
+) -> dict[str, Number]:
+    """Numbers by name, of an option that is given several times: `Relu=254`."""
+    found = {}
+    for text in texts or ():
+        name, _, value = text.rpartition("=")
+        try:
+            found[name.strip()] = number(value)
+        except ValueError as error:
+            raise typer.BadParameter(
+                f"expected a name and a number, such as Relu=62, got {text!r}", param_hint=option
+            ) from error
+    return found
 
 
 _UNITS = {"": 1, "b": 1}

@@ -131,6 +131,12 @@ def as_bounded() -> Iterator[None]:
         yield
 
 
+def within(x: Expression, bound: float) -> Expression:
+    """The values with a bound that is promised, in the place of one that was measured."""
+    own = x.x if isinstance(x, Assume) else x
+    return Assume(own, bound) if bound < own.bound else own
+
+
 def _at(arrays: Arrays, number: int) -> NDArray[np.float64]:
     return arrays[number if len(arrays) > 1 else 0]
 

@@ -1,6 +1,7 @@
 """Networks from files of other frameworks, as encrypted programs."""
 
-from cipherblas.networks.network import NetworkCheck, NetworkRuns, TrainedNetwork
+from cipherblas.networks.network import TrainedNetwork
+from cipherblas.networks.network_check import NetworkCheck, NetworkRuns
 from cipherblas.networks.onnx_file import from_onnx
 from cipherblas.networks.torch_module import from_torch
 

@@ -97,7 +97,7 @@ class Convolution(Layer):
     def __str__(self) -> str:
         outputs, inputs, height, width = self.weights.shape
         text = f"conv {inputs * self.groups} to {outputs}, {height}x{width}"
-        text += "" if self.stride == (1, 1) else f", stride {_pair_text(self.stride)}"
+        text += "" if self.stride == (1, 1) else f", stride {pair_text(self.stride)}"
         return text + ("" if self.groups == 1 else f", {self.groups} groups")
 
 
@@ -121,7 +121,7 @@ class Pooling(Layer):
         return avg_pool2d(values[0], self.kernel, self.stride)
 
     def __str__(self) -> str:
-        return f"means of {_pair_text(self.kernel)}"
+        return f"means of {pair_text(self.kernel)}"
 
 
 @dataclass(frozen=True)
@@ -179,8 +179,26 @@ class Raised(Layer):
         return "as an image of height 1"
 
 
+class Nonlinear(Layer):
+    """A layer that polynomials stand for.
+
+    Attributes:
+        name: of the operator.
+        degree: of the polynomials.
+    """
+
+    name: str
+    degree: int
+
+    def of_degree(self, degree: int) -> Nonlinear:
+        """The same, by polynomials of another degree."""
+        own: Any = self
+        found: Nonlinear = replace(own, degree=degree)
+        return found
+
+
 @dataclass(frozen=True)
-class Activation(Layer):
+class Activation(Nonlinear):
     """A function of every entry, by a polynomial on the range of its argument.
 
     Attributes:
@@ -262,6 +280,22 @@ class Product(Layer):
         return found
 
 
+@dataclass(frozen=True)
+class NetworkStep:
+    """A layer of a network and the values that it reads.
+
+    Attributes:
+        name: of the node, as the file has it.
+        inputs: numbers of values: 0 is the input of the network, i + 1 the result of step i.
+        shape: of its result, for one image.
+    """
+
+    name: str
+    layer: Layer
+    inputs: tuple[int, ...]
+    shape: Shape
+
+
 def channels_of(known: int, kept: Sequence[int], count: int, stride: Pair = (1, 1)) -> Convolution:
     """The convolution that takes channel i of `known` to channel kept[i] of `count`, and drops it where that is -1."""
     weights = np.zeros((count, known, 1, 1))
@@ -271,5 +305,5 @@ def channels_of(known: int, kept: Sequence[int], count: int, stride: Pair = (1, 
     return Convolution(weights, np.zeros(count), stride)
 
 
-def _pair_text(pair: Pair) -> str:
+def pair_text(pair: Pair) -> str:
     return f"{pair[0]}x{pair[1]}"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,13 @@ from cipherblas.common.arrays import finite_array
 from cipherblas.common.errors import Advice, ApproximationError, MismatchError, ShapeError
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.lang.analysis import trace
-from cipherblas.lang.arguments import integer_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.normalisation import Normalisation
 from cipherblas.lang.operands import Operand, secret
-from cipherblas.lang.polynomials import MAX_DEGREE
-from cipherblas.lang.samples import Samples
-from cipherblas.networks.layers import Activation, Array, Layer, Shape
+from cipherblas.lang.samples import Samples, within
+from cipherblas.networks.choices import Choices, functions_of, warn_of_growth
+from cipherblas.networks.layers import Activation, Array, NetworkStep, Nonlinear, Shape
+from cipherblas.networks.network_check import NetworkCheck, NetworkRuns
 from cipherblas.planner.plan.by_samples import BySamples, sampled_runs
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.roles.program import Program, compile
@@ -26,83 +26,7 @@ from cipherblas.roles.program import Program, compile
 DEGREE, DEGREES = 62, (30, 62, 126, 254)  # of polynomials that stand for activations: one level more each
 ROOM = 0.5  # for noise beside polynomials, relative to that beside the functions themselves
 INPUT = "x"
-
-
-@dataclass(frozen=True)
-class NetworkStep:
-    """A layer of a network and the values that it reads.
-
-    Attributes:
-        name: of the node, as the file has it.
-        inputs: numbers of values: 0 is the input of the network, i + 1 the result of step i.
-        shape: of its result, for one image.
-    """
-
-    name: str
-    layer: Layer
-    inputs: tuple[int, ...]
-    shape: Shape
-
-
-@dataclass(frozen=True)
-class NetworkRuns:
-    """The scores of one way to compute a network, on the same inputs as the others.
-
-    Attributes:
-        accuracy: share of the runs with the right label; None without labels.
-        agreement: share of the runs with the label of the clear network.
-        rms, largest: of the differences from the scores of the clear network.
-    """
-
-    accuracy: float | None
-    agreement: float
-    rms: float
-    largest: float
-
-    @classmethod
-    def of(cls, scores: Array, exact: Array, labels: Array | None) -> NetworkRuns:
-        """Of runs, a row each, with the scores of the clear network on the same inputs."""
-        found, off = scores.argmax(axis=1), np.abs(scores - exact)
-        return cls(
-            None if labels is None else float(np.mean(found == labels)),
-            float(np.mean(found == exact.argmax(axis=1))),
-            float(np.sqrt(np.mean(off**2))),
-            float(off.max()),
-        )
-
-
-@dataclass(frozen=True)
-class NetworkCheck:
-    """A network and its program on the same inputs, those that stay in the ranges that were planned.
-
-    Attributes:
-        count: of the inputs.
-        outside: inputs on which a value leaves the range that the program was planned for.
-        clear: runs of the network itself; None where all inputs are outside, as the others.
-        approximated: with the program's polynomials in place of functions.
-        noisy: with errors of encryption as well, as the noise model has them.
-    """
-
-    count: int
-    outside: int
-    clear: NetworkRuns | None = None
-    approximated: NetworkRuns | None = None
-    noisy: NetworkRuns | None = None
-
-    def __str__(self) -> str:
-        lines = [f"inputs  {self.count}, {self.outside} of them outside the ranges that were planned"]
-        runs = [one for one in (self.clear, self.approximated, self.noisy) if one is not None]
-        if runs:
-            rows: list[tuple[str, ...]] = [("", "clear", "approximated", "noisy")]
-            if runs[0].accuracy is not None:
-                rows.append(("right label", *(f"{one.accuracy:.1%}" for one in runs)))
-            rows += [
-                ("label of the clear network", *(f"{one.agreement:.1%}" for one in runs)),
-                ("error of a score, rms", *(f"{one.rms:.2g}" for one in runs)),
-                ("error of a score, largest", *(f"{one.largest:.2g}" for one in runs)),
-            ]
-            lines += [f"{row[0]:<26}" + "".join(f"  {one:>12}" for one in row[1:]) for row in rows]
-        return "\n".join(lines)
+AT_ONCE = 32  # inputs that are computed in the clear together
 
 
 @dataclass(frozen=True)
@@ -168,8 +92,11 @@ class TrainedNetwork:
                 expected=self.shape,
                 got=given.shape[-len(self.shape) :],
             )
-        entries = self.operand().normalised(given)
-        return np.asarray(self._computed(entries, lambda layer, inputs: layer.clear(*inputs)))
+        parts = [
+            self._computed(part, lambda step, inputs: step.layer.clear(*inputs))
+            for part in self._parts(given)
+        ]
+        return np.concatenate(parts)
 
     def operand(self, bound: float = 1.0) -> Operand:
         """Declare an encrypted input.
@@ -179,24 +106,78 @@ class TrainedNetwork:
         """
         return secret(*self.shape, bound=bound, normalise=self.normalise)
 
-    def encrypted(self, x: Expression, *, degree: int = DEGREE) -> Expression:
+    def encrypted(
+        self,
+        x: Expression,
+        *,
+        degree: int = DEGREE,
+        activation: Mapping[str, int] | None = None,
+        ranges: Mapping[str, float] | None = None,
+    ) -> Expression:
         """The scores of an encrypted input, to be part of a program.
 
         Args:
             x: a node of the network's shape, of an operand that is declared as `operand` does.
             degree: of the polynomials that stand for functions.
+            activation: degrees of some of them, by names of nodes or of operators: {"Relu": 254, "layer3.relu": 126}.
+                That of a node goes before that of its operator.
+            ranges: bounds on the absolute value of what nodes read, by their names: the polynomial of a function is
+                made for arguments of this range. Where it is measured on samples as well, this one is taken.
+
+        Raises:
+            ParameterError: no node has such a name, or it has no function. RangeError: a range is no positive number.
         """
         if tuple(x.shape) != self.shape:
             raise ShapeError(
                 "The network has inputs of another shape.", expected=self.shape, got=tuple(x.shape)
             )
-        degree = integer_of(degree, "The degree of activations")
+        return self._written(x, Choices(self.steps, degree, activation, ranges))[0]
 
-        def computed(layer: Layer, inputs: Sequence[Any]) -> Any:
-            one = replace(layer, degree=degree) if isinstance(layer, Activation) else layer
-            return one.encrypted(*inputs)
+    def _written(self, x: Expression, choices: Choices) -> tuple[Expression, dict[str, float]]:
+        """The scores of an encrypted input, and bounds on what nodes with functions read."""
+        bounds: dict[str, float] = {}
 
-        found: Expression = self._computed(x, computed)
+        def computed(step: NetworkStep, inputs: Sequence[Any]) -> Any:
+            layer = step.layer
+            if isinstance(layer, Nonlinear):
+                bounds[step.name] = max(bounds.get(step.name, 0.0), *(one.bound for one in inputs))
+                layer = layer.of_degree(choices.degree_of(step.name, layer))
+            return layer.encrypted(*inputs)
+
+        def promised(number: int, value: Any) -> Any:
+            return within(value, choices.bounds[number]) if number in choices.bounds else value
+
+        found: Expression = self._computed(x, computed, promised)
+        return found, bounds
+
+    def ranges(self, samples: Any, *, slack: float = PlanOptions.slack) -> dict[str, float]:
+        """Bounds on what nodes with functions read, to be printed, changed, and given to `compile`.
+
+        It takes such bounds from samples itself; there with polynomials in the place of functions.
+
+        Args:
+            samples: inputs (n, …) like those to come.
+            slack: by which entries of other inputs may exceed those of the samples.
+
+        Returns:
+            By names of nodes, in the network's order.
+
+        Raises:
+            ShapeError, DTypeError, RangeError: as of `compile`.
+        """
+        largest = self._largest(self._samples(samples))
+        return {name: slack * largest[name] for name, _ in functions_of(self.steps)}
+
+    def _largest(self, samples: Array) -> dict[str, float]:
+        """By names of nodes, the largest absolute value of what they read."""
+        found: dict[str, float] = {}
+
+        def computed(step: NetworkStep, inputs: Sequence[Any]) -> Any:
+            found[step.name] = max(found.get(step.name, 0.0), *(float(np.abs(one).max()) for one in inputs))
+            return step.layer.clear(*inputs)
+
+        for part in self._parts(samples):
+            self._computed(part, computed)
         return found
 
     def compile(
@@ -205,61 +186,80 @@ class TrainedNetwork:
         *,
         bound: float | None = None,
         degree: int | None = None,
+        activation: Mapping[str, int] | None = None,
+        ranges: Mapping[str, float] | None = None,
         **options: Any,
     ) -> Program:
         """Plan the network for one encrypted input, which is the operand "x".
 
         Args:
             samples: inputs (n, …) like those to come, by which ranges and errors are found: see `compile`. Without
-                them these are bounds, which grow from layer to layer.
+                them, and without `ranges`, these are bounds, which grow from layer to layer.
             bound: on the absolute value of an entry as it is encrypted; by default the largest of the samples times the
                 slack, or 1.
             degree: as of `encrypted`; by default 62, or what an agreement needs that is asked for: 30 to 254.
+            activation, ranges: as of `encrypted`.
             **options: of `compile`: error, agreement, slack, security, ring_degree, …
 
         Returns:
             The planned program; nothing was executed.
 
         Raises:
-            ShapeError, DTypeError, RangeError: the samples have another shape, or are no finite real numbers. Others as
-                of `compile`.
+            ShapeError, DTypeError, RangeError: the samples have another shape, or are no finite real numbers, or leave
+                one of the ranges. Others as of `encrypted` and `compile`.
+            PrecisionWarning: (a warning) a bound that neither samples nor ranges give is more than 100 times that of
+                the input.
         """
+        choices = Choices(self.steps, DEGREE if degree is None else degree, activation, ranges)
         if samples is not None:
-            samples = self._array(samples, "the samples")
-            if samples.shape[1:] != self.shape or not len(samples):
-                raise ShapeError(
-                    "The samples are no inputs of the network.",
-                    expected=("any number", *self.shape),
-                    got=samples.shape,
-                )
+            samples = self._samples(samples)
+            if choices.ranges:
+                choices.check_samples(self._largest(samples))
             options["samples"] = {INPUT: samples}
             beyond = options.get("slack", PlanOptions.slack)
             largest = float(np.abs(self.operand().normalised(samples)).max())
             bound = (largest * beyond or 1.0) if bound is None else bound
         operand = self.operand(1.0 if bound is None else bound)
-        if degree is None:
-            degree = self._degree(operand, options) if options.get("agreement") is not None else DEGREE
+        if degree is None and options.get("agreement") is not None:
+            choices = self._agreeing(operand, options, activation, ranges)
+
+        def written(x: Expression) -> Expression:
+            found, bounds = self._written(x, choices)
+            if samples is None:
+                warn_of_growth(
+                    {name: bounds[name] for name in bounds if name not in choices.ranges}, operand.bound
+                )
+            return found
+
         try:
-            return compile(lambda x: self.encrypted(x, degree=degree), {INPUT: operand}, **options)
+            return compile(written, {INPUT: operand}, **options)
         except ApproximationError as error:
-            finer = min(2 * degree + 2, MAX_DEGREE)
-            more = () if finer <= degree else (Advice(f"degree={finer}", {"degree": finer}),)
-            error.advice = (*more, Advice("a larger error=…, or a smaller agreement=…"))
-            error.cause = f"Polynomials of degree {degree} stand for the functions of the network."
+            error.advice = (*choices.finer, Advice("a larger error=…, or a smaller agreement=…"))
+            degrees = " and ".join(map(str, choices.degrees))
+            error.cause = f"Polynomials of degree {degrees} stand for the functions of the network."
             raise
 
-    def _degree(self, operand: Operand, options: Mapping[str, Any]) -> int:
-        """The least degree whose polynomials leave noise most of the room that the functions themselves leave it, for
-        the agreement that is asked for."""
-        for degree in DEGREES[:-1]:
+    def _agreeing(
+        self,
+        operand: Operand,
+        options: Mapping[str, Any],
+        activation: Mapping[str, int] | None,
+        ranges: Mapping[str, float] | None,
+    ) -> Choices:
+        """With the least degree whose polynomials leave noise most of the room that the functions themselves leave it,
+        for the agreement that is asked for."""
+        for degree in DEGREES:
+            choices = Choices(self.steps, degree, activation, ranges)
+            if degree == DEGREES[-1]:
+                break
             samples = Samples(
                 options.get("samples"), {INPUT: operand}, options.get("slack", PlanOptions.slack)
             )
             with samples.watching():
-                written = trace(lambda x: self.encrypted(x, degree=degree), {INPUT: operand})  # noqa: B023
+                written = trace(lambda x: self._written(x, choices)[0], {INPUT: operand})  # noqa: B023
             if BySamples(samples, written, options["agreement"]).room(written) >= ROOM:
-                return degree
-        return DEGREES[-1]
+                break
+        return choices
 
     def check(
         self, program: Program, values: Any, labels: Any = None, *, progress: Progress | None = None
@@ -332,12 +332,37 @@ class TrainedNetwork:
         count = len(self.shape)
         return finite_array(values, what, (count, count + 1))
 
-    def _computed(self, given: Any, computed: Callable[[Layer, Sequence[Any]], Any]) -> Any:
-        """The result of the last step; a value goes when nothing reads it any more."""
+    def _samples(self, values: Any) -> Array:
+        """Several inputs; ShapeError where they are none."""
+        samples = self._array(values, "the samples")
+        if samples.shape[1:] != self.shape or not len(samples):
+            raise ShapeError(
+                "The samples are no inputs of the network.",
+                expected=("any number", *self.shape),
+                got=samples.shape,
+            )
+        return samples
+
+    def _parts(self, given: Array) -> Iterator[Array]:
+        """Inputs, some at a time, as they are encrypted."""
+        for start in range(0, len(given), AT_ONCE):
+            yield self.operand().normalised(given[start : start + AT_ONCE])
+
+    def _computed(
+        self,
+        given: Any,
+        computed: Callable[[NetworkStep, Sequence[Any]], Any],
+        made: Callable[[int, Any], Any] = lambda number, value: value,
+    ) -> Any:
+        """The result of the last step; a value goes when nothing reads it any more.
+
+        Args:
+            made: is called with each value and its number, and returns what is read in its place.
+        """
         last = {number: at for at, step in enumerate(self.steps) for number in step.inputs}
-        values: dict[int, Any] = {0: given}
+        values: dict[int, Any] = {0: made(0, given)}
         for at, step in enumerate(self.steps):
-            values[at + 1] = computed(step.layer, [values[number] for number in step.inputs])
+            values[at + 1] = made(at + 1, computed(step, [values[number] for number in step.inputs]))
             for number in set(step.inputs):
                 if last[number] == at:
                     del values[number]

@@ -28,11 +28,12 @@ from cipherblas.networks.layers import (
     Convolution,
     Dense,
     Layer,
+    NetworkStep,
     Raised,
     Scaled,
     Shape,
 )
-from cipherblas.networks.network import NetworkStep, TrainedNetwork
+from cipherblas.networks.network import TrainedNetwork
 
 OPSETS = range(7, 29)
 AT_THE_END = ("Softmax", "LogSoftmax", "ArgMax", "TopK")  # the client does these
