@@ -18,7 +18,10 @@ OPERATIONS = {
     "real": {"runtime.blocks.in_place"},  # a layout to ask `relaid` for, which takes imaginary parts away
     "with_garbage": set[str](),
     "with_imaginary_garbage": set[str](),
-    "once": {"runtime.tensors.TensorRun.masked"},
+    "once": {
+        "runtime.tensors.TensorRun.masked",
+        "runtime.tensors.TensorRun.filled",  # a layout to ask `relaid` for
+    },
     "with_zero_padding": {
         "runtime.tensors.TensorRun.masked",
         "runtime.tensors.add",  # zero where both terms are

@@ -229,6 +229,26 @@ def test_a_convolution_whose_channels_share_their_a_part() -> None:
     check(program)
 
 
+def test_gaps_that_means_leave_are_filled_before_layers(tmp_path: Path) -> None:
+    """Fewer diagonals read an image of two ciphertexts, and a vector, once their channels are close together."""
+    sizes = ((16, 4, 3, 3), 0.1), ((32, 16, 3, 3), 0.05), ((100, 128), 0.05)
+    first, second, weights = (RANDOM.normal(size=size) * by for size, by in sizes)
+
+    def network(x: Any) -> Any:
+        x = cb.avg_pool2d(cb.refresh(cb.conv2d(x, first, padding=1)), 2)
+        x = cb.avg_pool2d(cb.refresh(cb.conv2d(x, second, padding=1)), 4)
+        return weights @ cb.flatten(x)
+
+    program = toy(network, x=S(4, 16, 16), form="tensors", precision=1e-2)
+    program.save(tmp_path / "program.cb")
+    for one in (program, cb.Program.load(tmp_path / "program.cb", insecure=True)):
+        options = [choice.options for choice in one.plan.decided.choices.values()]
+        assert [some["copies"] for some in options if "copies" in some] == [2]  # as the client packs it
+        layouts = [some["layout"]["filled"] for some in options if "layout" in some]
+        assert sorted(layouts) == [1, 2]
+        check(one)
+
+
 def test_an_a_part_is_shared_where_keys_and_time_allow() -> None:
     """Not where keys come first, of few ciphertexts, in two rounds, or where slots are not full."""
     assert not shared(minimise="end-to-end").plan.decided.sharing

@@ -24,9 +24,10 @@ from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.polynomials import POLYNOMIAL, RANGE_TOLERANCE
 from cipherblas.lang.refreshing import refreshes_to_sines
 from cipherblas.lang.windows import Window
-from cipherblas.methods.doubling import folded
+from cipherblas.methods.doubling import folded, repeated
 from cipherblas.methods.layers import build_conv, build_matvec
 from cipherblas.methods.matvec_conv.base import LayerMethod, Weights, entries_plain, masked
+from cipherblas.methods.matvec_conv.multiplexed import gaps_filled
 from cipherblas.methods.matvec_conv.taps import pooled
 from cipherblas.runtime.executor import FORMS, Steps, computes
 from cipherblas.runtime.inputs import Inputs
@@ -146,6 +147,19 @@ class TensorRun(SlotRun):
             value = self.rescaled(self._moved(value, target))
         return value
 
+    def filled(self, value: Value, tensor: TensorLayout) -> Value:
+        """The value in another layout, which is copied after entries have been brought to their places once: that takes
+        fewer masks. Levels: 1."""
+        value = self.relaid(value, tensor.once())
+        value = value if value.tensor.alone else self.rescaled(self.masked(value, once=True))
+        period = tensor.slots // tensor.copies
+        cells = self.made(
+            "repeat",
+            [value.cells],
+            lambda context, cts: [repeated(context.slots, ct, tensor.copies, period) for ct in cts],
+        )
+        return self.of(value.shape, tensor, cells, value.unit)
+
     def _moved(self, value: Value, tensor: TensorLayout) -> Value:
         source, target = value.layout, tensor.layout
         cells = self.made(
@@ -163,9 +177,10 @@ class TensorRun(SlotRun):
         choice = self.run.choice(node, value.tensor)
         options = dict(choice.options)
         if "layout" in options:
-            tensor = relaid_layout(value.tensor, options.pop("layout"))
+            layout = options.pop("layout")
+            tensor = relaid_layout(value.tensor, layout)
             ev.spend(tensor.ciphertexts, "ciphertexts of an image or a vector")
-            value = self.relaid(value, tensor)
+            value = self.filled(value, tensor) if "filled" in layout else self.relaid(value, tensor)
         if options.pop("mask", False):
             value = self.masked(value, once=True)
         x, window = value.tensor, window_of(node)
@@ -414,7 +429,10 @@ def packing(node: Expression, slots: int, **options: Any) -> TensorLayout:
 
 
 def relaid_layout(x: TensorLayout, options: dict[str, Any]) -> TensorLayout:
-    """The layout that an input is brought into before a layer; see `grid`."""
+    """The layout that an input is brought into before a layer: see `grid`; or with channels in all gaps, in so many
+    copies as "filled" says."""
+    if "filled" in options:
+        return gaps_filled(x).repeated(int(options["filled"]))
     return grid(x.shape, x.slots, options)
 
 

@@ -13,7 +13,8 @@ homomorphic encryption using multiplexed parallel convolutions" (2022), computed
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +67,7 @@ class ConvMultiplexed(LayerMethod):
     def __init__(self, x: TensorLayout, window: Window, unit: int) -> None:
         self.x, self.window, self.unit = x, window, unit
         self.out = multiplexed_output(x, window)
-        self._table, self._covered = _weight_table(x, self.out, window)
+        self._reads = _Reads(x, self.out, window)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -83,15 +84,23 @@ class ConvMultiplexed(LayerMethod):
     @functools.cached_property
     def _groups(self) -> dict[tuple[int, int], list[Diagonal]]:
         """By output ciphertext and giant step, the diagonals."""
-        table = self._table
-        babies, giants = _split(table[:, 6], self.unit, self.x.slots // self.x.copies)
-        keys = np.stack([table[:, 3], giants, table[:, 5], babies], axis=1)
-        order = np.lexsort(keys.T[::-1])
-        starts = np.flatnonzero(np.diff(keys[order], axis=0).any(axis=1)) + 1
+        reads, unit = self._reads, self.unit
+        babies, giants = _split(np.arange(reads.period), unit, reads.period)
+        # Positions in one number: output ciphertext, giant step, input ciphertext, baby step.
+        wide, rows, keys = reads.period, [], []
+        for copy, (outputs, sources, steps) in enumerate(reads.of_copies()):
+            own = (outputs * wide + giants[steps]) * self.x.ciphertexts + sources
+            keys.append((own * unit + babies[steps] + unit // 2).ravel())
+            rows.append((reads.numbers() + copy * reads.weights).ravel())
+        key, row = np.concatenate(keys), np.concatenate(rows).astype(np.int32)
+        order = np.argsort(key, kind="stable")
+        key, row = key[order], row[order]
+        starts = np.flatnonzero(np.diff(key, prepend=-1))
         found: dict[tuple[int, int], list[Diagonal]] = {}
-        for rows in np.split(order, starts):
-            output, giant, source, baby = map(int, keys[rows[0]])
-            found.setdefault((output, giant), []).append(Diagonal(source, baby, rows.astype(np.int32)))
+        for first, own in zip(key[starts].tolist(), np.split(row, starts[1:]), strict=True):
+            rest, baby = divmod(first, unit)
+            rest, source = divmod(rest, self.x.ciphertexts)
+            found.setdefault(divmod(rest, wide), []).append(Diagonal(source, baby - unit // 2, own))
         for output in range(self.out.ciphertexts):  # one that sees nothing but padding is zero
             if all(place != output for place, _ in found):
                 found[output, 0] = [Diagonal(0, 0, np.zeros(0, np.int32))]
@@ -139,14 +148,59 @@ class ConvMultiplexed(LayerMethod):
 
     def _slots(self, values: Callable[[], NDArray[Any]], giant: int, rows: Numbers) -> NDArray[np.float64]:
         """The weights of some rows of the table, where the rotation by a giant step finds them."""
-        slots, filters, table = np.zeros(self.x.slots), values(), self._table[rows]
-        depth = filters.shape[1]
-        for tap in np.unique(table[:, 2]):
-            outputs, inputs, _, _, first, _, _ = table[table[:, 2] == tap].T
-            i, j = self.window.taps[tap]
-            places = (first + giant)[:, None] + self._covered[tap][None, :]
-            slots[places % self.x.slots] = filters[outputs, inputs % depth, i, j][:, None]
+        reads, out, slots = self._reads, self.out, np.zeros(self.x.slots)
+        copies, numbers = np.divmod(rows, reads.weights)
+        found = values().reshape(-1)[numbers]
+        channels, taps = numbers // (reads.weights // self.window.outputs), numbers % len(self.window.taps)
+        first = reads.first[channels] + copies * (out.slots // out.copies) + giant
+        for tap in np.unique(taps):
+            own = taps == tap
+            places = first[own][:, None] + reads.covered[tap][None, :]
+            for again in range(0, out.slots, out.slots // out.copies * reads.copies):
+                slots[(places + again) % out.slots] = found[own][:, None]
         return slots
+
+
+class _Reads:
+    """The places that weights of a convolution read for their first results; weights are numbered as filters lie.
+
+    Args:
+        x, out: layouts of the image and of the result.
+
+    Attributes:
+        weights: how many there are.
+        period: after so many slots the image repeats itself.
+        copies: of the result, those that read at different distances; the others are like these.
+        first: slot where a channel of the result begins.
+        covered: for every tap the results, from the start of a channel, for which it reads an entry.
+    """
+
+    def __init__(self, x: TensorLayout, out: TensorLayout, window: Window) -> None:
+        self._x, self._out, self._window = x, out, window
+        self.covered: list[Numbers] = [covered(x, out, window, tap) for tap in window.taps]
+        self._seen = np.flatnonzero([len(one) for one in self.covered])
+        self._depth = window.shape[0] // window.groups
+        self.weights = window.outputs * self._depth * len(window.taps)
+        self.period, self.copies = x.slots // x.copies, out.copies // math.gcd(out.copies, x.copies)
+        self.first = _places(out)[:, 1]
+
+    def numbers(self) -> Numbers:
+        """Of the weights that read anything: (outputs, inputs, taps)."""
+        shape = self._window.outputs, self._depth, len(self._window.taps)
+        return np.arange(self.weights, dtype=np.int32).reshape(shape)[:, :, self._seen]
+
+    def of_copies(self) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
+        """For each copy of the result: ciphertexts of result and image, and slots from the result to what it reads."""
+        window, out = self._window, self._out
+        channels = np.arange(window.outputs)[:, None] * window.groups // window.outputs * self._depth
+        ours, theirs = _places(out)[:, None], _places(self._x)[channels + np.arange(self._depth)]
+        offsets = np.array(
+            [tap_step(self._x, window, window.taps[tap]) for tap in self._seen], dtype=np.int32
+        )
+        distances = (theirs[..., 1] - ours[..., 1])[:, :, None] + offsets
+        for copy in range(self.copies):
+            steps = (distances - copy * (out.slots // out.copies)) % self.period
+            yield ours[..., None, 0], theirs[..., None, 0], steps
 
 
 @functools.lru_cache(
@@ -158,9 +212,13 @@ def rotations_by_unit(x: TensorLayout, window: Window) -> Mapping[int, tuple[int
     Raises:
         FitError: as `ConvMultiplexed`.
     """
-    period = x.slots // x.copies
-    table, _ = _weight_table(x, multiplexed_output(x, window), window)
-    output, source, step = _distinct(table[:, 3], table[:, 5], table[:, 6])
+    out = multiplexed_output(x, window)
+    reads = _Reads(x, out, window)
+    period = reads.period
+    there = np.zeros((out.ciphertexts, x.ciphertexts, period), dtype=bool)
+    for outputs, sources, steps in reads.of_copies():
+        there[outputs, sources, steps] = True
+    output, source, step = np.nonzero(there)
     found = {}
     for bits in range(period.bit_length()):
         babies, giants = _split(step, 1 << bits, period)
@@ -186,28 +244,6 @@ def _split(steps: Numbers, unit: int, period: int) -> tuple[Numbers, Numbers]:
     """Baby steps and giant steps that add up to some steps."""
     babies = (steps + unit // 2) % unit - unit // 2
     return babies, (steps - babies) % period
-
-
-@functools.lru_cache(maxsize=4)  # while units are compared
-def _weight_table(x: TensorLayout, out: TensorLayout, window: Window) -> tuple[Numbers, list[Numbers]]:
-    """A row for every weight and copy: output channel, input channel, tap, where its first result stands (output
-    ciphertext, slot), input ciphertext, distance from there to what it reads; and for every tap the results, from the
-    start of a channel, for which it reads an entry."""
-    read: list[Numbers] = [covered(x, out, window, tap) for tap in window.taps]
-    depth = window.shape[0] // window.groups
-    sizes = np.arange(window.outputs), np.arange(depth), np.arange(len(window.taps))
-    outputs, inputs, taps = (part.ravel() for part in np.meshgrid(*sizes, indexing="ij"))
-    inputs = inputs + outputs * window.groups // window.outputs * depth
-    seen = np.array([len(one) > 0 for one in read])[taps]
-    outputs, inputs, taps = outputs[seen], inputs[seen], taps[seen]
-    ours, theirs = _places(out)[outputs], _places(x)[inputs]
-    offsets = np.array([tap_step(x, window, tap) for tap in window.taps])[taps]
-    copies = []
-    for copy in range(out.copies):
-        first = ours[:, 1] + copy * (out.slots // out.copies)
-        step = (theirs[:, 1] + offsets - first) % (x.slots // x.copies)
-        copies.append(np.stack([outputs, inputs, taps, ours[:, 0], first, theirs[:, 0], step], axis=1))
-    return np.concatenate(copies).astype(np.int32), read
 
 
 def multiplexed_output(x: TensorLayout, window: Window) -> TensorLayout:
@@ -244,6 +280,15 @@ def multiplexed_output(x: TensorLayout, window: Window) -> TensorLayout:
         places=places if gap > 1 else None,
         copies=copies if units <= most else 1,
     )
+
+
+def gaps_filled(x: TensorLayout) -> TensorLayout:
+    """The same image with channels in all gaps, and copies where ciphertexts have room.
+
+    Raises:
+        FitError: it cannot be multiplexed.
+    """
+    return multiplexed_output(x, Window(x.shape, x.shape[0], (1, 1)))
 
 
 def _places(layout: TensorLayout) -> Numbers:

@@ -50,6 +50,7 @@ _LENGTH = integer(1, MAX_LENGTH)
 _GRID = record(
     {"channels": _LENGTH, "pitch": _LENGTH, "row": _LENGTH}, {"segment": _LENGTH, "copies": _LENGTH}
 )
+_FILLED = record({"filled": _LENGTH})
 _TYPES: Mapping[str, Check] = {"bool": flag, "int": _LENGTH, "int | None": either(nothing, _LENGTH)}
 _LAYER = record({}, {"mask": flag, "layout": _GRID})
 _WEIGHT_BITS = {"weight_bits": integer(1, MAX_WEIGHT_BITS)}
@@ -59,9 +60,10 @@ _OPTIONS: Mapping[str, Check] = {
     FEATURES: record(_WEIGHT_BITS),
     PACKING: either(record({}, {"channels": _LENGTH, "pitch": _LENGTH, "rows": _LENGTH}), _GRID),
     METAKERNEL: record(
-        dict.fromkeys(("n", "k", "p_b", "p_s", "each"), _LENGTH), {"mask": flag, "layout": _GRID}
+        dict.fromkeys(("n", "k", "p_b", "p_s", "each"), _LENGTH),
+        {"mask": flag, "layout": either(_GRID, _FILLED)},
     ),
-    MULTIPLEXED: record({"unit": _LENGTH}),
+    MULTIPLEXED: record({"unit": _LENGTH}, {"layout": _FILLED}),
 }
 
 

@@ -12,16 +12,18 @@ from typing import Any, ClassVar, Protocol
 from cipherblas.common.errors import FitError, ParameterError
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import WeightGroup
+from cipherblas.forms.convert.relayout import masks_of
 from cipherblas.forms.tensors import TensorLayout, tensor_shape
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.refreshing import is_refreshed
 from cipherblas.lang.windows import Window
-from cipherblas.methods.layers import LAYER_METHODS, METAKERNEL, multiplexed
+from cipherblas.methods.doubling import doublings
+from cipherblas.methods.layers import LAYER_METHODS, METAKERNEL, MULTIPLEXED, multiplexed
 from cipherblas.methods.matvec_conv.base import LayerMethod, Weights
 from cipherblas.methods.matvec_conv.baselines.imra import Pattern, cheapest
 from cipherblas.methods.matvec_conv.metakernel import ConvMetaKernel, MatVecMetaKernel
-from cipherblas.methods.matvec_conv.multiplexed import ConvMultiplexed, rotations_by_unit
+from cipherblas.methods.matvec_conv.multiplexed import ConvMultiplexed, gaps_filled, rotations_by_unit
 from cipherblas.methods.matvec_conv.taps import fits, needed_grid
 from cipherblas.planner.plan.explain import beside, named
 from cipherblas.planner.plan.plan import PlanOptions
@@ -41,6 +43,7 @@ from cipherblas.runtime.tensors import PACKING, TENSORS, packing, relaid_layout,
 from cipherblas.runtime.values import Decisions, MethodChoice
 
 Priced = tuple[float, MatVecMetaKernel | ConvMetaKernel]
+LEVELS = {"mask", "layout"}  # options of a layer that take a level
 COMPARED = 2  # patterns that are kept: what is taken, and what nearly was
 NOMINAL_DEPTH = 2  # rescales above the base of the ring on which single operations are priced
 
@@ -173,6 +176,9 @@ class GreedyMethods:
                 min(most, 1 << (channels - 1).bit_length()),
             }:
                 yield {"channels": each, "pitch": pitch}
+                copies = self.slots // pitch // (1 << (each - 1).bit_length())
+                if self.refreshed and copies > 1:
+                    yield {"channels": each, "pitch": pitch, "row": width, "copies": copies}
         for window in self._windows(node):
             grid_h, grid_w = needed_grid(window)
             if (grid_h, grid_w) != (height, width) and grid_h * grid_w <= self.slots:
@@ -208,6 +214,9 @@ class GreedyMethods:
         return (math.inf, 0) if isinstance(found, Infeasible) else found
 
     def _cost(self, node: Expression, x: TensorLayout) -> float:
+        window = window_of(node)
+        if window is not None and (found := self._multiplexed(window, x)) is not None:
+            return found[0]
         _, method = self._methods(node, x)[0]
         taps = len(method.window.taps) if isinstance(method, ConvMetaKernel) else 1
         return self.prices.layer(method.pattern, taps, x.ciphertexts, method.out.ciphertexts)
@@ -215,8 +224,10 @@ class GreedyMethods:
     def _layer(self, node: Expression, x: TensorLayout) -> MethodChoice:
         options: dict[str, Any] = {}
         window = window_of(node)
-        if window is not None and (one := self._multiplexed(window, x)) is not None:
-            return MethodChoice(one.name, one.options)
+        if window is not None and (found := self._multiplexed(window, x)) is not None:
+            price, one = found
+            filled = self._filled(window, x, price)
+            return MethodChoice(one.name, one.options) if filled is None else filled
         if window is not None:
             closer = self._rearranged(window, x)
             if closer is not None:
@@ -225,13 +236,54 @@ class GreedyMethods:
         (taken, method), *others = self._methods(node, x)
         for other, loser in others:
             self._nearly(node, named(loser.options), taken, other)
+        if window is None and (filled := self._gathered(node, x, taken)) is not None:
+            return filled
         if method.repeats and not x.alone:
             options["mask"] = True
         return MethodChoice(METAKERNEL, {**method.options, **options})
 
-    def _multiplexed(self, window: Window, x: TensorLayout) -> ConvMultiplexed | None:
-        """How an image that is refreshed afterwards, or has channels in its gaps, is convolved so: where results lie in
-        fewer ciphertexts, each of which is refreshed, none is re-arranged or masked for it, or that takes less."""
+    def _filled(self, window: Window, x: TensorLayout, price: float) -> MethodChoice | None:
+        """A convolution of an image whose channels are brought into all gaps before, where that takes less than it
+        takes as it is, which means has left room in gaps: one level more."""
+        target = self._closer(x)
+        if target is None:
+            return None
+        numbers = rotations_by_unit(target, window)
+        found, unit = min((self.prices.steps(*numbers[unit]), unit) for unit in numbers)
+        if found + self._moved(x, target) >= price:
+            return None
+        return MethodChoice(
+            MULTIPLEXED, {**multiplexed(target, window, unit).options, "layout": {"filled": target.copies}}
+        )
+
+    def _gathered(self, node: Expression, x: TensorLayout, price: float) -> MethodChoice | None:
+        """The same of a product with the vector that an image becomes, each entry of which stands once."""
+        target = self._closer(x)
+        if x.places is None or target is None:
+            return None
+        target = target.once()
+        found, method = self._methods(node, target)[0]
+        if found + self._moved(x, target) >= price:
+            return None
+        return MethodChoice(METAKERNEL, {**method.options, "layout": {"filled": 1}})
+
+    def _closer(self, x: TensorLayout) -> TensorLayout | None:
+        """An image with channels in all gaps, where masks may be taken and that makes fewer ciphertexts of it, or room
+        for copies."""
+        target = attempted(lambda: gaps_filled(x), only=FitError) if self.masks else None
+        if target is None or isinstance(target, Infeasible):
+            return None
+        return target if (target.ciphertexts, -target.copies) < (x.ciphertexts, -x.copies) else None
+
+    def _moved(self, x: TensorLayout, target: TensorLayout) -> float:
+        """Seconds of the rotations and masks that bring an image into another layout."""
+        masks = sum(masks_of(x.layout, target.once().layout))
+        return self.prices.steps(masks + target.ciphertexts * doublings(target.copies), 0, masks)
+
+    def _multiplexed(self, window: Window, x: TensorLayout) -> tuple[float, ConvMultiplexed] | None:
+        """How an image that is refreshed afterwards, or has channels in its gaps, is convolved so, and its seconds:
+        where results lie in fewer ciphertexts, each of which is refreshed, none is re-arranged or masked for it, or
+        that takes less."""
         if not (self.refreshed or x.places is not None):
             return None
         counted = attempted(functools.partial(rotations_by_unit, x, window), only=FitError)
@@ -240,13 +292,13 @@ class GreedyMethods:
         price, unit = min((self.prices.steps(*numbers), unit) for unit, numbers in counted.items())
         method = multiplexed(x, window, unit)
         if x.places is not None or self._rearranged(window, x) is not None:
-            return method
+            return price, method
         other, usual = self._convs(window, x)[0]
         ours, theirs = (
             (method.out.ciphertexts, False, price),
             (usual.out.ciphertexts, not usual.out.zero_padded, other),
         )
-        return method if ours < theirs else None
+        return (price, method) if ours < theirs else None
 
     def _rearranged(self, window: Window, x: TensorLayout) -> dict[str, Any] | None:
         """The layout that an image is brought into: without gaps where that saves ciphertexts, wider where it must."""
@@ -372,7 +424,7 @@ class TensorStrategy(Strategy):
     def _candidates(self, n: int) -> list[Candidate]:
         """The decisions on a draft that carries the network, with patterns that need masks and without."""
         first = self._chosen(n, masks=True)
-        if not any("mask" in choice.options for choice in first.decisions.choices.values()):
+        if not any(LEVELS & choice.options.keys() for choice in first.decisions.choices.values()):
             return [first]
         other = self._chosen(n, masks=False)
         return [first] if other == first else [first, other]
