@@ -123,7 +123,8 @@ def test_bootstrapping_keeps_what_it_says() -> None:
     assert few["ntt_limbs"] < found["ntt_limbs"] and few["levels_left"] >= 3
     assert few["predicted_bits"] <= few["precision_bits"] < 25
     sines = chain(1 << 9, 8, 4, profile=Profile.of_sines(30.0)).parameters(0, insecure=True)
-    relu = bootstrap.of_a_sine(bootstrap.FUNCTIONS["relu"])
+    relu = bootstrap.SinePolynomial.nearest(bootstrap.FUNCTIONS["relu"])
+    assert relu.period == 5 and bootstrap.SinePolynomial.nearest(bootstrap.FUNCTIONS["identity"]).period > 5
     inside = bootstrap.Refreshes(sines, True, function=relu)
     row = bootstrap.measured(inside, 1, 0.0, ciphertexts=3)
     check(row, bench="bootstrap", ciphertexts=3, levels_left=1)

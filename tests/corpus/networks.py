@@ -46,6 +46,14 @@ case(
     precision=2e-4,
 )
 case("vector/assumed bounds", "W(10, 64, seed=1) @ cb.square(cb.assume(W(64, 100) @ x, 6.0))", x=S(100))
+for way in ("promised", "clamped"):
+    case(
+        f"image/functions inside of refreshes, {way}",
+        "cb.chebyshev(np.tanh, cb.refresh(cb.conv2d(x, W(4, 2, 3, 3), padding=1)), degree=30)",
+        x=S(2, 8, 8),
+        error=0.05,
+        range=way,
+    )
 SAMPLES = {"x": [[0.5, -0.25], [0.125, 0.75], [-0.5, -0.5]]}
 case("vector/by samples", "W(3, 2) @ cb.square(W(2, 2, seed=1) @ x)", x=S(2), samples=SAMPLES, slack=2.0)
 case("vector/agreement", "W(3, 2) @ cb.square(W(2, 2, seed=1) @ x)", x=S(2), samples=SAMPLES, agreement=0.5)

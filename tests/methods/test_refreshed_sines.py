@@ -25,7 +25,7 @@ from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Ct
-from cipherblas.lang.refreshing import SINE_SHARE
+from cipherblas.lang.refreshing import SINE_PERIOD, SINE_PERIODS
 from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
 from cipherblas.planner.rings import modulus_chains as chains
 
@@ -94,8 +94,54 @@ def test_sines_of_one_two_and_three_ciphertexts(kind: str, held: int, repeated: 
         found = one.method.run_all(ev, [one.encrypted(ev, each) for each in given])
         for ct, each in zip(found, given, strict=True):
             assert ct.limbs == one.method.limbs(one.params.limbs) and ct.bound < 0.8
-            off = np.abs(one.decrypted(ct) - np.sin(2 * math.pi * SINE_SHARE * each))
+            off = np.abs(one.decrypted(ct) - np.sin(2 * math.pi / SINE_PERIOD * each))
             assert (off[: held or None] if not repeated else off).max() <= ct.error(ev.slots) < 1e-3
+
+
+@pytest.mark.parametrize("period", SINE_PERIODS)
+@pytest.mark.parametrize("times", [1.0, 1.5, 2.0, 5.0])
+def test_sines_of_all_periods_and_of_values_beyond_the_bound(period: int, times: float) -> None:
+    """A sine is found of any number, whatever the bound: nothing wraps around but with its period."""
+    one = party(0, False)
+    ev, method = Native(one.params, one.keys), one.method.of_period(period)
+    values = times * values_of("random", 0, False, ev.slots)
+    given = one.encrypted(ev, values)
+    assert given.bound == 1.0
+    found = method.run(ev, given)
+    off = np.abs(one.decrypted(found) - np.sin(2 * math.pi / period * values))
+    assert off.max() <= times * found.error(ev.slots) < 2e-2  # what is encoded errs in proportion
+
+
+def test_the_degree_of_evalmod_is_the_least_that_the_scale_is_as_precise_as() -> None:
+    degrees = []
+    for scale in (28.0, 30.0, 32.0, 34.0, 38.0):
+        sizing = chains.chain(1 << 15, 3, 4, profile=chains.Profile.of_sines(scale))
+        method, ev = bootstrapping_of(sizing.shape()), Symbolic(sizing.shape())
+        found = method.run(ev, ev.fresh(None, bound=1.0, limbs=method.limbs_before))
+        finest = replace(method, reduction=replace(method.reduction, degree=62))
+        other = finest.run(ev, ev.fresh(None, bound=1.0, limbs=method.limbs_before))
+        assert found.error(ev.slots) < 1.1 * other.error(ev.slots)
+        degrees.append(method.reduction.degree)
+    assert degrees == sorted(degrees) and degrees[0] < degrees[-1] == 62
+
+
+def test_errors_are_those_of_each_slot_but_for_the_polynomial() -> None:
+    """So that sums of many slots, as a convolution makes, have errors that grow as their root."""
+    for scale in chains.SINE_SCALES:
+        ring = chains.chain(1 << 15, 8, 4, profile=chains.Profile.of_sines(scale)).shape()
+        method, ev = bootstrapping_of(ring), Symbolic(ring)
+        errors = method.run(ev, ev.fresh(None, bound=1.0, limbs=method.limbs_before)).errors
+        assert errors.common < 0.2 * errors.deviation
+
+
+@pytest.mark.parametrize("bits", [SCALE_BITS - 6, SCALE_BITS - 1, SCALE_BITS, SCALE_BITS + 1])
+def test_messages_of_any_scale_fill_their_share_of_q0(bits: float) -> None:
+    """What waits at a smaller scale is scaled up: errors of ModRaise count no more for it."""
+    one = party(0, False)
+    ev = Symbolic(one.params)
+    ct = ev.fresh(None, bound=1.0, limbs=one.limbs, scale=2.0**bits)
+    (found,) = one.method.in_coefficients(ev, [ct], 1.0)
+    assert found.limbs == 1 and found.scale == pytest.approx(one.params.q[0] / SINE_PERIOD)
 
 
 def test_errors_that_values_have_are_damped_by_the_slope() -> None:
@@ -104,7 +150,7 @@ def test_errors_that_values_have_are_damped_by_the_slope() -> None:
     exact, off = (ev.fresh(None, bound=1.0, limbs=one.limbs) for _ in range(2))
     off = ev.assume_errors(off, off.errors.with_own(1e-3))
     before, after = (one.method.run(ev, ct).errors.deviation for ct in (exact, off))
-    assert math.sqrt(after**2 - before**2) == pytest.approx(2 * math.pi * SINE_SHARE * 1e-3, rel=1e-2)
+    assert math.sqrt(after**2 - before**2) == pytest.approx(2 * math.pi / SINE_PERIOD * 1e-3, rel=1e-2)
 
 
 def test_errors_that_carry_messages_beyond_the_sine_are_refused() -> None:
@@ -126,7 +172,8 @@ def test_evaluators_agree() -> None:
     for ct in (in_clear, found):
         assert (ct.limbs, ct.bound) == (expected.limbs, expected.bound)
         assert ct.scale == pytest.approx(expected.scale, rel=1e-9)
-    assert np.abs(in_clear.data.real - np.sin(2 * math.pi * SINE_SHARE * values)).max() < 1e-5
+    off = np.abs(in_clear.data.real - np.sin(2 * math.pi / SINE_PERIOD * values))
+    assert off.max() < 2 * math.pi * one.method.reduction.polynomial_error(1 / SINE_PERIOD) < 1e-4
 
 
 def test_the_chain_says_that_sines_are_found() -> None:

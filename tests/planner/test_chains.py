@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from cipherblas.common.errors import LevelError
 from cipherblas.crypto.digits import digit_ranges
 from cipherblas.crypto.security import max_log_qp
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.planner.rings import modulus_chains
+from cipherblas.planner.rings.first import First
 from cipherblas.planner.rings.sizing import budget_bits
 
 
@@ -58,3 +62,53 @@ def test_the_order_of_a_refresh_is_the_one_that_takes_less(log_n: int, working: 
 def test_t4_is_made_of_unrounded_squares_in_every_ring(log_n: int, working: int, digits: int) -> None:
     """Which is what holds the errors of EvalMod below those of a sine."""
     assert modulus_chains.refresh_of(modulus_chains.chain(1 << log_n, working, digits))[1] < 2.0**-15.2
+
+
+# Of the design of refreshes for networks: ring degree, working levels, and bits of precision, rms; the scale, bits of
+# EvalMod and digits that it has for them, and log2(QP).
+DEMANDS = {
+    "A": (15, 8, 13.0, (30.0, 37.0, 5, 850.0)),
+    "B": (15, 8, 12.5, (29.0, 36.0, 4, 862.0)),
+    "C": (15, 9, 12.5, (29.0, 36.0, 5, 858.0)),
+    "D": (16, 16, 13.8, (34.0, 38.0, 2, 1643.0)),
+    "E": (16, 8, 15.8, (36.0, 40.0, 3, 1168.0)),
+}
+
+
+@pytest.mark.parametrize("name", DEMANDS)
+def test_the_search_finds_chains_for_sines_of_a_precision(name: str) -> None:
+    """The smallest sizes that are precise enough, with as few digits as security allows; as good as those of the
+    design."""
+    log_n, levels, bits, (scale, up, digits, log_qp) = DEMANDS[name]
+    n = 1 << log_n
+
+    def run(ring: Any) -> Any:
+        if modulus_chains.working(ring) < levels:
+            raise LevelError("The chain is too short.")
+        method, ev = bootstrapping_of(ring), Symbolic(ring)
+        result = method.run(ev, ev.fresh(None, bound=1.0, limbs=method.limbs_before))
+        off = result.errors.deviation * method.period / (2 * math.pi)
+        return SimpleNamespace(off=off, transforms=ev.counts.ntt_limbs)
+
+    def excess(found: Any) -> float:
+        return float(found.off * 2.0**bits)
+
+    profile = modulus_chains.Profile.of_sines(modulus_chains.SINE_SCALES[0])
+    found = modulus_chains.chain_sizings(run, n, excess, 128, False, First(), profile=profile)
+    for sizing in found:
+        assert sizing.log_qp <= budget_bits(n, 128, False)
+    assert excess(run(found[0].shape())) <= 1
+    designed = modulus_chains.chain(n, levels, digits, profile=modulus_chains.Profile.of_sines(scale, up))
+    assert designed.log_qp == pytest.approx(log_qp, abs=16)
+    fewest = min(run(sizing.shape()).transforms for sizing in found)
+    assert fewest <= 1.02 * run(designed.shape()).transforms
+    # Nothing smaller would do.
+    place = modulus_chains.SINE_SIZES.index((found[0].scale_bits, found[0].q_bits[-len(_up(n)) - 1]))
+    for smaller in modulus_chains.SINE_SIZES[max(0, place - 2) : place]:
+        ring = modulus_chains.chain(n, levels, 8, profile=modulus_chains.Profile.of_sines(*smaller)).shape()
+        assert excess(run(ring)) > modulus_chains.MARGIN
+
+
+def _up(n: int) -> tuple[int, ...]:
+    """Factors of coefficients to slots."""
+    return modulus_chains.method_of(n).up

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 import cipherblas as cb
 from cipherblas.lang.analysis import evaluate_results, trace
+from cipherblas.lang.elementary import gelu_of_array
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.polynomials import Polynomial
-from cipherblas.lang.refreshing import REFRESH, SINE
+from cipherblas.lang.refreshing import REFRESH, SINE, SINE_PERIODS
 from cipherblas.planner.rewrite.activations import functions_inside
 from tests.support.runs import toy
 
@@ -23,6 +24,7 @@ RANDOM = np.random.default_rng(4)
 FIRST, SECOND, SHORT = (
     RANDOM.uniform(-0.1, 0.1, shape) for shape in ((4, 4, 3, 3), (8, 4, 3, 3), (8, 4, 1, 1))
 )
+WIDE = RANDOM.uniform(-0.1, 0.1, (16, 16, 1, 1))
 FUNCTIONS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "relu": lambda t: np.maximum(t, 0.0),
     "tanh": np.tanh,
@@ -30,7 +32,12 @@ FUNCTIONS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "sigmoid": lambda t: 1 / (1 + np.exp(-t)),
     "clip": lambda t: np.clip(t, -1.0, 1.0),
     "even": lambda t: np.cos(t),
+    "gelu": gelu_of_array,
+    "hard_swish": lambda t: t * np.clip(t / 6 + 0.5, 0.0, 1.0),
+    "identity": lambda t: t,
 }
+WAYS = {"bounds": {}, "samples": {"typical": True}, "clamped": {"clamped": True}}
+BEYOND = (1.5, 2.0, 5.0)  # times its bound, that an argument may be
 
 
 def layer(x: Expression, weights: NDArray[np.float64], stride: int = 1) -> Expression:
@@ -55,18 +62,54 @@ def traced(function: Callable[[Expression], Expression]) -> Expression:
     return trace(function, {"x": cb.secret(4, 8, 8)})
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "identity"])
 @pytest.mark.parametrize("degree", [14, 31])
-def test_the_function_of_a_sine_is_as_near_as_the_polynomial(name: str, degree: int) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_the_function_of_a_sine_is_as_near_as_the_polynomial(name: str, degree: int, way: str) -> None:
     written = traced(lambda x: activated(layer(x, 4 * np.eye(4)[:, :, None, None]), name, degree))
-    inside = functions_inside(written)
+    inside = functions_inside(written, **WAYS[way])
     assert inside is not None and isinstance(inside, Polynomial)
     assert facts_of(inside).operations.isdisjoint({REFRESH}) and SINE in facts_of(inside).operations
     x = RANDOM.choice([-1.0, -0.5, 0.0, 1e-3, 0.7, 1.0], (4, 8, 8))
     expected, found = FUNCTIONS[name](4 * x), evaluate(inside, {"x": x})
     assert np.abs(found - expected).max() <= inside.missed * (1 + 1e-9) + 1e-12
-    assert inside.missed <= max(1.1 * written.missed, 1e-6)  # smooth functions are less so of a sine
+    assert inside.missed <= max(1.15 * written.missed, 1e-6)  # smooth functions are less so of a sine
     assert inside.degree < 1 << degree.bit_length()  # no level more
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in FUNCTIONS if name not in ("clip", "identity")]
+)  # lines here
+def test_clamped_functions_are_bounded_whatever_their_argument(name: str) -> None:
+    """Arguments may be five times their bound here."""
+
+    def written(x: Expression) -> Expression:
+        return activated(cb.assume(layer(x, 5 * np.eye(4)[:, :, None, None]), 1.0), name, 30)
+
+    x = np.zeros((4, 8, 8))
+    x.flat[: 2 * len(BEYOND)] = [sign * times / 5 for times in BEYOND for sign in (1, -1)]
+    largest = np.abs(FUNCTIONS[name](np.linspace(-1, 1, 100))).max()
+    clamped, free = (functions_inside(traced(written), clamped=way) for way in (True, False))
+    assert clamped is not None and free is not None
+    assert np.abs(evaluate(clamped, {"x": x})).max() <= clamped.bound < 2.1 * largest
+    if name == "relu":  # others are so smooth that their polynomials are near to them beyond
+        assert np.abs(evaluate(free, {"x": x})).max() > 10 * largest
+    (sine,) = (node for node in facts_of(clamped).order if node.op == SINE)
+    assert 0.5 < sine.parameters["clamped"] < 1.6 and "clamped" in sine.title
+
+
+def test_the_period_is_the_shortest_whose_polynomials_are_near_enough() -> None:
+    """Where arguments are far from their bounds, short ones err less; where they may be anywhere, long ones do."""
+
+    def period(name: str, degree: int, typical: bool) -> int:
+        inside = functions_inside(traced(lambda x: activated(layer(x, FIRST), name, degree)), typical=typical)
+        assert inside is not None
+        (sine,) = (node for node in facts_of(inside).order if node.op == SINE)
+        return int(sine.parameters.get("period", SINE_PERIODS[0]))
+
+    assert [period("relu", 62, typical) for typical in (False, True)] == [8, 5]
+    assert period("silu", 8, True) > 5  # arcsin is steep at the end of a short one
+    assert min(SINE_PERIODS) == 5 and max(SINE_PERIODS) == 8
 
 
 @pytest.mark.parametrize(
@@ -122,6 +165,79 @@ def written_values(x: NDArray[np.float64]) -> NDArray[np.float64]:
     relu = FUNCTIONS["relu"]
     y = relu(convolved(x, FIRST))
     return relu(convolved(y, SECOND, 2) + convolved(y, SHORT, 2))
+
+
+@pytest.mark.parametrize("way", ["promised", "clamped"])
+def test_any_function_keeps_its_promise(way: str) -> None:
+    """All of one refreshed value: smooth ones and kinks, even and odd ones, as precise as the plan says."""
+    names = [name for name in FUNCTIONS if name != "identity"]
+
+    def all_of_them(x: Expression) -> dict[str, Expression]:
+        y = cb.refresh(layer(x, 4 * np.eye(4)[:, :, None, None]))
+        return {name: cb.chebyshev(FUNCTIONS[name], y, degree=30, name=name) for name in names}
+
+    program = toy(all_of_them, x=cb.secret(4, 8, 8), form="tensors", error=0.3, range=way)
+    assert SINE in facts_of(program.expression).operations
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    promised = {one.label: one.error for one in program.plan.results}
+    for x in (RANDOM.uniform(-1, 1, (4, 8, 8)), np.zeros((4, 8, 8)), RANDOM.choice([-1.0, 1.0], (4, 8, 8))):
+        found = client.decrypt(server.run(client.encrypt({"x": x})))
+        for name in names:
+            assert np.abs(found[name] - FUNCTIONS[name](4 * x)).max() <= promised[name] <= 0.3, name
+
+
+def deep(x: Expression) -> Expression:
+    """Ranges that arguments may leave: five times of the first one."""
+    y = activated(cb.assume(layer(x, 5 * np.eye(4)[:, :, None, None]), 1.0), degree=30)
+    return activated(cb.assume(layer(y, FIRST), 1.0), degree=30)
+
+
+def test_clamped_networks_give_bounded_results_for_inputs_beyond_their_ranges(tmp_path: Path) -> None:
+    x = RANDOM.uniform(-0.2, 0.2, (4, 8, 8))
+    for way in ("promised", "clamped"):
+        program = toy(deep, x=cb.secret(4, 8, 8), form="tensors", error=0.3, range=way)
+        program.save(tmp_path / "network.cb")
+        program = cb.Program.load(tmp_path / "network.cb", insecure=True)
+        assert ("clamped for" in program.explain()) == (way == "clamped")
+        client = program.client()
+        server = program.server(client.evaluation_keys())
+
+        def run(times: float) -> NDArray[np.float64]:
+            sent = client.encrypt({"x": times * x})  # noqa: B023
+            return np.asarray(client.decrypt(server.run(sent)))  # noqa: B023
+
+        assert np.abs(run(1.0) - evaluate(program.expression, {"x": x})).max() <= program.plan.error
+        if way == "promised":
+            with pytest.raises(cb.RangeError):  # what grows without bound is not decrypted
+                run(BEYOND[1])
+            continue
+        for times in BEYOND:
+            assert np.abs(run(times)).max() <= program.expression.bound + program.plan.error < 2
+
+
+def test_what_cannot_be_clamped_is_refused() -> None:
+    with pytest.raises(cb.ParameterError, match="clamped") as refused:
+        toy(lambda x: cb.square(layer(x, FIRST)), x=cb.secret(4, 8, 8), form="tensors", range="clamped")
+    (advice,) = refused.value.advice
+    assert advice.options == {"range": "promised"}
+
+
+@pytest.mark.slow
+def test_a_layer_of_128_bits_keeps_its_promise() -> None:
+    """16,384 values at N = 2^15, the smallest ring in which a sparse secret is secure."""
+
+    def network(x: Expression) -> Expression:
+        return activated(layer(x, WIDE), degree=126)
+
+    program = cb.compile(network, {"x": cb.secret(16, 32, 32)}, error=0.1, range="clamped")
+    assert program.plan.parameters.n == 1 << 15 and program.plan.parameters.security == 128
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    for x in (RANDOM.uniform(-1, 1, (16, 32, 32)), RANDOM.choice([-1.0, 1.0], (16, 32, 32))):
+        found = client.decrypt(server.run(client.encrypt({"x": x})))
+        expected = FUNCTIONS["relu"](np.einsum("oc,chw->ohw", WIDE[:, :, 0, 0], x))
+        assert np.abs(found - expected).max() <= program.plan.error <= 0.1
 
 
 def test_functions_of_one_refreshed_value_share_its_sine() -> None:

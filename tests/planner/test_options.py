@@ -79,12 +79,13 @@ TAKEN: dict[str, Callable[[cb.Program], Any]] = {
     "minimise": lambda program: program.plan.minimise,
     "promise": lambda program: program.plan.promise.name,
     "slack": lambda program: 1.5,
+    "range": lambda program: "promised",
     "link": lambda program: program.plan.link,
     "machine": lambda program: program.plan.machine,
     "block": lambda program: None if program.plan.form == "tensors" else 1 << 17,  # it is of matrices
 }
 # Of deep programs these are named together, since none of them forces a part of the plan; of a product each alone.
-BESIDE = ("threads", "minimise", "promise", "slack", "link", "machine", "order")
+BESIDE = ("threads", "minimise", "promise", "slack", "range", "link", "machine", "order")
 # Of these more may be given: so many times.
 AMOUNTS = {"error": 1.4, "memory_budget": 3, "key_budget": 3, "upload_budget": 3, "threads": 2, "link": 10}
 
@@ -115,7 +116,7 @@ MISSPELLED = [
     *[("form", "block", "blocks"), ("form", "Rows", "rows"), ("form", "mixture", "mixed")],
     *[("order", "limbs", "limb"), ("key_policy", "bianry", "binary"), ("key_policy", "DIRECT", "direct")],
     *[("minimise", "servr", "server"), ("minimise", "end_to_end", "end-to-end")],
-    *[("promise", "sample", "samples"), ("promise", "bound", "bounds")],
+    *[("promise", "sample", "samples"), ("promise", "bound", "bounds"), ("range", "clamp", "clamped")],
     *[("algorithm", "Gemm", "gemm"), ("algorithm", "fhe_mm", "fhe-mm")],
 ]
 

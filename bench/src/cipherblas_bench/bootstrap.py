@@ -18,7 +18,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.polynomial.chebyshev import chebval
@@ -29,8 +29,9 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.shared import Shared
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.lang.approximation import Fit
+from cipherblas.lang.elementary import gelu_of_array
 from cipherblas.lang.polynomials import largest_value
-from cipherblas.lang.refreshing import SINE_SHARE
+from cipherblas.lang.refreshing import SINE_PERIODS
 from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
 from cipherblas.methods.polynomial.paterson_stockmeyer import PatersonStockmeyer
 from cipherblas.planner.rewrite.activations import fit_of_sine
@@ -48,9 +49,12 @@ FUNCTIONS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "silu": lambda t: 4 * t / (1 + np.exp(-4 * t)),
     "sigmoid": lambda t: 1 / (1 + np.exp(-4 * t)),
     "tanh": lambda t: np.tanh(4 * t),
+    "gelu": lambda t: gelu_of_array(4 * t),
+    "clip": lambda t: np.clip(2 * t, -1.0, 1.0),
+    "hard_swish": lambda t: 4 * t * np.clip(4 * t / 6 + 0.5, 0.0, 1.0),
     "identity": lambda t: t,
 }
-FUNCTION_DEGREE, FUNCTION_SCALE, LAYER_LEVELS = 126, 30.0, 1
+FUNCTION_DEGREE, FUNCTION_SCALE, LAYER_LEVELS = 126, 29.0, 1
 MIN_RUNS, MAX_RUNS = 3, 20
 MASKS = 6 << 30  # bytes of encoded diagonals that may be kept
 STEPS = ("slots_to_coefficients", "mod_raise", "coefficients_to_slots", "eval_mod")
@@ -67,10 +71,46 @@ OPENFHE: dict[str, Any] = {
 # With as many levels left as we have, in the same ring and at 128 bits: what primes are left is few bits of precision.
 OPENFHE_DEEP = OPENFHE | {"depth": 16, "first_bits": 51, "scaling_bits": 41, "digits": 5}
 PEER_SETTINGS = {"precise": OPENFHE, "deep": OPENFHE_DEEP}
-MAX_SINE = math.sin(2 * math.pi * SINE_SHARE)  # of values up to 1
 T = TypeVar("T")
 # Of values between -1 and 1: what errs by more refreshes nothing.
 PEER_ERRORS = {"precise": 2.0**-8, "deep": 0.5}
+
+
+class SinePolynomial(NamedTuple):
+    """A function of values up to 1, as a polynomial of their sines.
+
+    Attributes:
+        period: of the sines, in units of 1.
+        fit: on the interval of the sines.
+    """
+
+    period: int
+    fit: Fit
+
+    @property
+    def rate(self) -> float:
+        """Of the sines."""
+        return 2 * math.pi / self.period
+
+    @property
+    def most(self) -> float:
+        """The sine of 1."""
+        return math.sin(self.rate)
+
+    @classmethod
+    def nearest(cls, function: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> SinePolynomial:
+        """Of the period whose polynomial is nearest to the function."""
+
+        def of(period: int) -> SinePolynomial:
+            rate = 2 * math.pi / period
+            most = math.sin(rate)
+
+            def of_sine(sines: NDArray[np.float64]) -> NDArray[np.float64]:
+                return function(np.clip(np.arcsin(np.clip(sines, -most, most)) / rate, -1, 1))
+
+            return cls(period, fit_of_sine(of_sine, most, FUNCTION_DEGREE, 0.0))
+
+        return min(map(of, SINE_PERIODS), key=lambda found: found.fit.error)
 
 
 @dataclass(frozen=True)
@@ -128,7 +168,7 @@ class Refreshes:
         rounds: int = 1,
         key_memory: int | None = None,
         together: int = 1,
-        function: Fit | None = None,
+        function: SinePolynomial | None = None,
     ) -> None:
         import cipherblas._core as _core
         from cipherblas.crypto import keys
@@ -138,7 +178,10 @@ class Refreshes:
 
         self.params, self.real, self.rounds, self.function = params, real, rounds, function
         self.held = params.slots if held is None else held
-        self.method = bootstrapping_of(params).packed(self.held).together(together)
+        method = bootstrapping_of(params)
+        if function is not None:
+            method = method.of_period(function.period)
+        self.method = method.packed(self.held).together(together)
         self.limbs = self.method.levels_before + 1  # of what is refreshed
         counted = Symbolic(params)
         self._run(self.method, counted, counted.fresh(None, bound=1.0, limbs=self.limbs))
@@ -163,16 +206,15 @@ class Refreshes:
         """The function of a refreshed value, by the polynomial of its sine."""
         if self.function is None:
             return sine
-        t = ev.fold_into_scale(sine, 1 / MAX_SINE)
-        bound = largest_value(self.function.coefficients)
-        return PatersonStockmeyer(self.function.coefficients, bound).run(ev, t, rescaled=True)
+        t, coefficients = ev.fold_into_scale(sine, 1 / self.function.most), self.function.fit.coefficients
+        return PatersonStockmeyer(coefficients, largest_value(coefficients)).run(ev, t, rescaled=True)
 
     def _expected(self, values: NDArray[np.complex128]) -> NDArray[np.complex128]:
         """The values that are computed of them, without errors."""
         if self.function is None:
             return values
-        t = np.sin(2 * math.pi * SINE_SHARE * values.real) / MAX_SINE
-        return chebval(t, self.function.coefficients).astype(np.complex128)
+        t = np.sin(self.function.rate * values.real) / self.function.most
+        return chebval(t, self.function.fit.coefficients).astype(np.complex128)
 
     def encrypted(self) -> tuple[NDArray[np.complex128], Ct]:
         """Random values of absolute value 1 at most, and a ciphertext of them that waits to be refreshed."""
@@ -367,14 +409,14 @@ def run(
         sets = RAISED_SETS if raised_first else FINE_SETS if rounds > 1 else SETS
         profile = TWO_ROUNDS if rounds > 1 else LINES
         sizes = chain(1 << degree, *sets[degree], profile=profile, raised_first=raised_first)
-        fit = None
+        polynomial = None
         if function is not None:
-            fit = of_a_sine(FUNCTIONS[function])
-            levels = (len(fit.coefficients) - 1).bit_length() + LAYER_LEVELS
+            polynomial = SinePolynomial.nearest(FUNCTIONS[function])
+            levels = (len(polynomial.fit.coefficients) - 1).bit_length() + LAYER_LEVELS
             profile = Profile.of_sines(FUNCTION_SCALE)
             sizes = chains(1 << degree, levels, budget_bits(1 << degree, 128, False), profile=profile)[-1]
         params = sizes.parameters(128, insecure=False)
-        ours = Refreshes(params, not complex_slots, slots, rounds, key_memory, function=fit)
+        ours = Refreshes(params, not complex_slots, slots, rounds, key_memory, function=polynomial)
         single = measured(ours, threads, budget, ciphertexts, in_a_row, theirs)
         yield single
         for batch in batches if shared else ():
@@ -385,21 +427,11 @@ def run(
         if batches:
             del ours
             released()
-            ours = Refreshes(params, not complex_slots, slots, rounds, key_memory, max(batches), fit)
+            ours = Refreshes(params, not complex_slots, slots, rounds, key_memory, max(batches), polynomial)
         for batch in batches:
             yield of_a_batch(ours, batch, threads, budget, single["seconds"])
         del ours
         released()
-
-
-def of_a_sine(function: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Fit:
-    """The polynomial of a sine that stands for a function of values up to 1."""
-
-    def of_sine(sines: NDArray[np.float64]) -> NDArray[np.float64]:
-        x = np.arcsin(np.clip(sines, -MAX_SINE, MAX_SINE)) / (2 * math.pi * SINE_SHARE)
-        return function(np.clip(x, -1, 1))
-
-    return fit_of_sine(of_sine, MAX_SINE, FUNCTION_DEGREE, 0.0)
 
 
 def released() -> None:
@@ -565,7 +597,7 @@ def _row(
         batch=batch,
         ciphertexts=number,
         levels_left=result.limbs - ours.limbs,
-        **({} if ours.function is None else {"approximation": ours.function.error}),
+        **({} if ours.function is None else {"approximation": ours.function.fit.error}),
         precision_bits=bits(max(errors)),
         predicted_bits=bits(result.error(number * params.slots)),
         failure_bits=ours.method.failure_bits - log_n,

@@ -21,6 +21,17 @@ MAX_SERIES_TERMS = 1023  # terms of the series that is cut off
 NEGLIGIBLE = 2.0**-48  # of the largest coefficient: rounding, where a function is odd or even
 UNIFORM_POINTS, POINTS_PER_DEGREE = 4097, 64  # at which the error is measured
 ERROR_MARGIN = 1.02  # the error between two of them, relative to that at one
+FITTED_PER_DEGREE = 8  # arguments that a polynomial is fitted to
+BEYOND_WEIGHTS = (
+    1e-2,
+    1e-3,
+    1e-4,
+    1e-5,
+    1e-6,
+    1e-8,
+)  # of errors beyond the interval that counts, against those on it
+NEAR_ENOUGH = 1.1  # times the least error that could be
+MAX_BEYOND = 2.0  # what a polynomial is beyond it, over the largest value of its function
 FINITE = "interval=(low, high), promised=True, where the function is finite and no entry is outside"
 MIN_DISTANCE = 2.0**-30  # of two of them, of which a slope is taken
 
@@ -149,6 +160,35 @@ def fitted(f: Numeric, low: float, high: float, degree: int | None, precision: f
             *(smaller if narrow.error <= precision * narrow.size else ()),
         ],
     )
+
+
+def fitted_beyond(f: Numeric, most: float, end: float, degree: int) -> Fit:
+    """The polynomial of a degree on [-end, end], by least squares, that is near to a function on [-most, most], and
+    beyond no more than `MAX_BEYOND` times as large: it follows f there as little as that takes.
+
+    Returns:
+        A fit whose error, size and slope are those on [-most, most].
+    """
+    # Arguments are as dense at ±end as a polynomial may change there.
+    count = FITTED_PER_DEGREE * (degree + 1)
+    t = np.cos((2 * np.arange(count) + 1) * math.pi / (2 * count))
+    values, within = values_of(f, end * t), np.abs(end * t) <= most
+    points = _points(degree)
+    exact = values_of(f, most * points)
+    size, powers = float(np.abs(exact).max()), series.chebvander(t, degree)
+    found: list[Fit] = []
+    for weight in BEYOND_WEIGHTS:
+        weights = np.where(within, 1.0, weight)
+        solved = np.linalg.lstsq(powers * weights[:, None], values * weights, rcond=None)[0].astype(
+            np.float64
+        )
+        solved[np.abs(solved) <= NEGLIGIBLE * np.abs(solved).max()] = 0.0
+        if found and np.abs(series.chebval(points, solved)).max() > MAX_BEYOND * size:
+            break
+        error = _largest_error(points * (most / end), exact, solved)
+        found.append(Fit(tuple(map(float, solved)), error, size, _largest_slope(points, exact) / most))
+    least = min(fit.error for fit in found)
+    return next(fit for fit in found if fit.error <= NEAR_ENOUGH * least)
 
 
 def _interpolated(f: Any) -> Any:

@@ -16,11 +16,10 @@ from cipherblas.lang.layers import Assume, AvgPool2d, Conv2d, Flatten
 from cipherblas.lang.nodes import Expression, as_node
 from cipherblas.lang.operands import checked_bound
 from cipherblas.lang.operations import Add, Constant, Multiply
-from cipherblas.lang.polynomials import of_powers, simplest, sum_of_powers
+from cipherblas.lang.polynomials import MAX_DEGREE, of_powers, simplest, sum_of_powers
 
 Pair = tuple[int, int]
 PAIRS = "1, or (1, 2) for height and width"
-MAX_DEGREE = 64  # of a polynomial
 
 
 def matvec(weights: Any, x: Expression) -> Expression:
@@ -194,7 +193,7 @@ def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
     where the slots of x are at no usual scale. Key: relinearisation from degree 2 on.
 
     Raises:
-        ParameterError: no coefficient but the constant, or a degree above 64.
+        ParameterError: no coefficient but the constant, or a degree above 255.
         RangeError: a coefficient that is not finite.
     """
     node_of(x, "The argument of a polynomial")

@@ -189,6 +189,12 @@ class Expression(Shaped, metaclass=_Watched):
 
     # ---- the rules of an operation ----
 
+    @property
+    def utmost(self) -> float:
+        """What no entry exceeds, of inputs that do not keep their bounds as well, where there is such a number; its
+        bound elsewhere."""
+        return self.bound
+
     def arranged(self, step: Step) -> Expression | None:
         """The same as an operation on arranged children (see `lang.arrangements`), where it is one."""
         return None

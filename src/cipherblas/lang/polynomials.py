@@ -75,7 +75,7 @@ class Polynomial(Expression):
                 advice=f"cb.assume(x, {self.reach:g}) in place of its argument x, where its entries stay below",
             )
         self._part = min(1.0, x.bound / self.reach)  # of the interval, that values can reach
-        bound = largest_value(self.coefficients, self._part)
+        bound = largest_value(self.coefficients, min(1.0, x.utmost / self.reach))
         super().__init__(x.shape, x.secret, max(bound, BOUND_RANGE[0]), x)
 
     @property

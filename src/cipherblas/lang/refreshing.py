@@ -23,7 +23,9 @@ from cipherblas.lang.polynomials import RANGE_TOLERANCE
 
 REFRESH, SINE = "refresh", "refresh_sine"
 MAX_ROUNDS = 2
-SINE_SHARE = 2.0**-3  # of the period of the sine, that the bound of its argument is
+# Periods of sines, in bounds of their arguments: short ones magnify errors less near zero, and more at the bound.
+SINE_PERIODS = (8, 6, 5)
+SINE_PERIOD = SINE_PERIODS[0]
 
 
 @operation
@@ -69,13 +71,16 @@ class Refresh(Same):
 
 @operation
 class RefreshedSine(Expression):
-    """sin(2π·SINE_SHARE·x / reach) of every entry, with all levels again: what bootstrapping finds before anything
+    """sin(2π·x / (period·reach)) of every entry, with all levels again: what bootstrapping finds before anything
     makes a line of it. A polynomial of that sine is any function of x, and messages may be so large that errors of
-    bootstrapping count 128 times less.
+    bootstrapping count 128 times less. It is that sine of entries beyond the reach as well.
 
     Args:
         reach: bound of x.
         placed: by the planner, as its refresh is.
+        period: in units of the reach.
+        clamped: polynomials of it are bounded for all entries, beyond the reach as well, and off their functions by so
+            many times as much as others would be; 0: they are not.
 
     Source: the sine of EvalMod as the variable of a function: Alexandru, Kim, Polyakov, "General functional
     bootstrapping using CKKS" (2024), there for tables.
@@ -83,9 +88,21 @@ class RefreshedSine(Expression):
 
     op = SINE
     fields: ClassVar = {"reach": schema.number(*BOUND_RANGE), "placed": schema.flag}
+    optional: ClassVar = {
+        "period": schema.integer(min(SINE_PERIODS), max(SINE_PERIODS)),
+        "clamped": schema.number(0.0, BOUND_RANGE[1]),
+    }
 
-    def __init__(self, x: Expression, reach: float, placed: bool = False) -> None:
-        self.x, self.reach, self.placed = x, checked_bound(float(reach)), placed
+    def __init__(
+        self,
+        x: Expression,
+        reach: float,
+        placed: bool = False,
+        period: int = SINE_PERIOD,
+        clamped: float = 0.0,
+    ) -> None:
+        self.x, self.reach, self.placed, self.period = x, checked_bound(float(reach)), placed, period
+        self.clamped = float(clamped)
         if x.bound > self.reach * (1 + RANGE_TOLERANCE):
             raise ParameterError(
                 "The argument of a sine exceeds its reach.",
@@ -98,11 +115,17 @@ class RefreshedSine(Expression):
     @property
     def rate(self) -> float:
         """The slope at zero."""
-        return 2 * math.pi * SINE_SHARE / self.reach
+        return 2 * math.pi / (self.period * self.reach)
+
+    @property
+    def utmost(self) -> float:
+        return 1.0 if self.clamped else self.bound
 
     @property
     def parameters(self) -> dict[str, Any]:
-        return {"reach": self.reach, "placed": self.placed}
+        found: dict[str, Any] = {"reach": self.reach, "placed": self.placed}
+        found |= {} if self.period == SINE_PERIOD else {"period": self.period}
+        return found | ({"clamped": self.clamped} if self.clamped else {})
 
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return np.asarray(np.sin(self.rate * parts[0]))
@@ -121,13 +144,19 @@ class RefreshedSine(Expression):
 
     @property
     def title(self) -> str:
-        return f"refresh to a sine {shape_text(self.shape)}" + ", placed by the planner" * self.placed
+        clamped = f", clamped for {self.clamped:.2f} times the error" * (self.clamped > 0)
+        return (
+            f"refresh to a sine {shape_text(self.shape)}{clamped}" + ", placed by the planner" * self.placed
+        )
 
     def _transpose(self) -> Expression:
-        return RefreshedSine(self.x.T, self.reach, self.placed)
+        return self._of(self.x.T)
 
     def arranged(self, step: Any) -> Expression:
-        return RefreshedSine(arranged(self.x, step), self.reach, self.placed)
+        return self._of(arranged(self.x, step))
+
+    def _of(self, x: Expression) -> RefreshedSine:
+        return RefreshedSine(x, self.reach, self.placed, self.period, self.clamped)
 
 
 @entrywise

@@ -107,6 +107,8 @@ def _method(run: SlotRun, node: Expression, x: Value, held: int, repeated: bool)
         held: slots that hold something; see `Bootstrapping.packed`.
     """
     whole = bootstrapping_of(run.ev.params)
+    if isinstance(node, RefreshedSine) and whole.sine:
+        whole = whole.of_period(node.period)
     few = whole.packed(held, repeated)
     ct = x.first()
     large = not (few.left or few.sine) and ct.bound * ct.scale > LARGE * few.largest(run.ev)

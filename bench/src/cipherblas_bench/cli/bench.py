@@ -217,7 +217,10 @@ def bootstrap(
     ] = PeerSetting.precise,
     function: Annotated[
         str | None,
-        typer.Option(help="Compute it inside: relu, silu, sigmoid, tanh, identity.", show_default=False),
+        typer.Option(
+            help="Compute it inside: relu, silu, sigmoid, tanh, gelu, clip, hard_swish, identity.",
+            show_default=False,
+        ),
     ] = None,
     threads: OneThread = 1,
     seconds: Seconds = 10.0,

@@ -148,7 +148,7 @@ def _arguments(reduction: ModularReduction, largest: float, points: int) -> NDAr
     return (whole + np.linspace(-largest, largest, points) - reduction.shift) / reduction.width
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=64)
 def _coefficients(reduction: ModularReduction) -> tuple[float, ...]:
     """Of T_0, T_1, …: of the interpolation, and what makes the largest error around whole numbers less."""
     wave = np.sin if reduction.odd else np.cos
@@ -172,7 +172,7 @@ def _coefficients(reduction: ModularReduction) -> tuple[float, ...]:
     return tuple(map(float, found))
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=64)
 def _error(reduction: ModularReduction, largest: float, sine: bool) -> float:
     y = chebyshev.chebval(_arguments(reduction, largest, POINTS), _coefficients(reduction))
     for index in range(reduction.doublings):

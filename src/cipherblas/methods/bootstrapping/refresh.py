@@ -10,8 +10,8 @@ levels, and a limb below them serves to make messages as small as EvalMod takes 
 coefficients then, with their errors.
 
 EvalMod finds a sine. Of messages far smaller than q_0 it is a line; or else it is left a sine, of messages up to an
-eighth of q_0, and a polynomial of it is what is wanted (`sine`). Errors of the steps are errors of the argument, and
-count 128 times less then, so that all primes are smaller.
+eighth of q_0 or a fifth, and a polynomial of it is what is wanted (`period`). Errors of the steps are errors of the
+argument, and count 128 times less then, so that all primes are smaller, and so may be the degree of EvalMod.
 
 Sources: Cheon, Han, Kim, Kim and Song, "Bootstrapping for approximate homomorphic encryption" (2018); transforms as in
 `embedding`, EvalMod as in `modular_reduction`, sparse secrets as in `Evaluator.raise_modulus`.
@@ -32,7 +32,7 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.shared import Shared
 from cipherblas.evaluators.slots.values import Ct, Plain, Transform
 from cipherblas.forms.convert.coefficients import Halves, Packing, RowBundle, bundled_rows
-from cipherblas.lang.refreshing import SINE_SHARE
+from cipherblas.lang.refreshing import SINE_PERIOD
 from cipherblas.methods.bootstrapping.embedding import coefficients_to_slots, slots_to_coefficients
 from cipherblas.methods.bootstrapping.modular_reduction import ModularReduction
 from cipherblas.rlwe.key_policies import Step, expand
@@ -40,6 +40,8 @@ from cipherblas.rlwe.noise import SPARSE_WEIGHT, TAIL, NoiseModel, SlotErrors, s
 from cipherblas.rlwe.rings import Ring
 
 RANGE, DEGREE, DOUBLINGS = 13, 62, 1  # of EvalMod; see `Bootstrapping.failure_bits`
+SINE_DEGREES = (56, 60, 62)  # of sines: those between take as many products as the next one
+ROUNDING_BITS = 16.5  # of the scale, that errors of a sine take: what its polynomial is off by is less
 # log2 of the slots from which on transforms have so many factors.
 DOWN_IN_THREE, UP_IN_THREE, UP_IN_FOUR = 15, 9, 15
 MIN_RATIO_BITS = (
@@ -51,7 +53,7 @@ MIN_HELD, MIN_UP = 16, 2
 REFRESH_BATCH = 8  # ciphertexts that `run_all` refreshes at one time
 SHARED_BATCH = 4  # groups that share their a part each
 SINE_SLACK = 2.0**-3  # by which errors may carry the messages of a sine beyond 1
-SINE_RATIO_BITS = -math.log2(SINE_SHARE)
+SINE_RATIO_BITS = math.log2(SINE_PERIOD)  # of q_0, over the scale
 SINE_GIANTS = 4  # see `Bootstrapping.giants`: keys are small in the rings of sines
 MANY, MANY_BABY_STEPS = 4, (16, 16)  # from so many ciphertexts together on more baby steps are faster
 
@@ -73,7 +75,7 @@ class Bootstrapping:
         spared: limbs at the top that are not used: `up` has so many factors less than the ring has limbs for.
         left: limbs of those that slots to coefficients are given, which `down` has no factors for.
         raised_first: ModRaise comes first, and slots to coefficients last.
-        sine: messages of 1 become sin(2π·SINE_SHARE), exactly so, and others in proportion to the argument.
+        period: messages m become sin(2π·m / period), exactly so; 0: they stay what they are.
     """
 
     down: tuple[int, ...]
@@ -86,8 +88,18 @@ class Bootstrapping:
     spared: int = 0
     left: int = 0
     raised_first: bool = False
-    sine: bool = False
+    period: int = 0
     giants: int = 8
+
+    @property
+    def sine(self) -> bool:
+        """Whether sines are found."""
+        return self.period > 0
+
+    def of_period(self, period: int) -> Bootstrapping:
+        """The same for sines of another period."""
+        reduction = replace(self.reduction, largest=(1 + SINE_SLACK) / period)
+        return replace(self, reduction=reduction, ratio_bits=math.log2(period), period=period)
 
     def packed(self, held: int, repeated: bool = False) -> Bootstrapping:
         """The same for the first `held` slots alone, a power of two, whatever others hold: smaller transforms, which
@@ -395,7 +407,7 @@ class Bootstrapping:
         """EvalMod of raised coefficients in slots, in units of the message, or of the sine."""
         if self.sine:
             wanted = 2.0**ev.params.scale_bits if scale is None else scale
-            return ev.bounded(self.reduced(ev, part, wanted), _largest_sine())
+            return ev.bounded(self.reduced(ev, part, wanted), self._largest_sine)
         gain = float(ev.params.q[0]) / (2 * math.pi * shrunk)  # of the sine: a message of 1 is 2π·scale / q_0
         wanted = (2.0**ev.params.scale_bits if scale is None else scale) * gain
         most = min(1.0, 2 * math.pi * 2.0**-self.ratio_bits * 1.01)
@@ -406,9 +418,9 @@ class Bootstrapping:
     ) -> Ct:
         """The result of `_sines`, with the errors that the values had before."""
         if self.sine:
-            slope = 2 * math.pi * SINE_SHARE
-            missed = 2 * math.pi * self.reduction.polynomial_error(SINE_SHARE * (1 + SINE_SLACK))
-            errors, worst, bound = errors.times(slope), slope * worst, _largest_sine()
+            slope = 2 * math.pi / self.period
+            missed = 2 * math.pi * self.reduction.polynomial_error(self.reduction.largest)
+            errors, worst, bound = errors.times(slope), slope * worst, self._largest_sine
             errors = errors.with_own(result.errors.deviation).with_common(missed / tail(1.0))
             worst = ev.worst_error(result) + (worst + missed) * result.scale
             return ev.bounded(ev.assume_errors(result, errors, worst), bound)
@@ -483,7 +495,7 @@ class Bootstrapping:
         found = [self._shrunk(ev, x, bound) for x in xs]
         factor = self.largest(ev) / max(x.scale for x in found)
         if not self.sine:
-            factor = min(1.0, factor / bound)
+            factor /= bound
         transforms = slots_to_coefficients(ev.slots, self.down, factor)
         for index, transform in enumerate(transforms):
             # The coefficients are the slots of x: they fit, though the slots of the result seem not to.
@@ -608,6 +620,10 @@ class Bootstrapping:
         return self.reduction.run(ev, part, scale)
 
     @property
+    def _largest_sine(self) -> float:
+        return math.sin(2 * math.pi * (1 + SINE_SLACK) / self.period)
+
+    @property
     def _deviation(self) -> float:
         """Of a raised coefficient, over width · q_0."""
         return math.sqrt((SPARSE_WEIGHT + 1) / 12) / self.reduction.width
@@ -633,7 +649,7 @@ def bootstrapping_of(ring: Ring) -> Bootstrapping:
     ratio_bits = math.log2(ring.q[0]) - ring.scale_bits
     low = [math.log2(prime) for prime in ring.q[1:3]]
     if len(low) == 2 and abs(low[0] - ring.scale_bits) < 1 and abs(ratio_bits - SINE_RATIO_BITS) < 1:
-        return _sines(ring.n.bit_length() - 2)
+        return _sines(ring.n.bit_length() - 2, _sine_degree(ring.scale_bits))
     raised_first = len(low) == 2 and low[0] < ring.scale_bits - 1 and abs(low[1] - ring.scale_bits) < 1
     return _bootstrapping(ring.n.bit_length() - 2, max(MIN_RATIO_BITS, ratio_bits), raised_first)
 
@@ -648,16 +664,22 @@ def _bootstrapping(log_slots: int, ratio_bits: float, raised_first: bool) -> Boo
     return Bootstrapping(*sizes, reduction, ratio_bits, raised_first=raised_first)
 
 
-@functools.lru_cache(maxsize=8)
-def _sines(log_slots: int) -> Bootstrapping:
+@functools.lru_cache(maxsize=64)
+def _sines(log_slots: int, degree: int) -> Bootstrapping:
     """The same factors, of messages as large as the sine is told apart by."""
-    reduction = ModularReduction(RANGE, DEGREE, DOUBLINGS, SINE_SHARE * (1 + SINE_SLACK))
-    usual = _bootstrapping(log_slots, SINE_RATIO_BITS, False)
-    return replace(usual, reduction=reduction, sine=True, giants=SINE_GIANTS)
+    usual = replace(_bootstrapping(log_slots, SINE_RATIO_BITS, False), giants=SINE_GIANTS)
+    reduction = ModularReduction(RANGE, degree, DOUBLINGS)
+    return replace(usual, reduction=reduction).of_period(SINE_PERIOD)
 
 
-def _largest_sine() -> float:
-    return math.sin(2 * math.pi * SINE_SHARE * (1 + SINE_SLACK))
+@functools.lru_cache(maxsize=64)
+def _sine_degree(scale_bits: float) -> int:
+    """The least degree of EvalMod whose polynomial is as near to the sine as a scale is precise; relative to messages
+    all periods are alike."""
+    largest, wanted = (1 + SINE_SLACK) / SINE_PERIOD, 2.0 ** (ROUNDING_BITS - scale_bits)
+    reductions = (ModularReduction(RANGE, degree, DOUBLINGS, largest) for degree in SINE_DEGREES)
+    fine = (one.degree for one in reductions if SINE_PERIOD * one.polynomial_error(largest) <= wanted)
+    return next(fine, DEGREE)
 
 
 def _rounded(number: float, bits: int = 40) -> float:

@@ -48,6 +48,7 @@ from cipherblas.runtime.values import Decisions, MethodChoice
 # Blocks of matrices in slots; vectors and images in slots; matrices encrypted by rows and multiplied by GEMMs.
 FormName = Literal["blocks", "tensors", "rows"]
 AskedForm = Literal["blocks", "tensors", "rows", "mixed", "features"]
+RangeName = Literal["promised", "clamped"]
 RING_DEGREES = tuple(1 << log_n for log_n in range(12, 18))
 
 
@@ -93,6 +94,9 @@ class PlanOptions:
         agreement: share of the samples, and of inputs like these, for which the largest entry of the result must be at
             the same place as that of the functions as they were written (of a matrix in each row); instead of
             `precision` and `error`.
+        range: of what functions inside of refreshes are of: "promised", within its bounds, and beyond them anything may
+            happen; or "clamped", within its bounds as well, and beyond them results are bounded, for polynomials that
+            are somewhat less near to the functions.
     """
 
     precision: float = 1e-4
@@ -118,6 +122,7 @@ class PlanOptions:
     slack: float = 1.5
     promise: PromiseName | Promise | None = None
     agreement: float | None = None
+    range: RangeName = "promised"
 
     def __post_init__(self) -> None:
         """Check every option.
@@ -182,6 +187,7 @@ class PlanOptions:
         if self.key_policy is not None:
             check_policy(self.key_policy)
         self._check_choice("order", Order, "There is no such order.")
+        self._check_choice("range", RangeName, "There is no such kind of range.")
         self._check_choice("minimise", Minimise, "There is nothing of this name to minimise.")
         if not is_scalar(self.link):
             raise DTypeError(

@@ -45,18 +45,26 @@ class Profile:
     sines: bool = False
 
     @classmethod
-    def of_sines(cls, scale: float) -> Profile:
-        """Return the sizes for sines at a scale."""
-        up = scale + SINE_UP_BITS
+    def of_sines(cls, scale: float, up: float | None = None) -> Profile:
+        """Return the sizes for sines at a scale, with limbs of EvalMod of so many bits."""
+        up = scale + SINE_UP_BITS[-1] if up is None else up
         return cls(scale + SINE_RATIO_BITS, scale, scale, up, up - 1, sines=True)
 
 
 LINES = Profile(50.0, 34.0, 40.0, 49.8, 47.0)
 # Where values are refreshed in two rounds: smaller scales would not hold what these find.
 TWO_ROUNDS = replace(LINES, scale=46.0)
-SINE_UP_BITS = 7.0  # by which limbs of EvalMod are larger than the scale
-SINE_SCALES = (28.0, 29.0, 30.0, 31.0, 32.0, 33.0, 34.0, 36.0, 38.0)  # that are tried, the smallest first
+SINE_UP_BITS = (6.0, 7.0)  # by which limbs of EvalMod are larger than the scale
+SINE_SCALES = (28.0, 28.5, 29.0, 29.5, 30.0, 30.5, 31.0, 32.0, 33.0, 34.0, 36.0, 38.0)
+# Scales and limbs of EvalMod that are tried, the smallest first.
+SINE_SIZES = tuple(
+    sorted(
+        ((scale, scale + more) for scale in SINE_SCALES for more in SINE_UP_BITS), key=lambda both: sum(both)
+    )
+)
+MAX_SKIPPED_BITS = 2.0  # of sizes that lack more; errors fall as sizes grow, but for large ones
 DIGITS = (8, 6, 5, 4, 3)  # of key switching, that are tried
+SINE_DIGITS = (*DIGITS, 2)  # for sines, whose limbs are so small that there may be so few
 MAX_WORKING_LEVELS = 40  # levels, where security sets no limit
 USUAL_DEGREE = 1 << 16  # larger rings are worth it where this one does not do
 MIN_DEGREE = 1 << 15  # a sparse secret has 128 bits from there on
@@ -127,7 +135,8 @@ def _chains(
     profile: Profile = LINES,
     raised_first: bool = False,
 ) -> Iterator[Sizing]:
-    found = (chain(n, working, digits, rows, profile, raised_first) for digits in DIGITS)
+    tried = SINE_DIGITS if profile.sines else DIGITS
+    found = (chain(n, working, digits, rows, profile, raised_first) for digits in tried)
     return (
         one for one in found if one.log_qp + PRIME_SPREAD_BITS <= allowed and len(one.q_bits) <= MAX_LIMBS
     )
@@ -276,12 +285,14 @@ def _of_sines(
     allowed: float,
     first: First,
 ) -> Sequence[Sizing]:
-    """`chain_sizings` for sines: with as few working levels as the program spends, and then of the smallest scale that
-    is precise enough, which leaves most of the modulus to digits."""
+    """`chain_sizings` for sines: with as few working levels as the program spends, and then of the smallest sizes that
+    are precise enough, which leave most of the modulus to digits."""
     nearest: NoRingError | None = None
-    kind = "scale", n
-    for scale in first.since(kind, SINE_SCALES):
-        profile = Profile.of_sines(scale)
+    kind, failed = ("sizes", n), list[tuple[float, float]]()
+    for sizes in first.since(kind, SINE_SIZES):
+        if any(scale > sizes[0] and up > sizes[1] for scale, up in failed):  # not enough is gained
+            continue
+        profile = Profile.of_sines(*sizes)
         most = attempted(functools.partial(most_working, n, allowed, profile=profile), only=NoRingError)
         if isinstance(most, Infeasible):
             nearest = nearest or NoRingError(most.error.sentence, n, 2.0, modulus=0.0)
@@ -303,8 +314,10 @@ def _of_sines(
         counted = run(found[0].shape())
         exceeds = excess(counted)
         if exceeds <= MARGIN:
-            first.keep(kind, scale)
+            first.keep(kind, sizes)
             return found
+        lacking = min(math.log2(exceeds / MARGIN), MAX_SKIPPED_BITS)
+        failed.append((sizes[0] + lacking, sizes[1] + lacking))
         nearest = NoRingError(
             f"At N = {n} refreshed values are {exceeds:.3g} times less precise than the program asks for.",
             *(n, exceeds),
