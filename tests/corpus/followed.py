@@ -53,8 +53,8 @@ FOLLOWED: dict[str, dict[str, dict[str, Any]]] = {
             "formula": "cb.conv2d(x, W(4, 1, 3, 3))"
         }
     },
-    "refused/polynomial of degree 65": {
-        "at most 65 coefficients, and two or more": {"formula": "cb.polynomial(x, [1.0] * 65)"}
+    "refused/polynomial of degree 256": {
+        "at most 256 coefficients, and two or more": {"formula": "cb.polynomial(x, [1.0] * 65)"}
     },
     "refused/no secret": {
         "cb.secret(…) for what is to be encrypted": {"operands": {"a": S(8, 8), "b": P(8, 8)}}

@@ -104,7 +104,7 @@ WRITTEN: dict[str, dict[str, str]] = {
     "cb.polynomial(x, 3)": {"a list [c0, c1, c2, …] for c0 + c1·x + c2·x² + …": "cb.polynomial(x, [0, 3])"},
     "cb.polynomial(x, ['a'])": {NUMBER: "cb.polynomial(x, [0.5, 0.5])"},
     "cb.polynomial(x, [1.0, np.nan])": {"a finite number": "cb.polynomial(x, [1.0, 1.0])"},
-    "cb.polynomial(x, [1.0])": {"at most 65 coefficients, and two or more": "cb.polynomial(x, [1.0, 1.0])"},
+    "cb.polynomial(x, [1.0])": {"at most 256 coefficients, and two or more": "cb.polynomial(x, [1.0, 1.0])"},
     "cb.polynomial(1e8 * x, [1.0] * 65)": {
         "a polynomial of x / s, and coefficients times powers of s, with s the bound of x": (
             "cb.polynomial(1e8 * x / 1e8, [1e8**k for k in range(17)])"
