@@ -191,7 +191,7 @@ class Expression(Shaped, metaclass=_Watched):
 
     @property
     def utmost(self) -> float:
-        """What no entry exceeds, of inputs that do not keep their bounds as well, where there is such a number; its
+        """A number that no entry exceeds, of inputs that do not keep their bounds as well, where there is one; its
         bound elsewhere."""
         return self.bound
 

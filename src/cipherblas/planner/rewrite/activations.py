@@ -153,7 +153,7 @@ def _refreshed_argument(node: Expression) -> Refresh | None:
 
 
 def _reach(node: Polynomial) -> float:
-    """What the argument of a function of a refreshed value stays within."""
+    """The bound of the argument of a function of a refreshed value."""
     refresh = _refreshed_argument(node)
     assert refresh is not None
     return min(refresh.x.bound, node.x.bound)
