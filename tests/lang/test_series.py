@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.polynomial import chebyshev
 
-from cipherblas.lang.polynomials import SERIES_WIDTH, series_values
+from cipherblas.lang.polynomials import SERIES_ENTRIES, SERIES_WIDTH, series_values
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (0, 3), (3, 5, 7)])
+@pytest.mark.parametrize("shape", [(), (1,), (0, 3), (3, 5, 7), (2, SERIES_ENTRIES + 1)])
 def test_values_of_a_series_are_those_of_numpy_for_every_degree(shape: tuple[int, ...]) -> None:
     random = np.random.default_rng(1)
     x = random.uniform(-1, 1, shape)

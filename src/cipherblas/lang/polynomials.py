@@ -29,6 +29,7 @@ NODES_PER_DEGREE = (
 )
 MAX_NAME_LENGTH = 40
 SERIES_WIDTH = 8  # of the matrix by which a series is computed: for degrees of 30 to 255
+SERIES_ENTRIES = 1 << 12  # at a time: what is made of them stays in fast memory
 POLYNOMIAL = "polynomial"
 
 
@@ -173,13 +174,33 @@ def series_values(coefficients: Sequence[float], x: NDArray[np.float64]) -> NDAr
     for row in range(rows, 0, -1):  # T_{km + j} = 2·T_{km}·T_j - T_{km - j}
         parts[row - 1, 1:] -= parts[row, :0:-1]
         parts[row, 1:] *= 2
-    powers = np.empty((width + 1, x.size))
-    powers[0], powers[1] = 1.0, x.reshape(-1)
-    for number in range(2, width + 1):
-        np.multiply(powers[number - 1], 2 * powers[1], out=powers[number])
-        powers[number] -= powers[number - 2]
-    found = chebyshev.chebval(powers[width], parts[:rows] @ powers[:width], tensor=False)
-    return np.asarray(found).reshape(x.shape)
+    given, found = x.reshape(-1), np.empty(x.size)
+    space = np.empty((width + 5 + rows, min(x.size, SERIES_ENTRIES)))  # made once: fresh memory is slow
+    for start in range(0, x.size, SERIES_ENTRIES):
+        some = slice(start, start + SERIES_ENTRIES)
+        own = space[:, : len(given[some])]
+        powers, (twice, high, higher, sums), terms = (
+            own[: width + 1],
+            own[width + 1 : width + 5],
+            own[width + 5 :],
+        )
+        powers[0], powers[1] = 1.0, given[some]
+        np.multiply(powers[1], 2, out=twice)
+        for number in range(2, width + 1):
+            np.multiply(powers[number - 1], twice, out=powers[number])
+            powers[number] -= powers[number - 2]
+        np.matmul(parts[:rows], powers[:width], out=terms)
+        np.multiply(powers[width], 2, out=twice)
+        high[:], higher[:] = terms[-1], 0.0
+        for term in terms[-2:0:-1]:  # Clenshaw's recurrence
+            np.multiply(twice, high, out=sums)
+            sums -= higher
+            sums += term
+            high, higher, sums = sums, high, higher
+        np.multiply(powers[width], high, out=sums)
+        sums -= higher
+        np.add(sums, terms[0], out=found[some])
+    return found.reshape(x.shape)
 
 
 def _check(node: Polynomial) -> None:
