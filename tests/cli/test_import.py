@@ -149,6 +149,25 @@ def test_a_check(invoke: Any, folder: Path) -> None:
         assert refused.exit_code == 1 and message in refused.stderr, refused.stderr
 
 
+@pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning")
+def test_maxima(invoke: Any, tmp_path: Path) -> None:
+    """Computed on request, and checked without one."""
+    m = Model((2, 4, 4))
+    (tmp_path / "pool.onnx").write_bytes(m.file(m.node("MaxPool", "x", kernel_shape=[1, 2], strides=[1, 2])))
+    np.save(tmp_path / "samples.npy", np.random.default_rng(1).uniform(-1, 1, (20, 2, 4, 4)))
+    given = ["import", tmp_path / "pool.onnx", "--samples", tmp_path / "samples.npy", "--error", "0.5"]
+    given += ["--degree", "15", *TOY]
+    refused = invoke(*given)
+    assert refused.exit_code == 1 and "--maxpool exact" in refused.stderr
+    found = invoke(*given, "--maxpool", "exact", "-o", tmp_path / "pool.cb")
+    assert found.exit_code == 0, found.stderr
+    checked = invoke(
+        "check", tmp_path / "pool.cb", tmp_path / "pool.onnx", tmp_path / "samples.npy", *SECURITY
+    )
+    assert checked.exit_code == 0 and "approximated" in checked.stdout, checked.stderr
+    assert invoke(*given, "--maxpool", "fast").exit_code == 2
+
+
 def test_errors_come_before_work(invoke: Any, folder: Path) -> None:
     m = Model((2, 4, 4))
     (folder / "pool.onnx").write_bytes(m.file(m.node("MaxPool", "x", kernel_shape=[2, 2])))

@@ -1,4 +1,4 @@
-"""The node tests of ONNX: which are computed, in the clear and encrypted; all others are refused."""
+"""The node tests of ONNX: which are computed, maxima among them, in the clear and encrypted; all others are refused."""
 
 from __future__ import annotations
 
@@ -57,6 +57,8 @@ COMPUTED = [
     "gemm_transposeB",
     "globalaveragepool",
     "globalaveragepool_precomputed",
+    "globalmaxpool",
+    "globalmaxpool_precomputed",
     "hardsigmoid",
     "hardsigmoid_default",
     "hardswish",
@@ -64,6 +66,17 @@ COMPUTED = [
     "leakyrelu",
     "leakyrelu_default",
     "matmul_2d",
+    "maxpool_1d_default",
+    "maxpool_2d_ceil",
+    "maxpool_2d_ceil_output_size_reduce_by_one",
+    "maxpool_2d_default",
+    "maxpool_2d_precomputed_pads",
+    "maxpool_2d_precomputed_same_upper",
+    "maxpool_2d_precomputed_strides",
+    "maxpool_2d_same_lower",
+    "maxpool_2d_same_upper",
+    "maxpool_2d_strides",
+    "maxpool_2d_uint8",
     "neg",
     "relu",
     "selu",
@@ -97,7 +110,7 @@ class Case(NamedTuple):
 
     @property
     def network(self) -> TrainedNetwork:
-        return cb.networks.from_onnx(self.content)
+        return cb.networks.from_onnx(self.content, maxpool="exact")
 
 
 def of_arrays(case: Any) -> Case | None:

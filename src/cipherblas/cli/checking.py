@@ -14,6 +14,7 @@ from cipherblas.common.arrays import narrow_array
 from cipherblas.common.errors import FormatError
 from cipherblas.networks import from_onnx
 from cipherblas.networks.network import INPUT
+from cipherblas.networks.onnx_file import EXACT
 from cipherblas.report import Display, print_json
 from cipherblas.roles.program import Program
 
@@ -60,7 +61,7 @@ def check(
       cipherblas check network.cb network.onnx images.npy --labels labels.npy --json
     """
     display = Display(quiet=quiet)
-    network = from_onnx(model)
+    network = from_onnx(model, maxpool=EXACT)  # in the clear, however the program has it
     with display.progress("reading the inputs"):
         images, classes = _inputs(inputs)
         if labels is not None:

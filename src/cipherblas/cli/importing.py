@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +25,14 @@ from cipherblas.crypto import files
 from cipherblas.lang.normalisation import Normalisation
 from cipherblas.networks import from_onnx
 from cipherblas.networks.network import DEGREE, DEGREES
+from cipherblas.networks.onnx_file import EXACT
 from cipherblas.report import Display
+
+
+class MaxPool(str, Enum):
+    """Ways to compute maxima of encrypted values."""
+
+    exact = EXACT
 
 
 def import_network(
@@ -86,6 +94,13 @@ def import_network(
             show_default="the network takes inputs as they are",
         ),
     ] = None,
+    maxpool: Annotated[
+        MaxPool | None,
+        typer.Option(
+            help="Compute MaxPool: exact takes max(a, b) = a + relu(b - a), function after function.",
+            show_default="refuse it",
+        ),
+    ] = None,
     ring_degree: Annotated[
         int | None, typer.Option(metavar="N", help="Ring degree, a power of two.", show_default="the fastest")
     ] = None,
@@ -123,7 +138,7 @@ def import_network(
     for path in written:
         files.check_writable(path)
     display = Display(quiet=quiet)
-    network = from_onnx(model, normalise=normalise)
+    network = from_onnx(model, normalise=normalise, maxpool=None if maxpool is None else maxpool.value)
     given = None
     if samples is not None:
         with display.progress("reading the samples"):

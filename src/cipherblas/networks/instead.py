@@ -9,8 +9,8 @@ FIXED = "an export of the network for one shape, without control flow: torch.onn
 
 # Operators → why they are not computed, and what to write.
 _INSTEAD: dict[tuple[str, ...], tuple[str, str]] = {
-    ("MaxPool", "GlobalMaxPool", "LpPool", "GlobalLpPool"): (
-        "maxima of encrypted values are not computed",
+    ("LpPool", "GlobalLpPool", "MaxRoiPool"): (
+        "its windows are no means",
         "AveragePool of the same windows, or a convolution of the same stride, and train again",
     ),
     ("Max",): ("maxima of encrypted values are not computed", "Add(y, Relu(Sub(x, y))) for Max(x, y)"),

@@ -12,9 +12,12 @@ from cipherblas.networks.network import TrainedNetwork
 from cipherblas.networks.reader import GraphReader
 
 MAX_FILE_BYTES = 1 << 31
+EXACT = "exact"  # of maxima
 
 
-def from_onnx(source: str | Path | bytes, *, normalise: Any = None) -> TrainedNetwork:
+def from_onnx(
+    source: str | Path | bytes, *, normalise: Any = None, maxpool: str | None = None
+) -> TrainedNetwork:
     """Read a trained network from a file of ONNX.
 
     Args:
@@ -23,6 +26,8 @@ def from_onnx(source: str | Path | bytes, *, normalise: Any = None) -> TrainedNe
         normalise: (mean, deviation) of inputs, two numbers or one of each for every channel, where the file does not
             take them out itself. The network then takes inputs as they are, as pixels in bytes, and the client encrypts
             (pixel - mean)/deviation.
+        maxpool: "exact" computes MaxPool: max(a, b) = a + relu(b - a) by the polynomials that stand for functions, one
+            after the other, log2 of the width and of the height of a window. By default it is refused.
 
     Returns:
         The network, for one input without the batch axis. Convolutions of one dimension are computed as those of images
@@ -33,7 +38,7 @@ def from_onnx(source: str | Path | bytes, *, normalise: Any = None) -> TrainedNe
         ShapeError, DTypeError, RangeError: the normalisation is no pair of numbers, or of other channels.
         FormatError: it is none of ONNX, has weights in other files, or weights that are not finite.
         UnsupportedNodeError: nodes cannot be computed encrypted; all of them are named.
-        ParameterError: the package `onnx` is not installed.
+        ParameterError: the package `onnx` is not installed, or there is no such way to compute maxima.
 
     Examples:
         >>> from onnx import TensorProto, helper
@@ -47,12 +52,16 @@ def from_onnx(source: str | Path | bytes, *, normalise: Any = None) -> TrainedNe
     content, name = (
         (source, "The file") if isinstance(source, bytes) else (_content(Path(source)), str(source))
     )
-    return replace(graph_of(content, name), normalise=normalise)
+    return replace(graph_of(content, name, maxpool), normalise=normalise)
 
 
-def graph_of(content: bytes, name: str) -> TrainedNetwork:
+def graph_of(content: bytes, name: str, maxpool: str | None = None) -> TrainedNetwork:
     """The network of the content of a file, which errors begin with this name; errors as `from_onnx`."""
-    return GraphReader(_parsed(content, name), name).network()
+    if maxpool not in (None, EXACT):
+        raise ParameterError(
+            "There is no such way to compute maxima.", expected=f"{EXACT!r} or None", got=repr(maxpool)
+        )
+    return GraphReader(_parsed(content, name), name, maxpool).network()
 
 
 def _parsed(content: bytes, name: str) -> Any:

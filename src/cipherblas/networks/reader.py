@@ -47,7 +47,7 @@ EXPORT_AGAIN = "a new export, which onnx.checker.check_model accepts"
 IMAGES = (
     "a network of images (C, H, W) or of channels of one dimension (C, L), as Conv2d and Conv1d take them"
 )
-ON_IMAGES = ("Conv", "AveragePool", "GlobalAveragePool", "BatchNormalization")
+ON_IMAGES = ("Conv", "AveragePool", "GlobalAveragePool", "MaxPool", "GlobalMaxPool", "BatchNormalization")
 
 Translate = TypeVar("Translate", bound=Callable[..., None])
 OPERATORS: dict[str, Callable[[Any, Any], None]] = {}
@@ -106,14 +106,15 @@ class GraphReader:
 
     Args:
         path: what errors call the file, at the beginning of a sentence.
+        maxpool: "exact" where maxima are to be computed.
 
     Attributes:
         lines: images of the file have one dimension (C, L); here they are images (C, 1, L).
         rank: axes of an image in the file, that of the batch included.
     """
 
-    def __init__(self, model: Any, path: str) -> None:
-        self.path, graph = path, model.graph
+    def __init__(self, model: Any, path: str, maxpool: str | None = None) -> None:
+        self.path, self.maxpool, graph = path, maxpool, model.graph
         versions = [one.version for one in model.opset_import if _text(one.domain) in DOMAINS]
         self.opset = max(versions, default=OPSETS.start)
         if self.opset not in OPSETS:

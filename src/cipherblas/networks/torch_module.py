@@ -28,7 +28,9 @@ INSTALL = 'pip install torch onnx, or the extra "torch" of this package'
 TO_PYTHON = ("__bool__", "__int__", "__float__", "__complex__", "__index__", "item", "tolist", "numpy")
 
 
-def from_torch(module: Any, shape: int | Sequence[int], *, normalise: Any = None) -> TrainedNetwork:
+def from_torch(
+    module: Any, shape: int | Sequence[int], *, normalise: Any = None, maxpool: str | None = None
+) -> TrainedNetwork:
     """Read a trained network from a module of PyTorch (`pip install torch onnx`).
 
     The module is exported to ONNX in memory and read as `from_onnx` reads a file. It is run once, on an input of zeros.
@@ -36,7 +38,7 @@ def from_torch(module: Any, shape: int | Sequence[int], *, normalise: Any = None
     Args:
         module: a `torch.nn.Module` in evaluation mode: `module.eval()`.
         shape: of one input, without the batch axis: (channels, height, width), or a number of features.
-        normalise: mean and deviation, as of `from_onnx`.
+        normalise, maxpool: as of `from_onnx`.
 
     Returns:
         The network, for one input without the batch axis. Nodes have the names of the modules that they come from.
@@ -77,7 +79,7 @@ def from_torch(module: Any, shape: int | Sequence[int], *, normalise: Any = None
     with torch.no_grad():
         _check_runs(torch, module, given)
         content = _exported(torch, module, given)
-    return replace(graph_of(content, "The module"), normalise=normalise)
+    return replace(graph_of(content, "The module", maxpool), normalise=normalise)
 
 
 def _torch() -> ModuleType:

@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 from cipherblas.networks.functions import clip, leaky_relu, same_function, silu, with_parameters
-from cipherblas.networks.instead import unknown_operator
 from cipherblas.networks.layers import (
     Activation,
     Array,
@@ -22,7 +21,9 @@ from cipherblas.networks.layers import (
     Scaled,
     SignedSum,
     channels_of,
+    pair_text,
 )
+from cipherblas.networks.maxima import MaxPooling
 from cipherblas.networks.reader import (
     EXPORT_AGAIN,
     FLOATS,
@@ -210,7 +211,43 @@ def _pool(reader: GraphReader, node: OnnxNode) -> None:
 
 @operator("MaxPool", "GlobalMaxPool")
 def _max_pool(reader: GraphReader, node: OnnxNode) -> None:
-    raise UnsuitableError(*unknown_operator(node.operator))
+    number = reader.value(node, 0)
+    channels, *sizes = reader.image(number)
+    if any(node.outputs[1:]):
+        raise UnsuitableError(
+            "it tells where its maxima are", "MaxPool without its second result, the indices"
+        )
+    if node.operator == "GlobalMaxPool":
+        layer = MaxPooling((sizes[0], sizes[1]), (1, 1))
+    else:
+        kernel, stride = _pair(reader, node, "kernel_shape"), _pair(reader, node, "strides")
+        pads = list(_pads(reader, node, sizes, kernel, stride))
+        if _pair(reader, node, "dilations") != (1, 1):
+            raise UnsuitableError("its windows have gaps", "MaxPool without dilations")
+        if node.get("ceil_mode", 0):
+            pads = [_rounded_up(*one) for one in zip(sizes, kernel, stride, pads, strict=True)]
+        layer = MaxPooling(kernel, stride, (pads[0], pads[1]))
+    made = layer.shape((channels, *sizes))[1:]
+    places = [(count - 1) * step for count, step in zip(made, layer.stride, strict=True)]
+    if any(place >= size for place, size in zip(places, sizes, strict=True)):
+        raise UnsuitableError(
+            "its last windows begin beyond the image", "MaxPool with less padding, and with ceil_mode=0"
+        )
+    if reader.maxpool != "exact":
+        count = layer.functions((channels, *sizes))
+        raise UnsuitableError(
+            f"maxima of encrypted values, here {pair_text(layer.kernel)}, take {count} functions one after the other, "
+            "and are computed on request alone",
+            'maxpool="exact" (import --maxpool exact), or AveragePool of the same windows and train again',
+        )
+    reader.add(node, layer, number)
+
+
+def _rounded_up(size: int, kernel: int, stride: int, pads: Pair) -> Pair:
+    """The padding with which the last window is whole, where one begins in the image or before it."""
+    missing = -(size + sum(pads) - kernel) % stride
+    last = (size + sum(pads) + missing - kernel) // stride * stride  # where the last window begins
+    return (pads[0], pads[1] + missing) if last < size + pads[0] else pads
 
 
 # ---- moves of entries ----
