@@ -129,3 +129,17 @@ def test_errors_of_the_argument_are_bounded(degree: int) -> None:
         for sign in (-1, 1):
             off = chebyshev.chebval(t + sign * error, coefficients) - chebyshev.chebval(t, coefficients)
             assert np.abs(off).max() <= bound
+
+
+def test_a_wider_interval_takes_no_more_products() -> None:
+    """Of a polynomial whose odd part is linear, as that of ReLU."""
+    coefficients = parts(dense(14), odd=False)
+    coefficients[1] = 0.5
+    method, plan = PatersonStockmeyer(coefficients, 20.0), scheme(tuple(coefficients))
+    shape = ring(plan.levels + 1)
+    counted, clear = Symbolic(shape), Clear(shape)
+    t = 1.02 * np.cos(np.linspace(0, math.pi, SLOTS))
+    found = method.run(clear, clear.fresh(t.astype(complex), bound=1.02), most=1.02)
+    assert np.abs(found.data - chebyshev.chebval(t, coefficients)).max() <= 1e-9
+    method.run(counted, counted.fresh(None, bound=1.02), most=1.02)
+    assert counted.counts.relinearisations == plan.relinearisations

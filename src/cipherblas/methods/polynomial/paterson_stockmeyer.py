@@ -332,12 +332,12 @@ class _Limits:
 
 @functools.lru_cache(maxsize=256)
 def _expanded(coefficients: tuple[float, ...], wider: float) -> tuple[float, ...]:
-    """Of T_i(t / wider), of a polynomial with these ones of T_i(t); what is even or odd stays it."""
+    """Of T_i(t / wider), of a polynomial with these ones of T_i(t). Its even and odd parts keep their degrees."""
     interpolated: Any = chebinterpolate
     found = interpolated(lambda u: chebval(wider * u, coefficients), len(coefficients) - 1)
     for parity in (0, 1):
-        if not any(coefficients[parity::2]):
-            found[parity::2] = 0.0
+        degree = max((i for i in range(parity, len(coefficients), 2) if coefficients[i]), default=parity - 2)
+        found[degree + 2 :: 2] = 0.0
     return tuple(map(float, found))
 
 
