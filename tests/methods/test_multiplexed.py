@@ -61,8 +61,9 @@ def weights_of(values: NDArray[np.float64], name: str) -> Weights:
     return Weights(name, lambda: values, 1.0, float(sums[0]), float(sums[1]))
 
 
+@pytest.mark.parametrize("paired", [False, True])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_networks(name: str) -> None:
+def test_networks(name: str, paired: bool) -> None:
     slots, shape, layers = NETWORKS[name]
     rng = np.random.default_rng(1)
     x, layout, ev = (
@@ -75,7 +76,7 @@ def test_networks(name: str) -> None:
         sizes = (layer.kernel,) * 2, (layer.stride,) * 2, (layer.padding,) * 2
         window = Window(layout.shape, layer.outputs, *sizes, layer.groups)
         weights = rng.uniform(-1, 1, window.weight_shape)
-        method = ConvMultiplexed(layout, window, layer.unit)
+        method = ConvMultiplexed(layout, window, layer.unit, paired)
         cts = [ev.rescaled(ct) for ct in method.run(ev, cts, weights_of(weights, f"layer {number}"))]
         x, layout = convolved(x, weights, window), method.out
         assert layout.zero_padded and len(cts) == layout.ciphertexts
@@ -83,12 +84,13 @@ def test_networks(name: str) -> None:
             np.testing.assert_allclose(ct.data, layout.vector(place, x.ravel()), atol=1e-9 * np.abs(x).max())
 
 
+@pytest.mark.parametrize("paired", [False, True])
 @pytest.mark.parametrize("unit", [1, 16, 64, 1024])
-def test_rotations_and_plaintexts_are_what_is_counted(unit: int) -> None:
+def test_rotations_and_plaintexts_are_what_is_counted(unit: int, paired: bool) -> None:
     x = multiplexed_output(dense((8, 16, 16), 2048), Window((8, 16, 16), 16, (3, 3), (2, 2), (1, 1)))
     window = Window(x.shape, 16, (3, 3), (1, 1), (1, 1))
-    method, ev = ConvMultiplexed(x, window, unit), Symbolic(RingShape.for_depth(2048, 2))
-    babies, giants, plaintexts = rotations_by_unit(x, window)[unit]
+    method, ev = ConvMultiplexed(x, window, unit, paired), Symbolic(RingShape.for_depth(2048, 2))
+    babies, giants, plaintexts = rotations_by_unit(x, window, paired)[unit]
     method.run(ev, [ev.fresh(None, bound=1.0)], weights_of(np.ones(window.weight_shape), "ones"))
     assert ev.counts.rotations == babies + giants
     assert ev.counts.plain_products == plaintexts == method.plaintexts

@@ -51,8 +51,9 @@ class Weights:
             build: term → slots.
         """
 
-        def in_units(term: int) -> NDArray[np.float64]:
-            return np.asarray(build(term), dtype=np.float64) / self.bound
+        def in_units(term: int) -> NDArray[Any]:
+            slots = np.asarray(build(term))
+            return slots / self.bound if np.iscomplexobj(slots) else slots.astype(np.float64) / self.bound
 
         return WeightGroup((self.key, self.bound, place), tuple(sources), in_units, self.stored)
 

@@ -40,7 +40,7 @@ class Diagonal:
     Attributes:
         source: input ciphertext.
         baby: rotation of it.
-        rows: of the table of weights, those that are among them.
+        rows: numbers of the weights, those of copies and of second ones behind the others.
     """
 
     source: int
@@ -55,23 +55,32 @@ class ConvMultiplexed(LayerMethod):
         x: layout of the input, in whole channels; with gaps or without.
         window: the convolution, of one stride in both directions.
         unit: half of it is the longest baby step, giant steps are its multiples.
+        paired: two weights in each slot of an encoded vector, of diagonals half a period apart, which an image with its
+            own rotation as imaginary part is multiplied by. Half the weights, and two rotations more.
 
     Raises:
-        FitError: the image cannot be multiplexed, or results need more rows or columns than there are.
+        FitError: the image cannot be multiplexed, results need more rows or columns than there are, or there is no half
+            of the slots after which it repeats itself.
     """
 
     name, baseline = "multiplexed", False
     title = "multiplexed convolution (baby steps, giant steps)"
     source = "layout of Lee et al. 2022"
 
-    def __init__(self, x: TensorLayout, window: Window, unit: int) -> None:
-        self.x, self.window, self.unit = x, window, unit
+    def __init__(self, x: TensorLayout, window: Window, unit: int, paired: bool = False) -> None:
+        self.x, self.window, self.unit, self.paired = x, window, unit, paired
         self.out = multiplexed_output(x, window)
         self._reads = _Reads(x, self.out, window)
+        if paired and self._reads.period % 2:
+            raise FitError(
+                "The image repeats itself after an odd number of slots.",
+                expected="an even number",
+                got=self._reads.period,
+            )
 
     @property
     def options(self) -> dict[str, Any]:
-        return {"unit": self.unit}
+        return {"unit": self.unit, **({"paired": True} if self.paired else {})}
 
     @property
     def plaintexts(self) -> int:
@@ -89,9 +98,10 @@ class ConvMultiplexed(LayerMethod):
         # Positions in one number: output ciphertext, giant step, input ciphertext, baby step.
         wide, rows, keys = reads.period, [], []
         for copy, (outputs, sources, steps) in enumerate(reads.of_copies()):
+            second, steps = np.divmod(steps, self._half)
             own = (outputs * wide + giants[steps]) * self.x.ciphertexts + sources
             keys.append((own * unit + babies[steps] + unit // 2).ravel())
-            rows.append((reads.numbers() + copy * reads.weights).ravel())
+            rows.append((reads.numbers() + (copy + second * reads.copies) * reads.weights).ravel())
         key, row = np.concatenate(keys), np.concatenate(rows).astype(np.int32)
         order = np.argsort(key, kind="stable")
         key, row = key[order], row[order]
@@ -105,6 +115,11 @@ class ConvMultiplexed(LayerMethod):
             if all(place != output for place, _ in found):
                 found[output, 0] = [Diagonal(0, 0, np.zeros(0, np.int32))]
         return found
+
+    @property
+    def _half(self) -> int:
+        """Distance of two diagonals that are one: none is so far from the first where there are no pairs."""
+        return self._reads.period // 2 if self.paired else self._reads.period
 
     @functools.cached_property
     def _steps(self) -> list[list[int]]:
@@ -121,19 +136,43 @@ class ConvMultiplexed(LayerMethod):
         position: dict[tuple[int, int], int] = {}
         for source, (ct, steps) in enumerate(zip(cts, self._steps, strict=True)):
             position |= {(source, step): len(rotated) + place for place, step in enumerate(steps)}
-            rotated += ev.rotate_many(ev.for_masks(ct), [step % self.x.slots for step in steps])
+            image = self._with_its_rotation(ev, ev.for_masks(ct)) if self.paired else ev.for_masks(ct)
+            rotated += ev.rotate_many(image, [step % self.x.slots for step in steps])
         limbs = min(ct.limbs for ct in rotated)
-        bound = max(ct.bound for ct in rotated) * weights.rows[0]
-        errors = worst(ct.errors for ct in rotated).mapped(*weights.rows)
+        share = 0.5 if self.paired else 1.0  # the conjugate has the other one
+        rows = weights.rows[0] * share, weights.rows[1] * share
+        bound = max(ct.bound for ct in rotated) * rows[0]
+        errors = worst(ct.errors for ct in rotated).mapped(*rows)
         results = []
         for output in range(self.out.ciphertexts):
             giants = sorted(giant for place, giant in self._groups if place == output)
             groups = [self._group(weights, output, giant, position) for giant in giants]
-            sums = ev.weighted_sums(rotated, groups, ev.mask_scale(limbs), rows=weights.rows)
+            sums = ev.weighted_sums(rotated, groups, ev.mask_scale(limbs), rows=rows)
             rounding = sum(ct.errors.common - errors.common for ct in sums)
             own = errors.rotated().with_common(max(rounding, 0.0))
-            results.append(ev.rotate_sum(sums, giants, rescale=True, bound=bound, errors=own))
+            result = ev.rotate_sum(sums, giants, rescale=True, bound=bound, errors=own)
+            results.append(
+                self._with_its_conjugate(ev, result, bound * math.sqrt(2)) if self.paired else result
+            )
         return results
+
+    def _with_its_rotation(self, ev: Evaluator, ct: Ct) -> Ct:
+        """A real image and, as imaginary part, its rotation by half a period.
+
+        Errors have both parts. What a row of weights makes of the sum sees each of them once.
+        """
+        rotation = ev.rotate(ct, self._half)
+        found = ev.add(ct, ev.times_monomial(rotation, ev.n // 2))
+        found.errors = worst((ct.errors, rotation.errors)).times(math.sqrt(2))
+        return ev.bounded(found, ct.bound * math.sqrt(2))
+
+    @staticmethod
+    def _with_its_conjugate(ev: Evaluator, ct: Ct, bound: float) -> Ct:
+        """Twice the real part, up to a bound."""
+        other = ev.conjugate(ct)
+        found = ev.add(ct, other)
+        found.errors = worst((ct.errors, other.errors)).times(2.0)
+        return ev.bounded(found, bound)
 
     def _group(
         self, weights: Weights, output: int, giant: int, position: dict[tuple[int, int], int]
@@ -144,20 +183,27 @@ class ConvMultiplexed(LayerMethod):
             return self._slots(weights.values, giant, diagonals[term].rows)
 
         sources = [position[one.source, one.baby] for one in diagonals]
-        return weights.group((self.name, self.x.key, self.window, self.unit, output, giant), sources, build)
+        place = (self.name, self.x.key, self.window, self.unit, self.paired, output, giant)
+        return weights.group(place, sources, build)
 
-    def _slots(self, values: Callable[[], NDArray[Any]], giant: int, rows: Numbers) -> NDArray[np.float64]:
-        """The weights of some rows of the table, where the rotation by a giant step finds them."""
-        reads, out, slots = self._reads, self.out, np.zeros(self.x.slots)
+    def _slots(self, values: Callable[[], NDArray[Any]], giant: int, rows: Numbers) -> NDArray[Any]:
+        """Some weights, where the rotation by a giant step finds them.
+
+        Of a pair the second one is the imaginary part, less than nothing: Re (x + i·x')·(w - i·w') = x·w + x'·w'.
+        """
+        reads, out = self._reads, self.out
+        slots = np.zeros(self.x.slots, np.complex128 if self.paired else np.float64)
         copies, numbers = np.divmod(rows, reads.weights)
+        second, copies = np.divmod(copies, reads.copies)
         found = values().reshape(-1)[numbers]
+        found = np.where(second, -0.5j, 0.5) * found if self.paired else found
         channels, taps = numbers // (reads.weights // self.window.outputs), numbers % len(self.window.taps)
         first = reads.first[channels] + copies * (out.slots // out.copies) + giant
-        for tap in np.unique(taps):
-            own = taps == tap
+        for tap, part in np.unique(np.stack([taps, second]), axis=1).T:
+            own = (taps == tap) & (second == part)
             places = first[own][:, None] + reads.covered[tap][None, :]
             for again in range(0, out.slots, out.slots // out.copies * reads.copies):
-                slots[(places + again) % out.slots] = found[own][:, None]
+                slots[(places + again) % out.slots] += found[own][:, None]
         return slots
 
 
@@ -206,8 +252,12 @@ class _Reads:
 @functools.lru_cache(
     maxsize=256
 )  # a search asks for each layer of a network once for every ring that it tries
-def rotations_by_unit(x: TensorLayout, window: Window) -> Mapping[int, tuple[int, int, int]]:
+def rotations_by_unit(
+    x: TensorLayout, window: Window, paired: bool = False
+) -> Mapping[int, tuple[int, int, int]]:
     """Baby steps, giant steps, those by nothing left out, and plaintexts of every unit that is a power of two.
+
+    Rotations and conjugations that pairs take are among the giant steps.
 
     Raises:
         FitError: as `ConvMultiplexed`.
@@ -218,26 +268,20 @@ def rotations_by_unit(x: TensorLayout, window: Window) -> Mapping[int, tuple[int
     there = np.zeros((out.ciphertexts, x.ciphertexts, period), dtype=bool)
     for outputs, sources, steps in reads.of_copies():
         there[outputs, sources, steps] = True
+    if paired:
+        if period % 2:
+            return {}
+        there = there[..., : period // 2] | there[..., period // 2 :]
+    more = x.ciphertexts + out.ciphertexts if paired else 0
     output, source, step = np.nonzero(there)
     found = {}
     for bits in range(period.bit_length()):
         babies, giants = _split(step, 1 << bits, period)
-        _, read = _distinct(source, babies)
-        _, summed = _distinct(output, giants)
-        found[1 << bits] = int(np.count_nonzero(read)), int(np.count_nonzero(summed)), len(step)
+        read = np.unique(source * (2 * period) + babies + period)
+        summed = np.unique(output * period + giants)
+        number = int(np.count_nonzero(read % (2 * period) != period))
+        found[1 << bits] = number, int(np.count_nonzero(summed % period)) + more, len(step)
     return found
-
-
-def _distinct(*columns: Numbers) -> list[Numbers]:
-    """The distinct rows of some columns, in order: as numbers of one axis they are sorted faster than as rows."""
-    lowest = [int(column.min(initial=0)) for column in columns]
-    lengths = [int(column.max(initial=0)) - low + 1 for column, low in zip(columns, lowest, strict=True)]
-    places = np.ravel_multi_index(
-        [column - low for column, low in zip(columns, lowest, strict=True)], lengths
-    )
-    return [
-        found + low for found, low in zip(np.unravel_index(np.unique(places), lengths), lowest, strict=True)
-    ]
 
 
 def _split(steps: Numbers, unit: int, period: int) -> tuple[Numbers, Numbers]:

@@ -248,13 +248,23 @@ class GreedyMethods:
         target = self._closer(x)
         if target is None:
             return None
-        numbers = rotations_by_unit(target, window)
-        found, unit = min((self.prices.steps(*numbers[unit]), unit) for unit in numbers)
+        found, method = self._of_any_unit(target, window)
         if found + self._moved(x, target) >= price:
             return None
-        return MethodChoice(
-            MULTIPLEXED, {**multiplexed(target, window, unit).options, "layout": {"filled": target.copies}}
+        return MethodChoice(MULTIPLEXED, {**method.options, "layout": {"filled": target.copies}})
+
+    def _of_any_unit(self, x: TensorLayout, window: Window) -> tuple[float, ConvMultiplexed]:
+        """The convolution of a multiplexed image that takes least, and its seconds.
+
+        Raises:
+            FitError: there is none.
+        """
+        price, paired, unit = min(
+            (self.prices.steps(*numbers), paired, unit)
+            for paired in (False, True)
+            for unit, numbers in rotations_by_unit(x, window, paired).items()
         )
+        return price, multiplexed(x, window, unit, paired)
 
     def _gathered(self, node: Expression, x: TensorLayout, price: float) -> MethodChoice | None:
         """The same of a product with the vector that an image becomes, each entry of which stands once."""
@@ -286,11 +296,10 @@ class GreedyMethods:
         that takes less."""
         if not (self.refreshed or x.places is not None):
             return None
-        counted = attempted(functools.partial(rotations_by_unit, x, window), only=FitError)
-        if isinstance(counted, Infeasible):
+        found = attempted(functools.partial(self._of_any_unit, x, window), only=FitError)
+        if isinstance(found, Infeasible):
             return None
-        price, unit = min((self.prices.steps(*numbers), unit) for unit, numbers in counted.items())
-        method = multiplexed(x, window, unit)
+        price, method = found
         if x.places is not None or self._rearranged(window, x) is not None:
             return price, method
         other, usual = self._convs(window, x)[0]
