@@ -37,7 +37,8 @@ OPERATIONS = {
         "runtime.blocks.multiply",  # where both factors lie
         "runtime.blocks._product",  # as the algorithm leaves it
         "runtime.arranged.arrange",
-        "runtime.features.product",  # where its factor lies
+        "runtime.features._of_clear",  # where the factor with samples lies
+        "runtime.features._of_secrets",
         "runtime.features.taken",
         "runtime.conversions._as_blocks",
         "runtime.polynomials.evaluated",

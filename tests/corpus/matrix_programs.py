@@ -181,7 +181,8 @@ case(
     precision=1e-2,
 )
 case("features/several columns", "cb.square(x @ W(30, 16))[:, ::4]", x=S(5000, 30), form="features")
-case("features/two secrets", "w @ x", w=S(8, 30), x=S(30, 3000), form="features")
+case("features/encrypted weights", "w @ x", w=S(8, 30), x=S(30, 3000), form="features")
+case("features/weights that are samples", "x @ x.T", x=S(30, 30), form="features")
 
 # --- exact integers ---
 

@@ -92,6 +92,17 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "a polynomial": (polynomial, {"x": S(7, SLOTS + 1), "precision": 0.1}),
     "many features": (lambda x: uniform_of(3, 300) @ cb.square(x), {"x": S(300, 20)}),
     "fine weights": (layers, {"x": S(7, 30), "precision": 1e-8}),
+    "encrypted weights": (lambda w, x: cb.square(w @ x), {"w": S(5, 7), "x": S(7, SLOTS + 1)}),
+    "encrypted weights on the right": (
+        lambda w, v, x: cb.square(x @ w) @ v + x[:, :3],
+        {"w": S(7, 5), "v": S(5, 3), "x": S(SLOTS + 1, 7)},
+    ),
+    "encrypted and clear weights": (
+        lambda w, x: SECOND @ cb.square(w @ x + BIAS),
+        {"w": S(5, 7), "x": S(7, 30)},
+    ),
+    "encrypted weights, one sample": (lambda w, x: w @ x, {"w": S(5, 7), "x": S(7, 1)}),
+    "encrypted weights, arranged": (lambda w, x: w[1:4, ::2] @ x[:4], {"w": S(5, 7), "x": S(7, 30)}),
     "public key": (layers, {"x": S(7, 30, encryption="public-key")}),
     "two limbs a level": (layers, {"x": S(7, 30), "precision": 1e-12}),
 }
@@ -157,7 +168,12 @@ def test_weights_are_rounded_alike_in_every_run() -> None:
 
 REFUSED: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
     "no product": (lambda x: cb.square(x), {"x": S(7, 30)}, "no matrix product"),
-    "two secrets": (lambda w, x: w @ x, {"w": S(5, 7), "x": S(7, 30)}, "both factors"),
+    "computed weights": (
+        lambda w, x: cb.square(w) @ x,
+        {"w": S(5, 7), "x": S(7, 30)},
+        "both weights and samples",
+    ),
+    "a Gram matrix": (lambda x: x @ x.T, {"x": S(7, 7)}, "both weights and samples|along one axis"),
     "both sides": (lambda x: FIRST @ x @ uniform_of(30, 4), {"x": S(7, 30)}, "both sides"),
     "samples that move": (
         lambda x: cb.square(FIRST @ x).reshape(30, 5).T,
@@ -197,7 +213,7 @@ def test_decisions_that_do_not_fit() -> None:
     decisions = plan.decisions()
     for choice in decisions["choices"].values():
         choice["options"] = {}
-    with pytest.raises(cb.FormatError, match="weight_bits"):
+    with pytest.raises(cb.ParameterError, match="lack the bits of the weights"):
         replay(program.expression, decisions, plan.planned_for(), plan.parameters)
 
 

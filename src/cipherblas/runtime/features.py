@@ -21,6 +21,7 @@ from cipherblas.evaluators.policy.approximate import dither
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.products import SUMMED
 from cipherblas.evaluators.slots.values import ClearFactor
+from cipherblas.forms.layouts import column_major
 from cipherblas.lang.analysis import integral_nodes
 from cipherblas.lang.arrangements import Arrange
 from cipherblas.lang.nodes import Expression, matrix_shape
@@ -33,45 +34,85 @@ from cipherblas.runtime.values import Cells, Handles, Value
 
 
 def product(run: BlockRun, node: Expression) -> Steps[Value]:
-    """Levels: one where something is computed from the product, which is scaled up then as by a clear vector."""
+    """Of a matrix of weights, clear or encrypted, and one whose rows (columns) are ciphertexts."""
     left, right = node.children
-    secret, clear = (left, right) if left.secret else (right, left)
+    rows = right.secret and (not left.secret or _lengths(run, left) == (1, 1))
+    secret, weights = (right, left) if rows else (left, right)
     layout = run.dense(secret)
-    across = layout.cols if left.secret else layout.rows
-    if clear.secret or across != 1 or layout.ciphertexts != 1:
+    across = layout.rows if rows else layout.cols
+    if across != 1 or layout.ciphertexts != 1 or (weights.secret and _lengths(run, weights) != (1, 1)):
         raise ParameterError(
             f"The method of {node.title} does not fit its factors.",
-            expected="a clear matrix, and one ciphertext for each row that it multiplies",
+            expected="a matrix of weights, and one ciphertext for each row that it multiplies",
             got=node.title,
         )
     x = yield from run.factor(secret, layout, None)
-    streamed = run.run.may_stream(secret, x)
-    factor, missing = _factor(run, node, x)
-    gain, after = factor(run.inputs).gain, run.form(node, run.dense(node))
-
-    def summed(ev: Evaluator, matrix: ClearFactor, cts: Handles) -> Handles:
-        for ct in cts if streamed else ():
-            ct.stream()
-        sums = (ev.fold_into_scale(ct, 1 / gain) for ct in ev.matrix_product(matrix, cts))
-        return [ev.bounded(ev.scaled_up(ct, missing), x.first().bound) for ct in sums]
-
-    def work(context: RunContext, cells: Cells) -> list[list[Handles]]:
-        matrix = factor(context.inputs)
-        lines = list(zip(*cells, strict=True)) if right.secret else cells
-
-        def line(number: int) -> list[Handles]:
-            cts = [ct for cell in lines[number] for ct in cell]
-            return [[ct] for ct in summed(context.slots, matrix, cts)]
-
-        found = context.slots.repeat(len(lines), line)
-        return [list(row) for row in zip(*found, strict=True)] if right.secret else found
-
-    cells = run.run.perform("multiply", [x.cells], work)
-    run.run.tick()
-    return run.bounded(run.laid(node.shape, after, cells, x.unit * gain), node.bound)
+    if weights.secret:
+        return (yield from _of_secrets(run, node, x, weights, rows))
+    return _of_clear(run, node, x, rows)
 
 
 BLOCK_PRODUCTS[FEATURES] = product
+
+
+def _lengths(run: BlockRun, node: Expression) -> tuple[int, int]:
+    """Of the blocks of a matrix."""
+    rows, cols = run.axes.of(node)
+    return run.lengths[rows], run.lengths[cols]
+
+
+def _lines(cells: Cells, rows: bool) -> list[Handles]:
+    """The ciphertexts that are summed up, for each ciphertext of a row (column)."""
+    lines = zip(*cells, strict=True) if rows else cells
+    return [[ct for cell in line for ct in cell] for line in lines]
+
+
+def _made(
+    ev: Evaluator, lines: list[Handles], rows: bool, summed: Callable[[Handles], Handles]
+) -> list[list[Handles]]:
+    """The cells of a product from its ciphertexts, line by line."""
+    found = ev.repeat(len(lines), lambda number: [[ct] for ct in summed(lines[number])])
+    return [list(row) for row in zip(*found, strict=True)] if rows else found
+
+
+def _of_clear(run: BlockRun, node: Expression, x: Value, rows: bool) -> Value:
+    """Levels: one where something is computed from the product, which is scaled up then as by a clear vector."""
+    streamed = run.run.may_stream(node.children[rows], x)
+    factor, missing = _factor(run, node, x)
+    gain, bound = factor(run.inputs).gain, x.first().bound
+
+    def work(context: RunContext, cells: Cells) -> list[list[Handles]]:
+        ev, matrix = context.slots, factor(context.inputs)
+
+        def summed(cts: Handles) -> Handles:
+            for ct in cts if streamed else ():
+                ct.stream()
+            sums = (ev.fold_into_scale(ct, 1 / gain) for ct in ev.matrix_product(matrix, cts))
+            return [ev.bounded(ev.scaled_up(ct, missing), bound) for ct in sums]
+
+        return _made(ev, _lines(cells, rows), rows, summed)
+
+    cells = run.run.perform("multiply", [x.cells], work)
+    run.run.tick()
+    after = run.form(node, run.dense(node))
+    return run.bounded(run.laid(node.shape, after, cells, x.unit * gain), node.bound)
+
+
+def _of_secrets(run: BlockRun, node: Expression, x: Value, weights: Expression, rows: bool) -> Steps[Value]:
+    """Every weight is a ciphertext that holds it in all slots. Key: relinearisation, once for every sum."""
+    everywhere = column_major(1, 1, run.ev.slots, period=1)
+    w = yield from run.factor(weights, everywhere, x)
+    limbs = min(x.first().limbs, w.first().limbs)
+    x, w = run.lowered_to(x, limbs), run.lowered_to(w, limbs)
+
+    def work(context: RunContext, cells: Cells, own: Cells) -> list[list[Handles]]:
+        ev, sums = context.slots, _lines(own, not rows)
+        return _made(ev, _lines(cells, rows), rows, lambda cts: ev.relinearised_sums(cts, sums))
+
+    cells = run.run.perform("multiply", [x.cells, w.cells], work)
+    run.run.tick()
+    after = run.form(node, run.dense(node))
+    return run.bounded(run.laid(node.shape, after, cells, x.unit * w.unit), node.bound)
 
 
 def _factor(run: BlockRun, node: Expression, x: Value) -> tuple[Callable[[Inputs], ClearFactor], int]:

@@ -57,7 +57,7 @@ _WEIGHT_BITS = {"weight_bits": integer(1, MAX_WEIGHT_BITS)}
 _OPTIONS: Mapping[str, Check] = {
     RING: record({}, _WEIGHT_BITS),
     LAYOUT_PRESERVING: record({}),
-    FEATURES: record(_WEIGHT_BITS),
+    FEATURES: record({}, _WEIGHT_BITS),
     PACKING: either(record({}, {"channels": _LENGTH, "pitch": _LENGTH, "rows": _LENGTH}), _GRID),
     METAKERNEL: record(
         dict.fromkeys(("n", "k", "p_b", "p_s", "each"), _LENGTH),

@@ -21,6 +21,7 @@ from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.blocks import BLOCKS, FEATURES
 from cipherblas.runtime.executor import missing
 from cipherblas.runtime.features import lines_of
+from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.values import Decisions, MethodChoice
 
 FEW_SAMPLES = 256  # that fill too little of the smallest ring to be worth a look
@@ -28,44 +29,62 @@ MIN_WEIGHT_BITS = 16  # of rounded weights: fewer take as long
 
 
 def may_gain(expression: Expression) -> bool:
-    """Whether a program may be fastest in this form: where something is computed of products of many samples, which
-    rows cannot do alone."""
+    """Whether a program may be fastest in this form: where something is computed of products of clear matrices and many
+    samples, which rows cannot do alone."""
     return (
-        missing(expression, "rows") is not None
+        missing(expression, ROWS) is not None
+        and not any(map(_of_secrets, products(expression)))
         and unsupported(expression) is None
         and samples_of(expression) >= FEW_SAMPLES
     )
 
 
 def axis_of(expression: Expression) -> int | None:
-    """Along which samples lie in every secret matrix: the columns where clear matrices multiply from the left, the rows
-    where they do from the right; None where there is no product, or they differ."""
-    sides = {int(node.children[1].secret) for node in products(expression)}
+    """Along which samples lie in every secret matrix: the columns where weights multiply from the left, the rows where
+    they do from the right; None where there is no product, or they differ. Of products of secrets alone, along the
+    longer side of the first."""
+    nodes = products(expression)
+    sides = {int(node.children[1].secret) for node in nodes if not _of_secrets(node)}
+    if not sides and nodes:
+        rows, cols = matrix_shape(nodes[0])
+        sides = {int(cols >= rows)}
     return sides.pop() if len(sides) == 1 else None
+
+
+def weights_of(expression: Expression) -> list[Expression]:
+    """The encrypted matrices of weights: the factors without samples of products of secrets."""
+    axis = axis_of(expression) or 0
+    return [node.children[1 - axis] for node in products(expression) if _of_secrets(node)]
+
+
+def of_samples(expression: Expression) -> list[Expression]:
+    """The secret matrices that hold samples."""
+    weights = set(map(id, weights_of(expression)))
+    nodes = (node for node in facts_of(expression).order if node.secret and not node.root)
+    return [node for node in nodes if id(node) not in weights]
 
 
 def samples_of(expression: Expression) -> int:
     """How many there are."""
-    axis = axis_of(expression)
-    return max(
-        matrix_shape(node)[axis or 0] for node in facts_of(expression).order if node.secret and not node.root
-    )
+    axis = axis_of(expression) or 0
+    return max(matrix_shape(node)[axis] for node in of_samples(expression))
 
 
 def unsupported(expression: Expression) -> str | None:
     """Why a program cannot be computed in this form; None where it can."""
-    nodes = [node for node in facts_of(expression).order if node.secret and not node.root]
+    axis, unknown = axis_of(expression), missing(expression, BLOCKS)
     if not products(expression):
         return "there is no matrix product"
-    for node in products(expression):
-        if all(child.secret for child in node.children):
-            return f"both factors of the {node.title} are encrypted"
-    axis, unknown = axis_of(expression), missing(expression, BLOCKS)
     if axis is None:
-        return "clear matrices multiply from both sides"
+        return "matrices of weights multiply from both sides"
     if unknown is not None:
         return f"no method in slots for {unknown.title}"
-    samples = samples_of(expression)
+    readers = facts_of(expression).readers
+    for node in weights_of(expression):
+        whole = all(_of_secrets(one) and one.children[1 - axis] is node for one in readers[id(node)])
+        if not (isinstance(node, Leaf) and whole):
+            return f"{node.title} would be both weights and samples"
+    samples, nodes = samples_of(expression), of_samples(expression)
     for node in nodes:
         if matrix_shape(node)[axis] != samples:
             return f"{node.title} has not one entry for each of {samples} samples"
@@ -74,11 +93,27 @@ def unsupported(expression: Expression) -> str | None:
                 lines_of(node, axis)
             except UnsuitedError:
                 return f"the {node.title} moves samples"
-    axes = axes_of(expression)
-    of_samples = {axes.of(node)[axis] for node in nodes}
-    if of_samples & {axes.of(node)[1 - axis] for node in nodes}:
+    if _long(expression, axis) & _short(expression, axis):
         return "samples and features are along one axis"
     return None
+
+
+def _of_secrets(node: Expression) -> bool:
+    """Whether both factors of a product are encrypted."""
+    return all(child.secret for child in node.children)
+
+
+def _long(expression: Expression, axis: int) -> set[str]:
+    """The axes along which samples lie."""
+    axes = axes_of(expression)
+    return {axes.of(node)[axis] for node in of_samples(expression)}
+
+
+def _short(expression: Expression, axis: int) -> set[str]:
+    """The axes along which features do."""
+    axes = axes_of(expression)
+    found = {axes.of(node)[1 - axis] for node in of_samples(expression)}
+    return found.union(*(axes.of(node) for node in weights_of(expression)))
 
 
 class FeatureStrategy(Strategy):
@@ -97,7 +132,7 @@ class FeatureStrategy(Strategy):
             return None
         return ParameterError(
             "The program cannot be computed with one ciphertext for each feature.",
-            expected="products W @ X with clear W, and entrywise operations; samples along the columns of X",
+            expected="products W @ X of weights and samples along the columns of X, and entrywise operations",
             got=reason,
             advice=Advice("another form, or none", {"form": None}),
         )
@@ -111,19 +146,19 @@ class FeatureStrategy(Strategy):
 
     def _candidates(self, n: int) -> list[Candidate]:
         bits = max(MIN_WEIGHT_BITS, weight_bits_for(float(self.options.precision), self.expression))
-        choice = MethodChoice(FEATURES, {"weight_bits": min(bits, MAX_WEIGHT_BITS)})
+        clear = {"weight_bits": min(bits, MAX_WEIGHT_BITS)}
         numbers = {id(node): number for number, node in enumerate(facts_of(self.expression).order)}
-        choices = {numbers[id(node)]: choice for node in products(self.expression)}
+        choices = {
+            numbers[id(node)]: MethodChoice(FEATURES, {} if _of_secrets(node) else clear)
+            for node in products(self.expression)
+        }
         return [Candidate(FEATURES, Decisions(BLOCKS, choices, self._blocks(n)), n)]
 
     def _blocks(self, n: int) -> Mapping[str, int]:
         """All samples, in as few ciphertexts as hold them."""
-        samples, axes, axis = samples_of(self.expression), axes_of(self.expression), axis_of(self.expression)
-        assert axis is not None
-        each = -(-samples // self._ciphertexts(n))
-        nodes = (node for node in facts_of(self.expression).order if node.secret and not node.root)
-        long = {axes.of(node)[axis] for node in nodes}
-        return {name: each if name in long else 1 for name in axes.lengths}
+        each = -(-samples_of(self.expression) // self._ciphertexts(n))
+        long = _long(self.expression, axis_of(self.expression) or 0)
+        return {name: each if name in long else 1 for name in axes_of(self.expression).lengths}
 
     def _ciphertexts(self, n: int) -> int:
         """Of a row."""
@@ -134,6 +169,8 @@ class FeatureStrategy(Strategy):
         n = min(self.degrees, key=lambda n: (self._ciphertexts(n) * n, n))
         words, counts = self._ciphertexts(n) * n, Counts()
         for node in products(self.expression):
+            if _of_secrets(node):
+                continue
             (rows, inner), cols = node.children[0].shape, node.shape[1]
             counts.float_macs += 2 * words * inner * (rows if node.children[1].secret else cols)
         seconds = rates.seconds(counts, n, threads)
@@ -141,8 +178,8 @@ class FeatureStrategy(Strategy):
             axis = axis_of(self.expression)
             rows_sent = sum(
                 matrix_shape(node)[1 - (axis or 0)]
-                for node in facts_of(self.expression).order
-                if isinstance(node, Leaf) and node.secret and not all(node.repeated)
+                for node in of_samples(self.expression)
+                if isinstance(node, Leaf) and not all(node.repeated)
             )
             seconds += 8 * WORD_BYTES * words * rows_sent / self.options.link
         return seconds
