@@ -58,15 +58,78 @@ def test_in_the_clear(name: str) -> None:
 
 
 def test_what_is_folded() -> None:
-    """Batch norms into convolutions, a slice and zeros into one, a join into both branches."""
+    """Batch norms into convolutions, a slice and zeros into one, both branches of a join into one convolution."""
     network = cb.networks.from_onnx(residual())
     layers = [str(step.layer) for step in network.steps]
     assert sum(layer.startswith("conv") for layer in layers) == 4 and "conv 4 to 8, 1x1, stride 2x2" in layers
     network = cb.networks.from_onnx(fire())
     wide = [step.layer for step in network.steps if isinstance(step.layer, Convolution)][1:]
-    assert [layer.weights.shape[0] for layer in wide] == [8, 8]
+    assert [layer.weights.shape for layer in wide] == [(8, 4, 3, 3)]
     assert network.activations == 2 and network.left_out == ("Softmax",)
     assert str(network).endswith("left to the client: Softmax")
+
+
+@pytest.mark.parametrize("signs", [("Add", "Add"), ("Sub", "Add"), ("Add", "Sub")])
+def test_convolutions_of_one_value_that_are_added_are_one(signs: tuple[str, str]) -> None:
+    """Of several sizes and pads, with strides and groups; but not where the filters would grow, and not one that is
+    read besides."""
+    random = np.random.default_rng(2)
+
+    def layers(*own: dict[str, Any], again: bool = False) -> list[str]:
+        m = Model((4, 7, 8), 1)
+        found = [m.conv("x", 4, 4, **one) for one in own]
+        total = m.node(signs[1], m.node(signs[0], found[0], found[1]), found[2])
+        content = m.file(m.node("Mul", total, m.node("Relu", found[0])) if again else total)
+        network, values = cb.networks.from_onnx(content), random.uniform(-1, 1, (3, 4, 7, 8))
+        np.testing.assert_allclose(network(values), by_runtime(content, values), atol=1e-5)
+        return [type(step.layer).__name__ for step in network.steps]
+
+    three, one, five = {"kernel": 3}, {"kernel": 1}, {"kernel": 5}
+    assert layers(three, one, five) == layers(one, one, three) == ["Convolution"]
+    assert layers({"kernel": 2, "pads": [1, 0, 0, 1]}, one, three) == ["Convolution"]
+    assert layers(*({**size, "strides": [2, 1]} for size in (three, one, five))) == ["Convolution"]
+    assert layers(*({**size, "groups": 2} for size in (one, three, one))) == ["Convolution"]
+    two = ["Convolution", "Convolution", "SignedSum"]
+    assert layers(one, one, {**three, "groups": 2}) == two
+    assert layers(three, five, {**three, "groups": 4}) == two
+    assert layers(three, one, five, again=True).count("Convolution") == 3
+
+
+def test_filters_that_would_grow_stay_apart() -> None:
+    """One of 3x1 and one of 1x3, whose sum would be one of 3x3."""
+    m = Model((2, 6, 6))
+    shapes = {(3, 1): [1, 0, 1, 0], (1, 3): [0, 1, 0, 1]}
+    found = [
+        m.node("Conv", "x", m.constant(m.normal(2, 2, *size)), pads=pads) for size, pads in shapes.items()
+    ]
+    content = m.file(m.node("Add", *found))
+    network, values = cb.networks.from_onnx(content), np.random.default_rng(0).uniform(-1, 1, (2, 2, 6, 6))
+    np.testing.assert_allclose(network(values), by_runtime(content, values), atol=1e-5)
+    assert len(network.steps) == 3
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_what_is_done_to_every_channel_is_done_once_to_a_join(several: bool) -> None:
+    """Means and functions, one behind the other, whether one or two nodes read the join; of other windows they stay."""
+    m = Model((3, 8, 8))
+    windows = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    branches = [
+        m.node("AveragePool", m.node("Relu", m.conv("x", 3, count, kernel)), **windows)
+        for count, kernel in ((2, 1), (3, 3), (1, 3))
+    ]
+    joined = m.node("Concat", *branches, axis=1)
+    content = m.file(m.node("Mul", joined, m.node("Sigmoid", joined)) if several else joined)
+    network, values = cb.networks.from_onnx(content), np.random.default_rng(0).uniform(-1, 1, (2, 3, 8, 8))
+    np.testing.assert_allclose(network(values), by_runtime(content, values), atol=1e-5)
+    names = [type(step.layer).__name__ for step in network.steps]
+    assert names[:3] == ["Convolution", "Activation", "Pooling"] and len(names) == (4 if several else 3)
+    m = Model((3, 8, 8))
+    pools = [{"kernel_shape": [size, size], "strides": [4, 4]} for size in (4, 3)]
+    found = [m.node("AveragePool", m.conv("x", 3, 2), **pool) for pool in pools]
+    content = m.file(m.node("Concat", *found, axis=1))
+    network = cb.networks.from_onnx(content)
+    np.testing.assert_allclose(network(values), by_runtime(content, values), atol=1e-5)
+    assert sum(type(step.layer).__name__ == "Pooling" for step in network.steps) == 2
 
 
 def test_values_that_others_read_are_not_folded() -> None:

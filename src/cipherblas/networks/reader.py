@@ -2,7 +2,7 @@
 
 Batch norms and numbers for each channel are
 folded into the convolution before them, strided slices and channels of zeros into one pointwise convolution, joins of
-channels into the convolutions that are joined.
+channels into the convolutions that are joined, and convolutions of one value whose results are added into one.
 """
 
 from __future__ import annotations

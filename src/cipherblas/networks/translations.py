@@ -15,6 +15,7 @@ from cipherblas.networks.layers import (
     Convolution,
     Dense,
     Flattened,
+    Layer,
     Pair,
     Pooling,
     Product,
@@ -340,17 +341,25 @@ def _concat(reader: GraphReader, node: OnnxNode) -> None:
             "it joins other axes than channels, or images of different sizes",
             "Concat along axis 1 of images of one height and width",
         )
-    layers = [reader.layer_alone(number) for number in numbers]
+    common: list[Layer] = []  # what is done to every channel of what is joined, the last first
+    while (layer := _of_every_channel([reader.layer_alone(number) for number in numbers])) is not None:
+        common.append(layer)
+        numbers = [reader.steps[number - 1].inputs[0] for number in numbers]
+    joined = _joined(reader, node, numbers)
+    for layer in reversed(common):
+        joined = reader.add(node, layer, joined)
+    reader.alias(node, joined)
+
+
+def _of_every_channel(layers: Sequence[Layer | None]) -> Layer | None:
+    """A layer that does the same to every channel by itself, where all of these are that one."""
     first = layers[0]
-    same = isinstance(first, Activation) and all(
-        isinstance(one, Activation) and same_function(one.function, first.function) for one in layers
-    )
-    if same and isinstance(first, Activation):  # the function of what is joined
-        sources = [reader.steps[number - 1].inputs[0] for number in numbers]
-        joined = _joined(reader, node, sources)
-        reader.add(node, first, joined)
+    if isinstance(first, Activation):
+        functions = [one.function for one in layers if isinstance(one, Activation)]
+        same = len(functions) == len(layers) and all(same_function(one, first.function) for one in functions)
     else:
-        reader.alias(node, _joined(reader, node, numbers))
+        same = isinstance(first, Pooling) and all(one == first for one in layers)
+    return first if same else None
 
 
 def _joined(reader: GraphReader, node: OnnxNode, numbers: Sequence[int]) -> int:
@@ -370,7 +379,53 @@ def _joined(reader: GraphReader, node: OnnxNode, numbers: Sequence[int]) -> int:
         else:
             terms.append(reader.add(node, wider, number))
         start += count
-    return terms[0] if len(terms) == 1 else reader.add(node, SignedSum((1,) * len(terms)), *terms)
+    return _sum(reader, node, (1,) * len(terms), terms, (True,) * len(terms))
+
+
+def _sum(
+    reader: GraphReader, node: OnnxNode, signs: Sequence[int], terms: Sequence[int], alone: Sequence[bool]
+) -> int:
+    """A sum of values, each with its sign; convolutions of one value become one of them.
+
+    Args:
+        alone: whether nothing but the node reads a term.
+    """
+    kept: list[tuple[int, int, bool]] = []
+    for sign, number, free in zip(signs, terms, alone, strict=True):
+        for own, other, other_free in kept:
+            found = _merged(reader, other, number, own * sign) if free and other_free else None
+            if found is not None:
+                reader.replaced(node, other, found)
+                break
+        else:
+            kept.append((sign, number, free))
+    if len(kept) == 1 and kept[0][0] == 1:
+        return kept[0][1]
+    added = SignedSum(tuple(sign for sign, *_ in kept))
+    return reader.add(node, added, *(number for _, number, _ in kept))
+
+
+def _merged(reader: GraphReader, first: int, second: int, sign: int) -> Convolution | None:
+    """The convolution that makes a value plus the sign times a second one; None where there is none, or where its
+    filters would be larger than both of theirs."""
+    steps = reader.steps[first - 1], reader.steps[second - 1]
+    one, other = (step.layer for step in steps)
+    if not isinstance(one, Convolution) or not isinstance(other, Convolution):
+        return None
+    if (steps[0].inputs, one.stride, one.groups) != (steps[1].inputs, other.stride, other.groups):
+        return None
+    wide, small = (one, other) if one.weights[0].size >= other.weights[0].size else (other, one)
+    pads = zip(wide.pads, small.pads, strict=True)
+    room = zip(wide.weights.shape[2:], small.weights.shape[2:], strict=True)
+    around = [
+        (own[0] - its[0], most - least - own[0] + its[0])
+        for (own, its), (most, least) in zip(pads, room, strict=True)
+    ]
+    if min(map(min, around)) < 0:
+        return None
+    weights = np.pad(small.weights, ((0, 0), (0, 0), *around))
+    mine, more = (wide.weights, weights) if wide is one else (weights, wide.weights)
+    return replace(wide, weights=mine + sign * more, bias=one.bias + sign * other.bias)
 
 
 def _shaped(reader: GraphReader, node: OnnxNode, shape: Sequence[int]) -> None:
@@ -445,7 +500,8 @@ def _add(reader: GraphReader, node: OnnxNode) -> None:
                 "it adds values of different shapes",
                 "values of one shape: a convolution 1x1 changes channels, AveragePool sizes",
             )
-        reader.add(node, SignedSum((1, sign)), *numbers)
+        alone = [reader.layer_alone(number) is not None for number in numbers]
+        reader.alias(node, _sum(reader, node, (1, sign), numbers, alone))
         return
     place = constants.index(False)
     number, more = reader.value(node, place), np.asarray(reader.constants[node.inputs[1 - place]], np.float64)
