@@ -86,6 +86,32 @@ def test_values_in_the_clear(degree: int) -> None:
     evaluated([*parts(dense(degree), False), *([0.5] if degree % 2 else [])])
 
 
+@pytest.mark.parametrize(
+    ("degree", "odd", "fewer"),
+    [
+        (6, 3, 0),
+        (14, 5, 0),
+        (22, 7, 0),
+        (30, 11, 0),
+        (62, 13, 2),
+        (62, 29, 0),
+        (122, 21, 2),
+        (126, 9, 3),
+        (126, 61, 0),
+    ],
+)
+def test_few_odd_terms_beside_an_even_polynomial(degree: int, odd: int, fewer: int) -> None:
+    """As many levels, and no more work than of a polynomial with all terms."""
+    coefficients = parts(dense(degree), False)
+    coefficients[1 : odd + 1 : 2] = dense(degree)[1 : odd + 1 : 2]
+    evaluated(coefficients)
+    found, whole = scheme(tuple(coefficients)), scheme(tuple(dense(degree)))
+    assert found.levels == whole.levels
+    assert found.relinearisations <= whole.relinearisations - fewer
+    assert found.multiplications <= whole.multiplications + (whole.relinearisations - found.relinearisations)
+    assert found.even == (fewer > 0) or not fewer
+
+
 @given(st.lists(st.sampled_from([0.0, 0.0, 0.0, 1.0, -0.5, 1e-9, 30.0]), min_size=2, max_size=80))
 @settings(max_examples=25, deadline=None)
 def test_sparse_ones(coefficients: list[float]) -> None:

@@ -144,6 +144,26 @@ def test_messages_of_any_scale_fill_their_share_of_q0(bits: float) -> None:
     assert found.limbs == 1 and found.scale == pytest.approx(one.params.q[0] / SINE_PERIOD)
 
 
+@pytest.mark.parametrize(("held", "repeated"), [(0, False), (1 << 13, False), (1 << 13, True)])
+def test_first_factors_of_slots_to_coefficients_are_small(held: int, repeated: bool) -> None:
+    """They have the more limbs; the last one of all slots goes around, and has half the diagonals."""
+    ring = chains.chain(1 << 15, 3, 4, profile=chains.Profile.of_sines(SCALE_BITS)).shape()
+    method = bootstrapping_of(ring)
+    method = method.packed(held, repeated) if held else method
+    first, second = method.down
+    assert first < second and first + second == (held or ring.n // 2).bit_length() - 1
+
+    def transformed(down: tuple[int, ...]) -> tuple[int, int]:
+        ev = Symbolic(ring)
+        replace(method, down=down).in_coefficients(ev, [ev.fresh(None, bound=1.0, limbs=3)], 1.0)
+        return ev.counts.ntt_limbs, ev.counts.mac_limbs
+
+    larger = (second, first) if held else (first + 1, second - 1)
+    assert all(
+        few < many for few, many in zip(transformed((first, second)), transformed(larger), strict=True)
+    )
+
+
 def test_errors_that_values_have_are_damped_by_the_slope() -> None:
     one = party(0, False)
     ev = Symbolic(one.params)

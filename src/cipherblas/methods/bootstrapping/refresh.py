@@ -111,7 +111,7 @@ class Bootstrapping:
             return self
         return replace(
             self,
-            down=_shares(log_held, down),
+            down=_lowest(log_held, down, whole=False) if self.sine else _shares(log_held, down),
             up=_shares(log_held, up),
             held=1 << log_held,
             repeated=repeated,
@@ -668,8 +668,11 @@ def _bootstrapping(log_slots: int, ratio_bits: float, raised_first: bool) -> Boo
 def _sines(log_slots: int, degree: int) -> Bootstrapping:
     """The same factors, of messages as large as the sine is told apart by."""
     usual = replace(_bootstrapping(log_slots, SINE_RATIO_BITS, False), giants=SINE_GIANTS)
-    reduction = ModularReduction(RANGE, degree, DOUBLINGS)
-    return replace(usual, reduction=reduction).of_period(SINE_PERIOD)
+    reduction, down = (
+        ModularReduction(RANGE, degree, DOUBLINGS),
+        _lowest(log_slots, len(usual.down), whole=True),
+    )
+    return replace(usual, reduction=reduction, down=down).of_period(SINE_PERIOD)
 
 
 @functools.lru_cache(maxsize=64)
@@ -686,6 +689,25 @@ def _rounded(number: float, bits: int = 40) -> float:
     """A positive number to so many bits."""
     mantissa, exponent = math.frexp(number)
     return math.ldexp(round(math.ldexp(mantissa, bits)), exponent - bits)
+
+
+@functools.lru_cache(maxsize=64)
+def _lowest(number: int, parts: int, whole: bool) -> tuple[int, ...]:
+    """Butterflies of each factor of slots to coefficients, whose diagonals have the fewest limbs together: those of
+    each factor have one less than those before it.
+
+    Args:
+        whole: of all slots, where diagonals of the last factor go around.
+    """
+
+    def limbs(sizes: tuple[int, ...]) -> int:
+        diagonals = [(2 << size) - 1 for size in sizes]
+        diagonals[-1] = 1 << sizes[-1] if whole else diagonals[-1]
+        return sum(count * (parts + 1 - place) for place, count in enumerate(diagonals))
+
+    most = number - parts + 1
+    splits = itertools.product(range(1, most + 1), repeat=parts)
+    return min((sizes for sizes in splits if sum(sizes) == number), key=limbs)
 
 
 def _shares(number: int, parts: int) -> tuple[int, ...]:

@@ -9,6 +9,9 @@ T_{a+b} = 2·T_a·T_b - T_{a-b} gives the powers T_1 … T_{k-1} that are needed
 more is split into q·T_{2^j} + r, its parts again, until they are sums of powers. All summands of a sum have one scale:
 what is asked of the whole, divided by that of T_{2^j}, is asked of q, and numbers are encoded at the scale that is
 missing. So nothing is brought to a common scale afterwards, and no level is spent on that.
+
+An even polynomial is one of u = T_2. Where the odd part has few terms, as that of |t| + t has, it is t·g(u) beside an
+even one: T_{2k+1} = t·(2·T_k(u) - 2·T_{k-1}(u) + … ± 1), with the powers of u that there are.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +38,7 @@ SQUARE_DRIFT_BITS = 5.5  # of t where it is squared and no more
 MAX_GROWTH = 2.0  # of powers, by errors of the argument, without a wider interval
 MAX_WIDENING = 2.0**-2  # by which an interval is made wider
 LOST = 2.0**64  # of values: larger errors are not told apart
+ARGUMENT = 0  # in the place of a power: t itself, beside powers of T_2
 PARTS = 2.0**10  # of an interval, in which the largest argument is rounded up
 MAX_ANGLE, MIN_OVER = 300.0, 2.0**-50
 NEAR_SIZE = 2.0**-36  # by which a scale may differ from the size of the last limb that it is to be
@@ -43,10 +47,11 @@ RELINEARISATION = 8  # products of ciphertexts that take as long, at least
 
 @dataclass(frozen=True)
 class Sum:
-    """Σ_i terms[i]·T_i + Σ (g, q) of products: q·T_g, q being a sum itself."""
+    """constant + Σ_i terms[i]·T_i + Σ (g, q) of products: q·T_g, q being a sum itself."""
 
     terms: Mapping[int, float]
     products: tuple[tuple[int, Sum], ...]
+    constant: float = 0.0
 
     def powers(self) -> Iterator[int]:
         """The powers that occur."""
@@ -70,7 +75,7 @@ class Scheme:
     """How one polynomial is computed.
 
     Attributes:
-        even: T_{2i}(t) is T_i(T_2(t)): all that follows is of u = T_2(t).
+        even: T_{2i}(t) is T_i(T_2(t)): what follows is of u = T_2(t), but for a factor t of an odd part (`ARGUMENT`).
         powers: (n, a, b) with n = a + b, in the order in which they can be computed.
         total: all but the constant, and but `lead`.
         constant: what is added in the end.
@@ -137,9 +142,34 @@ def scheme(coefficients: tuple[float, ...], lead: bool = True) -> Scheme:
         halved = degree // 2, number
         values[0] -= number
         depth -= 1
-    babies = (1 << bits for bits in range(1, max(2, degree.bit_length() + 1)))
+    babies = [1 << bits for bits in range(1, max(2, degree.bit_length() + 1))]
     found = [_scheme(values, baby, depth, halved, even) for baby in babies]
+    if not even and halved is None:
+        found += _beside_odd(values, babies, depth)
     return min(found, key=lambda one: one.multiplications + RELINEARISATION * one.relinearisations)
+
+
+def _beside_odd(values: Sequence[float], babies: Sequence[int], depth: int) -> list[Scheme]:
+    """Schemes of a polynomial whose even part has the leading term, of T_2, beside t times another one of T_2; of as
+    many levels."""
+    odd, even = list(values[1::2]), list(values[::2])
+    while odd and not odd[-1]:
+        odd.pop()
+    degree, top = len(even) - 1, len(odd) - 1
+    if len(values) % 2 == 0 or top < 1 or degree.bit_count() == 1 or top.bit_length() > depth - 1:
+        return []
+    factor = [0.0] * len(odd)  # of t
+    for place, value in enumerate(odd):
+        for power in range(place + 1):
+            factor[power] += value * (-1) ** (place - power) * (2 if power else 1)
+    found = []
+    for baby in babies:
+        total, inner = _sum(even, baby, depth - 1), _sum(factor, baby, depth - 2)
+        product = ARGUMENT, replace(inner, constant=factor[0])
+        total = replace(total, products=(*total.products, product))
+        steps = _steps({*total.powers()} - {ARGUMENT})
+        found.append(Scheme(True, steps, total, even[0], None, depth))
+    return found
 
 
 def _scheme(
@@ -289,6 +319,7 @@ class PatersonStockmeyer:
                 powers = _first_powers(ev, t, limits, usual)
             else:
                 powers = {1: _double(ev, t, t, None, limits.of(2), usual)}
+            powers[ARGUMENT] = t
             limits = limits.twice()
         for power, a, b in plan.powers:
             if power not in powers:
@@ -430,7 +461,9 @@ def _placed(
         factor = ev.drop(powers[giant], limbs)
         needed = scale / factor.scale
         above = limbs + ev.level_limbs
-        products.append((factor, _placed(ev, powers, inner, above, needed * ev.level_size(above), 0.0, sums)))
+        products.append(
+            (factor, _placed(ev, powers, inner, above, needed * ev.level_size(above), inner.constant, sums))
+        )
     return _Placed(number, constant, tuple(products))
 
 
