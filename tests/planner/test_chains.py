@@ -11,7 +11,7 @@ import pytest
 
 from cipherblas.common.errors import LevelError
 from cipherblas.crypto.digits import digit_ranges
-from cipherblas.crypto.security import max_log_qp
+from cipherblas.crypto.security import max_log_qp, max_log_qp_sparse
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.planner.rings import modulus_chains
@@ -62,6 +62,17 @@ def test_the_order_of_a_refresh_is_the_one_that_takes_less(log_n: int, working: 
 def test_t4_is_made_of_unrounded_squares_in_every_ring(log_n: int, working: int, digits: int) -> None:
     """Which is what holds the errors of EvalMod below those of a sine."""
     assert modulus_chains.refresh_of(modulus_chains.chain(1 << log_n, working, digits))[1] < 2.0**-15.2
+
+
+@pytest.mark.parametrize("log_n", [15, 16])
+def test_encapsulating_primes_exist_for_sines_of_every_scale(log_n: int) -> None:
+    """q_0 is so small that half of it would hardly be a prime = 1 mod 2N."""
+    for scale in modulus_chains.SINE_SCALES:
+        profile = modulus_chains.Profile.of_sines(scale)
+        params = modulus_chains.chain(1 << log_n, 1, 8, profile=profile).parameters(128, insecure=False)
+        sparse = params.family.sparse
+        assert sparse.q == params.q[:1] and sparse.log_p >= math.log2(params.q[0]) + 3.5
+        assert sparse.log_qp <= max_log_qp_sparse(1 << log_n, 128)
 
 
 # Of the design of refreshes for networks: ring degree, working levels, and bits of precision, rms; the scale, bits of

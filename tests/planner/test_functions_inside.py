@@ -17,6 +17,7 @@ from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.polynomials import Polynomial
 from cipherblas.lang.refreshing import REFRESH, SINE, SINE_PERIODS
+from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.planner.rewrite.activations import functions_inside
 from tests.support.runs import toy
 
@@ -139,6 +140,11 @@ def test_a_residual_network_keeps_its_promise(tmp_path: Path) -> None:
     program = toy(residual, x=cb.secret(4, 8, 8), form="tensors", error=0.5)
     assert SINE in facts_of(program.expression).operations
     assert program.plan.counts.modulus_raises == 2
+    # The first layer spends a limb that refreshes spend as well, and the first function begins where others do.
+    ring = program.plan.parameters
+    operand = program.plan.nodes[0]
+    assert operand.title.startswith("x ")
+    assert operand.limbs == bootstrapping_of(ring).limbs(ring.limbs) + 1
     program.save(tmp_path / "network.cb")
     again = cb.Program.load(tmp_path / "network.cb", insecure=True)
     assert again.id == program.id
