@@ -14,6 +14,7 @@ import cipherblas as cb
 from cipherblas.lang.nodes import WATCHER, ordered
 from cipherblas.planner.plan import by_samples
 from cipherblas.planner.plan.by_samples import BySamples
+from cipherblas.planner.predict import simulation
 from cipherblas.planner.predict.promises import BOUNDS, Measured
 from tests.support.deep_programs import DeepProgram, deep_program
 
@@ -53,6 +54,28 @@ def program() -> cb.Program:
 
 def written(x: Any) -> Any:
     return SECOND @ relu(FIRST @ x)
+
+
+def test_large_samples_take_few_draws(program: cb.Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many rows in one sample show in few draws what many samples do."""
+
+    def of_rows(x: Any) -> Any:
+        return cb.chebyshev(relu, x @ FIRST.T, degree=15) @ SECOND.T
+
+    drawn: list[int] = []
+    whole = simulation.Simulation._drawn
+
+    def counted(self: Any, expression: Any, steps: Any, draws: int, progress: Any = None) -> Any:
+        drawn.append(draws)
+        return whole(self, expression, steps, draws, progress)
+
+    monkeypatch.setattr(simulation.Simulation, "_drawn", counted)
+    monkeypatch.setattr(simulation, "MAX_DRAWN", 1 << 15)
+    monkeypatch.setattr(simulation, "MAX_QUICKLY_DRAWN", 1 << 14)
+    samples = {"x": inputs(50)[None]}
+    few = cb.compile(of_rows, {"x": cb.secret(50, 24, bound=4)}, samples=samples, error=0.5, **TOY)
+    assert simulation.MIN_LARGE_DRAWS <= min(drawn) < max(drawn) < simulation.QUICK_DRAWS
+    assert 0.3 < few.plan.results[0].error / program.plan.results[0].error < 3
 
 
 @pytest.mark.parametrize("number", [0, 3, 4, 8, 9, 12, 18, 23, 45])

@@ -29,6 +29,9 @@ from cipherblas.runtime.values import StepError
 Array = NDArray[np.float64]
 MIN_DRAWS = 64  # of errors, over all samples together
 QUICK_DRAWS = 16  # while plans are compared
+# Entries of all nodes that are drawn, at most, and while plans are compared: samples that are so large show in few
+# draws what others show in many. MIN_LARGE_DRAWS are made of any.
+MAX_DRAWN, MAX_QUICKLY_DRAWN, MIN_LARGE_DRAWS = 1 << 28, 1 << 26, 4
 BITS = (
     16.0  # an entry of a result errs by more than stated with probability 2^-16, for values like the samples
 )
@@ -111,13 +114,14 @@ class Simulation:
         Raises:
             PrecisionError: errors carry a value out of its range, so that nothing is known of the result.
         """
-        return self._drawn(expression, steps, max(MIN_DRAWS, self.samples.count), progress)
+        draws = max(_draws(expression, MIN_DRAWS, MAX_DRAWN), self.samples.count)
+        return self._drawn(expression, steps, draws, progress)
 
     def quick_errors(
         self, expression: Expression, steps: Mapping[int, StepError]
     ) -> tuple[SampledErrors, ...]:
         """As `errors`, of few draws."""
-        return self._drawn(expression, steps, QUICK_DRAWS)
+        return self._drawn(expression, steps, _draws(expression, QUICK_DRAWS, MAX_QUICKLY_DRAWN))
 
     def _drawn(
         self,
@@ -150,6 +154,12 @@ class Simulation:
             )
             for found, places, known in zip(squares, agreed, self.approximations(expression), strict=True)
         )
+
+
+def _draws(expression: Expression, most: int, entries: int) -> int:
+    """How many draws are made of the errors of a program, so many entries of its nodes at most."""
+    each = sum(math.prod(node.shape) for node in facts_of(expression).order if not node.root)
+    return max(MIN_LARGE_DRAWS, min(most, entries // each))
 
 
 def noisy_results(
