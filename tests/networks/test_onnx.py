@@ -23,7 +23,7 @@ from cipherblas.networks.instead import KNOWN
 from cipherblas.networks.layers import Activation, Convolution
 from cipherblas.networks.reader import OPERATORS
 from cipherblas.planner.plan.by_samples import BySamples
-from tests.support.onnx_models import MODELS, Model, depthwise, fire, loaded, residual
+from tests.support.onnx_models import MODELS, Model, depthwise, fire, loaded, residual, shapes
 from tests.support.random_onnx import random_network
 from tests.support.runs import Parties
 
@@ -130,6 +130,11 @@ def test_what_is_done_to_every_channel_is_done_once_to_a_join(several: bool) -> 
     network = cb.networks.from_onnx(content)
     np.testing.assert_allclose(network(values), by_runtime(content, values), atol=1e-5)
     assert sum(type(step.layer).__name__ == "Pooling" for step in network.steps) == 2
+
+
+def test_a_network_is_printed_in_words() -> None:
+    layers = [str(step.layer) for step in cb.networks.from_onnx(shapes()).steps]
+    assert layers[2:4] == ["sum", "tanh"] and "times 1, plus numbers" in layers and layers[-1] == "times -1"
 
 
 def test_values_that_others_read_are_not_folded() -> None:

@@ -241,6 +241,9 @@ class Scaled(Layer):
         found = values[0] if self.factor == 1.0 else values[0] * self.factor
         return found + self.more if np.any(self.more) else found
 
+    def __str__(self) -> str:
+        return f"times {self.factor:.4g}{', plus numbers' * bool(np.any(self.more))}"
+
 
 @dataclass(frozen=True)
 class SignedSum(Layer):
@@ -263,6 +266,9 @@ class SignedSum(Layer):
     def encrypted(self, *values: Expression) -> Expression:
         found: Expression = self._sum(values)
         return found
+
+    def __str__(self) -> str:
+        return "sum" if min(self.signs) > 0 else "difference"
 
 
 @dataclass(frozen=True)
