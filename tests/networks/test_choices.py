@@ -113,7 +113,7 @@ def test_bounds_that_grow_are_warned_of() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", cb.PrecisionWarning)
         network.compile(ranges=network.ranges(samples), **options)
-        network.compile(samples, degree=3, error=100.0, **TOY)
+        network.compile(samples, degree=15, error=100.0, **TOY)
         cb.networks.from_onnx(fire()).compile(**options)
 
 
