@@ -172,7 +172,7 @@ case(
 
 # --- one ciphertext for each feature ---
 
-case("features/squares between layers", "W(10, 64, seed=1) @ cb.square(W(64, 196) @ x)", x=S(196, 6000))
+case("features/squares between layers", "W(10, 64, seed=1) @ cb.square(W(64, 196) @ x)", x=S(196, 2000))
 case(
     "features/samples along the rows, a polynomial",
     "cb.sigmoid(x @ W(30, 16, most=0.1) + 0.25, degree=15) @ W(16, 4, seed=1)",

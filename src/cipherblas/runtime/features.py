@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import Advice, FitError, ParameterError, UnsuitedError
+from cipherblas.common.errors import Advice, ParameterError, UnsuitedError
 from cipherblas.evaluators.policy.approximate import dither
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.products import SUMMED
@@ -165,15 +165,12 @@ def _by_chance(values: NDArray[Any], unit: float) -> NDArray[np.float64]:
     return np.asarray(np.floor(quotients + chances))
 
 
-def lines_of(node: Arrange, axis: int) -> list[int]:
-    """Of an arrangement of a value whose rows (axis 1: of whose samples lie along the rows) are ciphertexts, the rows
-    that it takes, in order.
+def lines_of(node: Arrange, axis: int) -> list[int] | None:
+    """Of an arrangement of a value whose rows are ciphertexts, the rows that it takes, in order; None where it moves
+    samples.
 
     Args:
         axis: along which samples lie: 1 where rows are ciphertexts, 0 where columns are.
-
-    Raises:
-        UnsuitedError: it takes anything but whole ones.
     """
     before, places = matrix_shape(node.children[0]), node.index().reshape(matrix_shape(node))
     lines, samples = np.divmod(places, before[1]) if axis else np.divmod(places, before[1])[::-1]
@@ -182,29 +179,27 @@ def lines_of(node: Arrange, axis: int) -> list[int]:
     whole = samples.shape[1] == before[axis] and bool((samples == np.arange(before[axis])).all())
     if whole and (places >= 0).all() and (lines == lines[:, :1]).all():
         return [int(line) for line in lines[:, 0]]
-    raise UnsuitedError(
-        "Samples stay in the slots where they are: of what is computed, rows can be taken, and nothing else.",
-        expected="whole rows, with all their samples",
-        got=node.title,
-        advice=Advice("another form", {"form": None}),
-    )
+    return None
 
 
 def taken(run: BlockRun, node: Arrange, x: Value) -> Value:
     """Some of the ciphertexts of a value. Levels: none."""
-    form = run.form(node, run.dense(node))
-    axis = 1 if x.layout.rows == 1 and form.layout.rows == 1 else 0
-    if (x.layout.rows, x.layout.cols) != (form.layout.rows, form.layout.cols) or 1 not in (
-        form.layout.rows,
-        form.layout.cols,
-    ):
-        raise FitError("An arrangement of ciphertexts needs blocks of one row.", got=x.layout.name)
-    lines = lines_of(node, axis)
+    form, before = run.form(node, run.dense(node)), (x.layout.rows, x.layout.cols)
+    axis = 1 if before[0] == 1 else 0
+    lines = lines_of(node, axis) if 1 in before and before == (form.layout.rows, form.layout.cols) else None
+    if lines is None:
+        raise UnsuitedError(
+            "Samples stay in the slots where they are: of what is computed, rows can be taken, and nothing else.",
+            expected="whole rows, with all their samples",
+            got=node.title,
+            advice=Advice("another form", {"form": None}),
+        )
+    chosen = lines
 
     def work(context: RunContext, cells: Cells) -> list[list[Handles]]:
         if axis:
-            return [cells[line] for line in lines]
-        return [[row[line] for line in lines] for row in cells]
+            return [cells[line] for line in chosen]
+        return [[row[line] for line in chosen] for row in cells]
 
     cells = run.run.perform("take ciphertexts", [x.cells], work)
     return run.laid(node.shape, form, cells, x.unit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from cipherblas.common.errors import Advice, ParameterError, UnsuitedError
+from cipherblas.common.errors import Advice, ParameterError
 from cipherblas.common.words import WORD_BYTES
 from cipherblas.lang.arrangements import Arrange
 from cipherblas.lang.facts import facts_of, products
@@ -88,11 +88,8 @@ def unsupported(expression: Expression) -> str | None:
     for node in nodes:
         if matrix_shape(node)[axis] != samples:
             return f"{node.title} has not one entry for each of {samples} samples"
-        if isinstance(node, Arrange):
-            try:
-                lines_of(node, axis)
-            except UnsuitedError:
-                return f"the {node.title} moves samples"
+        if isinstance(node, Arrange) and lines_of(node, axis) is None:
+            return f"the {node.title} moves samples"
     if _long(expression, axis) & _short(expression, axis):
         return "samples and features are along one axis"
     return None
