@@ -44,13 +44,13 @@ def test_a_program_file(invoke: Any, folder: Path) -> None:
         ("--activation", "Relu", 2, "expected a name"),
         ("--activation", "Relu=x", 2, "expected a name"),
         ("--activation", "Selu=7", 1, "no function of the name 'Selu'"),
-        ("--range", "node2=1e-9", 1, "The samples leave the range of node2"),
+        ("--ranges", "node2=1e-9", 1, "The samples leave the range of node2"),
     ):
         refused = invoke("import", *given, option, value)
         assert refused.exit_code == code and message in refused.stderr.replace("\n", " "), refused.stderr
     printed = invoke("import", *given)
     assert printed.stdout.startswith("input") and "left to the client: Softmax" in printed.stdout
-    named = invoke("import", *given, "--activation", "node2=15", "--range", "node7=9", "--json")
+    named = invoke("import", *given, "--activation", "node2=15", "--ranges", "node7=9", "--json")
     assert json.loads(named.stdout)["levels"] > program.plan.levels, named.stderr
 
 

@@ -98,6 +98,16 @@ GIVEN: dict[str, tuple[Any, type[Exception], str]] = {
         cb.ParameterError,
         "give it or an error",
     ),
+    "an option that there is not": (
+        lambda: network().compile(SAMPLES, degre=7),
+        cb.MismatchError,
+        "\n  Write: degree=",
+    ),
+    "an option of programs, misspelt": (
+        lambda: network().compile(SAMPLES, eror=7),
+        cb.MismatchError,
+        "\n  Write: error=",
+    ),
     "a program of another network": (
         lambda: network().check(cb.compile(lambda x: x @ x, {"x": cb.secret(3, 3)}, **TOY), SAMPLES),
         cb.MismatchError,

@@ -68,6 +68,10 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("stand_in")
 def test_an_export_is_read() -> None:
     network = cb.networks.from_torch(Module(), [3, 8, 8])
+    assert (
+        cb.networks.from_torch(Module(), (3, 8, 8), normalise=(0.5, 0.25), maxpool="exact").normalise
+        is not None
+    )
     assert network.shape == (3, 8, 8) and str(network) == str(cb.networks.from_onnx(fire()))
 
 
@@ -153,6 +157,22 @@ def test_a_module_of_pytorch() -> None:
     np.testing.assert_allclose(found / found.sum(axis=1, keepdims=True), wanted, rtol=1e-5, atol=1e-6)
     with pytest.raises(cb.ShapeError, match=r"of this shape \(got \(4, 8, 8\)\)"):
         cb.networks.from_torch(module, (4, 8, 8))
+
+
+def test_pixels_as_they_are_and_maxima() -> None:
+    torch = pytest.importorskip("torch")
+    nn = torch.nn
+    pools = nn.MaxPool2d(3, 2, padding=1), nn.MaxPool2d(2, ceil_mode=True)
+    module = nn.Sequential(
+        nn.Conv2d(3, 4, 3), pools[0], nn.ReLU(), pools[1], nn.Flatten(), nn.Linear(16, 2)
+    ).eval()
+    with pytest.raises(cb.UnsupportedNodeError, match="MaxPool"):
+        cb.networks.from_torch(module, (3, 8, 8))
+    network = cb.networks.from_torch(module, (3, 8, 8), normalise=(127.5, 64), maxpool="exact")
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 3, 8, 8)).astype(np.uint8)
+    with torch.no_grad():
+        wanted = module((torch.tensor(pixels) - 127.5) / 64).numpy()
+    np.testing.assert_allclose(network(pixels), wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_features_in_double_precision() -> None:

@@ -68,10 +68,9 @@ def import_network(
             show_default=False,
         ),
     ] = None,
-    range_: Annotated[
+    ranges: Annotated[
         list[str] | None,
         typer.Option(
-            "--range",
             metavar="NAME=BOUND",
             help="Largest absolute value that a node reads, instead of that of samples; may be given several times.",
             show_default=False,
@@ -148,7 +147,7 @@ def import_network(
         agreement=agreement,
         degree=degree,
         activation=parse_named(activation, int, "--activation") or None,
-        ranges=parse_named(range_, float, "--range") or None,
+        ranges=parse_named(ranges, float, "--ranges") or None,
         bound=bound,
         ring_degree=ring_degree,
         security=security,

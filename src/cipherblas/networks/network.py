@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cipherblas.common.arrays import finite_array
-from cipherblas.common.errors import Advice, ApproximationError, MismatchError, ShapeError
+from cipherblas.common.errors import Advice, ApproximationError, MismatchError, ShapeError, in_place_of
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.lang.analysis import trace
 from cipherblas.lang.nodes import Expression
@@ -208,9 +208,11 @@ class TrainedNetwork:
         Raises:
             ShapeError, DTypeError, RangeError: the samples have another shape, or are no finite real numbers, or leave
                 one of the ranges. Others as of `encrypted` and `compile`.
+            MismatchError: there is no such option.
             PrecisionWarning: (a warning) a bound that neither samples nor ranges give is more than 100 times that of
                 the input.
         """
+        _check_options(options)
         choices = Choices(self.steps, DEGREE if degree is None else degree, activation, ranges)
         if samples is not None:
             samples = self._samples(samples)
@@ -388,6 +390,19 @@ class TrainedNetwork:
         ]
         lines += [f"left to the client: {', '.join(self.left_out)}"] if self.left_out else []
         return "\n".join(lines)
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Raise MismatchError where one is none of `compile`, and name the nearest, also of those of networks alone."""
+    known = ("degree", "activation", "ranges", "bound", "progress", *PlanOptions.__dataclass_fields__)
+    for name in options:
+        if name not in known:
+            raise MismatchError(
+                f"Networks are compiled without an option {name!r}.",
+                expected=", ".join(known),
+                got=name,
+                advice=in_place_of(name, known, "{}="),
+            )
 
 
 def _rows(runs: Sequence[Sequence[Array]]) -> Array:
