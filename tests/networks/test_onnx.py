@@ -231,6 +231,24 @@ def test_pixels_as_they_are(tmp_path: Path) -> None:
     client.encrypt({"x": np.clip(3.0 * pixels[0], low, high)})
 
 
+@pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning")
+def test_operands_of_other_programs_are_normalised_alike() -> None:
+    network = cb.networks.from_onnx(fire(), normalise=(MEAN, 60))
+    options: dict[str, Any] = {"promise": "none", "precision": 1e-2, **TOY}
+    program = cb.compile(
+        lambda x: 2.0 * network.encrypted(x, degree=3), {"x": network.operand(2.0)}, **options
+    )
+    pixels = np.full((3, 8, 8), 110.0)
+    plain = cb.networks.from_onnx(fire()).operand(2.0)
+    alike = cb.compile(
+        lambda x: 2.0 * cb.networks.from_onnx(fire()).encrypted(x, degree=3), {"x": plain}, **options
+    )
+    left = (pixels - np.reshape(MEAN, (3, 1, 1))) / 60
+    np.testing.assert_allclose(program.evaluate({"x": pixels}), alike.evaluate({"x": left}), rtol=1e-9)
+    with pytest.raises(cb.MismatchError, match="encrypted otherwise than the network takes"):
+        cb.compile(lambda x: network.encrypted(x), {"x": plain}, **options)
+
+
 @pytest.mark.parametrize(
     ("normalise", "error"),
     [

@@ -126,10 +126,19 @@ class TrainedNetwork:
 
         Raises:
             ParameterError: no node has such a name, or it has no function. RangeError: a range is no positive number.
+            ShapeError, MismatchError: the node has another shape, or is an operand that is normalised otherwise.
         """
         if tuple(x.shape) != self.shape:
             raise ShapeError(
                 "The network has inputs of another shape.", expected=self.shape, got=tuple(x.shape)
+            )
+        declared = x.operand
+        if self.normalise is not None and declared is not None and declared.normalise != self.normalise:
+            raise MismatchError(
+                "The operand is encrypted otherwise than the network takes its inputs.",
+                expected=str(self.normalise),
+                got=str(declared.normalise or "entries as they are"),
+                advice="the operand that network.operand(bound) declares",
             )
         return self._written(x, Choices(self.steps, degree, activation, ranges))[0]
 
