@@ -144,16 +144,17 @@ class Simulation:
                     squares[place].append((found - known) ** 2)
                     agreed[place] += _agree(found, self.written(place, number, found.shape))
             told.tick()
-        return tuple(
-            SampledErrors(
-                noise=_largest(found, min(count, draws)),
-                noise_rms=math.sqrt(float(np.mean(found))),
-                approximation=known.approximation,
-                approximation_rms=known.approximation_rms,
-                agreement=places / draws,
+        with np.errstate(all="ignore"):
+            return tuple(
+                SampledErrors(
+                    noise=_largest(found, min(count, draws)),
+                    noise_rms=math.sqrt(float(np.mean(found))),
+                    approximation=known.approximation,
+                    approximation_rms=known.approximation_rms,
+                    agreement=places / draws,
+                )
+                for found, places, known in zip(squares, agreed, self.approximations(expression), strict=True)
             )
-            for found, places, known in zip(squares, agreed, self.approximations(expression), strict=True)
-        )
 
 
 def _draws(expression: Expression, most: int, entries: int) -> int:
