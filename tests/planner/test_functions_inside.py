@@ -3,7 +3,7 @@ values are, and that they keep their promises."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +11,19 @@ import pytest
 from numpy.typing import NDArray
 
 import cipherblas as cb
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.lang.analysis import evaluate_results, trace
+from cipherblas.lang.approximation import fitted
 from cipherblas.lang.elementary import gelu_of_array
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.polynomials import Polynomial
-from cipherblas.lang.refreshing import REFRESH, SINE, SINE_PERIODS
+from cipherblas.lang.refreshing import REFRESH, SINE, SINE_PERIODS, RefreshedSine
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
-from cipherblas.planner.rewrite.activations import functions_inside
+from cipherblas.methods.polynomial.paterson_stockmeyer import PatersonStockmeyer
+from cipherblas.planner.rewrite.activations import SINE_REACH, functions_inside
+from cipherblas.planner.rings.modulus_chains import Profile, chain
+from cipherblas.rlwe.noise import SlotErrors
 from tests.support.runs import toy
 
 RANDOM = np.random.default_rng(4)
@@ -244,6 +249,27 @@ def test_a_layer_of_128_bits_keeps_its_promise() -> None:
         found = client.decrypt(server.run(client.encrypt({"x": x})))
         expected = FUNCTIONS["relu"](np.einsum("oc,chw->ohw", WIDE[:, :, 0, 0], x))
         assert np.abs(found - expected).max() <= program.plan.error <= 0.1
+
+
+def test_errors_carry_no_argument_beyond_the_interval_of_a_kink() -> None:
+    """A polynomial whose interval is made wider afterwards has large coefficients, which errors of powers multiply."""
+    inside = functions_inside(traced(lambda x: activated(layer(x, FIRST), "relu", 126)), typical=True)
+    assert inside is not None and isinstance(inside, Polynomial)
+    sine = inside.x
+    assert isinstance(sine, RefreshedSine)
+    assert sine.bound / inside.reach == pytest.approx(1 / (1 + SINE_REACH))
+    narrow = fitted(lambda s: np.maximum(np.arcsin(s) / sine.rate, 0.0), -sine.bound, sine.bound, 126, 0.0)
+    ring = chain(1 << 15, 8, 4, profile=Profile.of_sines(29.0)).shape()
+
+    def deviation(coefficients: Sequence[float], reach: float) -> float:
+        """Of the value of an argument that is off as a refreshed one is."""
+        ev = Symbolic(ring)
+        t = ev.fresh(None, bound=1.0, limbs=11)
+        t = ev.assume_errors(t, SlotErrors().with_own(2.0**-12.5))
+        method = PatersonStockmeyer(coefficients, inside.bound)
+        return method.run(ev, t, rescaled=True, most=sine.bound / reach).errors.deviation
+
+    assert 2 * deviation(inside.coefficients, inside.reach) < deviation(narrow.coefficients, sine.bound)
 
 
 def test_functions_of_one_refreshed_value_share_its_sine() -> None:

@@ -34,7 +34,7 @@ from cipherblas.lang.polynomials import largest_value
 from cipherblas.lang.refreshing import SINE_PERIODS
 from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
 from cipherblas.methods.polynomial.paterson_stockmeyer import PatersonStockmeyer
-from cipherblas.planner.rewrite.activations import fit_of_sine
+from cipherblas.planner.rewrite.activations import fit_of_sine, sine_reach
 from cipherblas.planner.rings.modulus_chains import LINES, TWO_ROUNDS, Profile, chain, chains
 from cipherblas.planner.rings.sizing import budget_bits
 from cipherblas_bench.harness import Row, Timing, params_fields, peak_memory, repeats_for, row
@@ -94,8 +94,8 @@ class SinePolynomial(NamedTuple):
 
     @property
     def most(self) -> float:
-        """The sine of 1."""
-        return math.sin(self.rate)
+        """The end of the interval of the polynomial."""
+        return sine_reach(self.rate)
 
     @classmethod
     def nearest(cls, function: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> SinePolynomial:
@@ -103,10 +103,10 @@ class SinePolynomial(NamedTuple):
 
         def of(period: int) -> SinePolynomial:
             rate = 2 * math.pi / period
-            most = math.sin(rate)
+            most = sine_reach(rate)
 
             def of_sine(sines: NDArray[np.float64]) -> NDArray[np.float64]:
-                return function(np.clip(np.arcsin(np.clip(sines, -most, most)) / rate, -1, 1))
+                return function(np.arcsin(np.clip(sines, -most, most)) / rate)
 
             return cls(period, fit_of_sine(of_sine, most, FUNCTION_DEGREE, 0.0))
 
@@ -207,7 +207,9 @@ class Refreshes:
         if self.function is None:
             return sine
         t, coefficients = ev.fold_into_scale(sine, 1 / self.function.most), self.function.fit.coefficients
-        return PatersonStockmeyer(coefficients, largest_value(coefficients)).run(ev, t, rescaled=True)
+        part = math.sin(self.function.rate) / self.function.most  # of the interval
+        bound = largest_value(coefficients, part)
+        return PatersonStockmeyer(coefficients, bound).run(ev, t, rescaled=True, most=part)
 
     def _expected(self, values: NDArray[np.complex128]) -> NDArray[np.complex128]:
         """The values that are computed of them, without errors."""

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.errors import Advice, CipherblasError, ParameterError, PrecisionError, RangeError
-from cipherblas.lang.approximation import Fit, fitted, fitted_beyond, on_interval
+from cipherblas.lang.approximation import NEAR_ENOUGH, Fit, fitted, fitted_beyond, on_interval
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.layers import Assume
 from cipherblas.lang.nodes import Expression
@@ -35,6 +35,9 @@ from cipherblas.planner.search.refusals import nearest
 Array = NDArray[np.float64]
 DROPPED_SHARE = 2.0**-5  # of the error of a function, that the terms of its shorter part may be left out for
 SINE_ROOM = 2.0**-5  # by which errors may carry a sine beyond 1
+# By which they may carry it beyond that of a bound. Functions with kinks are fitted so far: powers grow beyond an
+# interval, and what makes it wider afterwards makes large coefficients, which cancel.
+SINE_REACH = 2.0**-7
 TINY = 2.0**-40  # of the largest value of a function: errors that are as good as none
 UNSEEN = 2.0**-20  # beside those of a refresh
 
@@ -183,12 +186,21 @@ class SineFit(NamedTuple):
         assert isinstance(node, Polynomial)
         reach, function = _reach(node), _function_of(node)
         rate = 2 * math.pi / (period * reach)
-        most = math.sin(rate * reach)
+        ends = (math.sin(rate * reach), sine_reach(rate * reach))
 
-        def of_sine(values: Array) -> Array:
-            x = np.arcsin(np.clip(values, -most, most)) / rate
-            return function(np.clip(x, -reach, reach))
+        def of_sines(most: float) -> Callable[[Array], Array]:
+            def of_sine(values: Array) -> Array:
+                return function(np.arcsin(np.clip(values, -most, most)) / rate)
 
+            return of_sine
+
+        def near(most: float) -> float:
+            return fitted(of_sines(most), -most, most, node.degree, 0.0).error
+
+        # What is written is not followed beyond its bound: a smooth function has a kink there, and needs no room.
+        wider = not clamped and near(ends[1]) <= NEAR_ENOUGH * near(ends[0])
+        most = ends[wider]
+        of_sine = of_sines(most)
         fit = fit_of_sine(of_sine, most, node.degree, node.error, clamped)
         excess, cost, unseen = fit.error / max(node.error, TINY * fit.size), 0.0, UNSEEN * fit.size
         if clamped:
@@ -209,6 +221,11 @@ def _function_of(node: Polynomial) -> Callable[[Array], Array]:
         return lambda values: node.evaluate([values])
     written = node.written
     return lambda values: written.evaluate(values, node.evaluate([values]))
+
+
+def sine_reach(angle: float) -> float:
+    """The largest sine that a polynomial is near to its function for, of arguments up to an angle."""
+    return math.sin(angle) * (1 + SINE_REACH)
 
 
 def fit_of_sine(
