@@ -29,7 +29,7 @@ class Walked(Symbolic):
     """Runs every task, as a real run does."""
 
     schedule = "local"
-    repeat = Evaluator.repeat
+    repeat, one_for_all = Evaluator.repeat, Evaluator.one_for_all
 
 
 class WalkedInputs(SymbolicInputs):

@@ -71,7 +71,7 @@ def _made(
     ev: Evaluator, lines: list[Handles], rows: bool, summed: Callable[[Handles], Handles]
 ) -> list[list[Handles]]:
     """The cells of a product from its ciphertexts, line by line."""
-    found = ev.repeat(len(lines), lambda number: [[ct] for ct in summed(lines[number])])
+    found = ev.repeat(len(lines), lambda number: [[ct] for ct in ev.one_for_all(summed(lines[number]))])
     return [list(row) for row in zip(*found, strict=True)] if rows else found
 
 

@@ -97,6 +97,12 @@ class Symbolic(Evaluator):
         ledger.peak = most
         return found * number
 
+    def one_for_all(self, cts: list[Ct]) -> list[Ct]:
+        """As `Evaluator.one_for_all`."""
+        first = cts[0]
+        first.stand_for(len(cts), -1)
+        return [first] * len(cts)
+
     def _both_repeated(self, beside: Evaluator | None, number: int, work: Callable[[], None]) -> None:
         if isinstance(beside, Symbolic) and beside is not self:
             self.repeated(number, lambda: beside.repeated(number, work))
