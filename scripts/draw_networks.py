@@ -26,6 +26,9 @@ NAMES = {
     "ace_resnet32_cifar100": "ResNet-32, CIFAR-100",
     "resnet56": "ResNet-56",
     "ace_squeezenet_cifar10": "SqueezeNet",
+    "vgg11": "VGG-11",
+    "alexnet": "AlexNet",
+    "mobilenet": "MobileNet",
 }
 KINDS = (
     ("refresh", "refreshes", "tab:blue"),
@@ -151,7 +154,7 @@ def kinds(found: list[Row]) -> Any:
     axis.grid(True, axis="x", color="0.9")
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
-    axis.legend(fontsize=8, frameon=False)
+    axis.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
 
 
