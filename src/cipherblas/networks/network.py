@@ -202,9 +202,8 @@ class TrainedNetwork:
         """Plan the network for one encrypted input, which is the operand "x".
 
         Args:
-            samples: inputs (n, …) like those to come, by which ranges and errors are found: see `compile`. One that is
-                encrypted as zeros is added, but for an agreement, so that the promised error holds for it too. Without
-                samples and `ranges` these are bounds, which grow from layer to layer.
+            samples: inputs (n, …) like those to come, by which ranges and errors are found: see `compile`. Without
+                them, and without `ranges`, these are bounds, which grow from layer to layer.
             bound: on the absolute value of an entry as it is encrypted; by default the largest of the samples times the
                 slack, or 1.
             degree: as of `encrypted`; by default 62, or what an agreement needs that is asked for: 30 to 254.
@@ -227,8 +226,6 @@ class TrainedNetwork:
             samples = self._samples(samples)
             if choices.ranges:
                 choices.check_samples(self._largest(samples))
-            if options.get("agreement") is None:
-                samples = np.concatenate([samples, self._zeros[None]])
             options["samples"] = {INPUT: samples}
             beyond = options.get("slack", PlanOptions.slack)
             largest = float(np.abs(self.operand().normalised(samples)).max())
@@ -356,14 +353,6 @@ class TrainedNetwork:
                 got=samples.shape,
             )
         return samples
-
-    @property
-    def _zeros(self) -> Array:
-        """The input that is encrypted as zeros. All functions then err in the same way, where nothing is added before
-        them: no sample of a picture does that, and its values stay in every range."""
-        mean = (0.0,) if self.normalise is None else self.normalise.mean
-        means = np.reshape(mean, (-1, *(1,) * (len(self.shape) - 1)))
-        return np.asarray(np.broadcast_to(means, self.shape), np.float64)
 
     def _parts(self, given: Array) -> Iterator[Array]:
         """Inputs, some at a time, as they are encrypted."""
