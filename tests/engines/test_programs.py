@@ -133,6 +133,15 @@ def test_programs_of_matrices(name: str) -> None:
     check(toy(function, **arguments))
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_features(small: dict[str, Any]) -> None:
+    """Clear weights and encrypted ones, more samples than slots."""
+    first, second = weights(3, 4), weights(2, 3)
+    options = {**small, "form": "features", "precision": 1e-2}
+    check(toy(lambda x: second @ cb.square(first @ x), x=secret(4, 130), **options))
+    check(toy(lambda w, x: cb.square(x) @ w, w=secret(4, 2), x=secret(9, 4), **options))
+
+
 # --- tensors in slots ---
 
 
