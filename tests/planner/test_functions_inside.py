@@ -272,6 +272,18 @@ def test_errors_carry_no_argument_beyond_the_interval_of_a_kink() -> None:
     assert 2 * deviation(inside.coefficients, inside.reach) < deviation(narrow.coefficients, sine.bound)
 
 
+def test_functions_whose_small_terms_were_left_out_are_those_that_were_written() -> None:
+    written = traced(lambda x: activated(layer(x, FIRST), "relu", 62))
+    assert isinstance(written, Polynomial)
+    cut = written.shortened(written.error / 4)
+    assert isinstance(cut, Polynomial) and cut.degree < written.degree and cut.missed > written.missed
+    inside = functions_inside(cut)
+    assert inside is not None and inside.missed < cut.missed
+    cut.written = None  # then the polynomial is all that is known, and what it is off by counts
+    inside = functions_inside(cut)
+    assert inside is not None and inside.missed >= cut.missed
+
+
 def test_functions_of_one_refreshed_value_share_its_sine() -> None:
     def both(x: Expression) -> dict[str, Expression]:
         y = cb.refresh(layer(x, FIRST))

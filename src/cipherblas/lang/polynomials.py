@@ -147,7 +147,10 @@ class Polynomial(Expression):
             kept[index] = 0.0
         if dropped == 0:
             return self
-        return simplest(self.x, kept, self.reach, self.error + dropped, self.function, self.slope)
+        found = simplest(self.x, kept, self.reach, self.error + dropped, self.function, self.slope)
+        if isinstance(found, Polynomial):
+            found.written = self.written
+        return found
 
     def text(self, parts: Sequence[str]) -> str:
         return f"{self.function}[{self.degree}]({parts[0]})"

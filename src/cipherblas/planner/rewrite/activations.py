@@ -206,6 +206,8 @@ class SineFit(NamedTuple):
         if clamped:
             usual = fit_of_sine(of_sine, most, node.degree, node.error)
             cost = max(fit.error, unseen) / max(usual.error, unseen)
+        if not _is_written(node):  # it is near to the polynomial of x, which is off as well
+            fit = fit._replace(error=fit.error + node.error)
         return cls(node, fit, 1 + SINE_ROOM if clamped else most, of_sine, excess, cost)
 
     def of(self, sine: RefreshedSine) -> Expression:
@@ -215,11 +217,17 @@ class SineFit(NamedTuple):
         return value
 
 
+def _is_written(node: Polynomial) -> bool:
+    """Whether a polynomial knows the function that it stands for."""
+    return node.written is not None and node.written.x is node.x
+
+
 def _function_of(node: Polynomial) -> Callable[[Array], Array]:
     """The function that it stands for, or the polynomial itself."""
-    if node.written is None or node.written.x is not node.x:
+    if not _is_written(node):
         return lambda values: node.evaluate([values])
     written = node.written
+    assert written is not None
     return lambda values: written.evaluate(values, node.evaluate([values]))
 
 
