@@ -28,7 +28,8 @@ from residual.network import DEGREE, ResNet
 
 MEAN, DEVIATION = np.array((0.485, 0.456, 0.406)), np.array((0.229, 0.224, 0.225))  # of ImageNet's pixels
 BOUND = 2.7  # of a pixel, with mean and deviation taken out
-WEIGHT_BUDGET = 1 << 30  # of encoded weights in memory; the others are in a file
+WEIGHT_BUDGET = 512 << 20  # bytes of encoded weights in memory; the others are in a file
+MEMORY_BUDGET = 8 << 30  # bytes that the plan may take beside weights: a quarter for what refreshes read
 RING_DEGREE = 1 << 15  # an image of any stage fills its slots once, twice or four times
 
 
@@ -89,6 +90,7 @@ def compiled(network: ResNet, samples: NDArray[np.float64], options: argparse.Na
         samples={"x": samples},
         error=options.error,
         form="tensors",
+        memory_budget=MEMORY_BUDGET,
         **ring,
     )
 

@@ -3,8 +3,11 @@ values are, and that they keep their promises."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ from numpy.typing import NDArray
 
 import cipherblas as cb
 from cipherblas.evaluators.slots.symbolic import Symbolic
+from cipherblas.evaluators.slots.values import Transform
 from cipherblas.lang.analysis import evaluate_results, trace
 from cipherblas.lang.approximation import fitted
 from cipherblas.lang.elementary import gelu_of_array
@@ -19,11 +23,16 @@ from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.polynomials import Polynomial
 from cipherblas.lang.refreshing import REFRESH, SINE, SINE_PERIODS, RefreshedSine
-from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
+from cipherblas.methods.bootstrapping.embedding import slots_to_coefficients
+from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
 from cipherblas.methods.polynomial.paterson_stockmeyer import PatersonStockmeyer
+from cipherblas.planner.predict.dry_run import dry_run
 from cipherblas.planner.rewrite.activations import SINE_REACH, functions_inside
 from cipherblas.planner.rings.modulus_chains import Profile, chain
 from cipherblas.rlwe.noise import SlotErrors
+from cipherblas.runtime.refreshing import _refreshed
+from cipherblas.runtime.tensors import TensorRun
+from cipherblas.runtime.values import Value
 from tests.support.runs import toy
 
 RANDOM = np.random.default_rng(4)
@@ -138,6 +147,48 @@ def test_what_is_rewritten_and_what_is_not(function: Callable[[Expression], Expr
         assert REFRESH not in facts_of(inside).operations
     else:
         assert not has_function or written.op == "add" or not alone
+
+
+def crossed(x: Expression) -> Expression:
+    """A term of two sums, of which either becomes a sine."""
+    y = layer(activated(layer(x, FIRST)), FIRST)
+    return activated(y + layer(activated(y + layer(x, FIRST)), FIRST))
+
+
+def test_terms_of_two_sines_have_powers_of_two_as_units() -> None:
+    """None takes a level to be like another."""
+    expression = functions_inside(traced(crossed))
+    assert expression is not None
+    facts = facts_of(expression)
+    run = TensorRun.__new__(TensorRun)
+    vars(run)["run"] = SimpleNamespace(refreshed=True, readers=lambda node: facts.readers[id(node)])
+    layers = [node for node in facts.order if node.op == "conv2d"]
+    alone, *terms = sorted(layers, key=lambda node: any(one.op == "add" for one in facts.readers[id(node)]))
+    (sine,) = facts.readers[id(alone)]
+    assert math.log2(run.unit_of(alone, 3.0) / sine.parameters["reach"]) % 1 == 0
+    assert [run.unit_of(node, 3.0) for node in terms] == [4.0] * 3
+
+
+def test_sines_share_what_slots_to_coefficients_encode(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What becomes one sine has a unit that is a power of two times its reach."""
+    program = toy(residual, x=cb.secret(4, 8, 8), form="tensors", error=0.5)
+    units: dict[float, float] = {}  # by reach
+    factors = set()
+
+    def refreshed(run: TensorRun, x: Value, node: Expression, method: Bootstrapping) -> Value:
+        units[node.parameters["reach"]] = x.unit
+        return _refreshed(run, x, node, method)
+
+    def recorded(slots: int, sizes: Sequence[int], factor: float, **options: Any) -> list[Transform]:
+        factors.add(factor)
+        return slots_to_coefficients(slots, sizes, factor, **options)
+
+    monkeypatch.setattr("cipherblas.runtime.refreshing._refreshed", refreshed)
+    monkeypatch.setattr("cipherblas.methods.bootstrapping.refresh.slots_to_coefficients", recorded)
+    dry_run(program.plan.parameters, program.executed, program.plan.decided)
+    assert len(units) == 2
+    assert all(math.log2(unit / reach) % 1 == 0 for reach, unit in units.items())
+    assert all(math.log2(factor / min(factors)) % 1 == 0 for factor in factors)
 
 
 def test_a_residual_network_keeps_its_promise(tmp_path: Path) -> None:

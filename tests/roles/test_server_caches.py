@@ -14,6 +14,7 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.common.limits import MASK_BYTES, RUN_BYTES
+from cipherblas.engines.cpu import CpuEngine
 from cipherblas.engines.encodings import Encodings, WeightStore
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.runtime.executor import Executor
@@ -323,7 +324,8 @@ def test_memory_that_masks_of_earlier_runs_hold(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux tells what of files is in memory")
 def test_weights_in_a_file_leave_the_memory_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     part, count = 8 << 20, 12
-    monkeypatch.setattr("cipherblas.engines.encodings.SEGMENT_BYTES", 2 * part)
+    for name in ("SEGMENT_BYTES", "RESIDENT_BYTES"):
+        monkeypatch.setattr(f"cipherblas.engines.encodings.{name}", 2 * part)
     store, before = WeightStore(0), resident_file_bytes()
     for number in range(count):
         store.make(number, (part // 8,), lambda block, number=number: block.fill(number))
@@ -334,6 +336,30 @@ def test_weights_in_a_file_leave_the_memory_of_the_process(monkeypatch: pytest.M
     store.clear()
     store.make("again", (part // 8,), lambda block: block.fill(3))
     assert (store.get("again") == 3).all()
+
+
+def test_calls_read_a_part_of_many_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many bytes that those of one call stay in memory; what they make is the same."""
+    read: list[int] = []
+    weighted_sums = CpuEngine.weighted_sums
+
+    def counted(engine: CpuEngine, weights: Any, terms: Any, cts: Any) -> Any:
+        read.append(sum(each.nbytes for each in weights))
+        return weighted_sums(engine, weights, terms, cts)
+
+    monkeypatch.setattr(CpuEngine, "weighted_sums", counted)
+    program = network()
+    client = program.client()
+    x, server = (
+        client.encrypt({"x": uniform(0, 40)}),
+        program.server(client.evaluation_keys(), weight_budget=0),
+    )
+    whole = client.decrypt(server.run(x))
+    together, read[:] = list(read), []
+    monkeypatch.setattr("cipherblas.evaluators.slots.native.RESIDENT_BYTES", 0)
+    assert (client.decrypt(server.run(x)) == whole).all()
+    assert sum(read) == sum(together) == program.plan.counts.stored_bytes
+    assert len(read) > len(together)
 
 
 def resident_file_bytes() -> int:

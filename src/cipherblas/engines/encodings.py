@@ -24,6 +24,7 @@ from cipherblas.common.limits import MASK_BYTES, default_weight_budget
 from cipherblas.common.memory import ResidentParts, mapped_file
 
 SEGMENT_BYTES = 256 << 20  # of the file of a store of weights
+RESIDENT_BYTES = 256 << 20  # of such files that stay in memory: no call should read much more than half of it
 PAGE_BYTES = 4096
 
 
@@ -181,7 +182,7 @@ class WeightStore:
         self._segments: dict[bool, mmap.mmap] = {}  # the last one in memory (True) and in the file
         self._used = {True: 0, False: 0}
         self._places: dict[Hashable, _Place] = {}  # of arrays in the file, by key
-        self._resident = ResidentParts(SEGMENT_BYTES)
+        self._resident = ResidentParts(RESIDENT_BYTES)
 
     def __len__(self) -> int:
         return len(self._arrays)
@@ -270,7 +271,7 @@ class WeightStore:
         with self._lock:
             self._arrays.clear()
             self._places.clear()
-            self._resident = ResidentParts(SEGMENT_BYTES)
+            self._resident = ResidentParts(RESIDENT_BYTES)
             self._spare.clear()
             self._segments.clear()
             self._used = {True: 0, False: 0}

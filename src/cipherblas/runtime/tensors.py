@@ -22,7 +22,7 @@ from cipherblas.lang.analysis import is_constant
 from cipherblas.lang.curves import GATED
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.polynomials import POLYNOMIAL, RANGE_TOLERANCE
-from cipherblas.lang.refreshing import refreshes_to_sines
+from cipherblas.lang.refreshing import RefreshedSine, refreshes_to_sines
 from cipherblas.lang.windows import Window
 from cipherblas.methods.doubling import folded, repeated
 from cipherblas.methods.layers import build_conv, build_matvec
@@ -38,6 +38,9 @@ from cipherblas.runtime.values import Cells, Handles, MethodChoice, Value
 
 TENSORS = "tensors"
 PACKING = "packing"
+# Operations whose results have the unit of what they are made of, and those that choose it.
+_KEEP_UNITS = frozenset({"add", "assume", "flatten", "truncated"})
+_WITH_UNITS = frozenset({"conv2d", "matmul", POLYNOMIAL})
 MAX_MAGNIFIED = 4.0  # errors of zeros that entries are computed from: nothing counts them
 
 
@@ -104,10 +107,31 @@ class TensorRun(SlotRun):
                 return node.bound
             (node,) = readers
 
-    def unit_of(self, bound: float) -> float:
-        """The unit of values up to a bound: in programs that refresh a power of two, so that terms of a sum differ by
-        integers, and none takes a level to be like the other."""
-        return 2.0 ** math.ceil(math.log2(bound)) if self.run.refreshed else bound
+    def unit_of(self, node: Expression, bound: float) -> float:
+        """The unit of a value up to a bound: in programs that refresh a power of two, so that terms of a sum differ by
+        integers, and none takes a level to be like the other. Where it becomes one sine, alone or in a sum, a power of
+        two times the reach: slots to coefficients have the same diagonals for all sines then."""
+        if not self.run.refreshed:
+            return bound
+        reach = self._reach_of(node) or 1.0
+        return reach * 2.0 ** math.ceil(math.log2(bound / reach))
+
+    def _reach_of(self, node: Expression) -> float | None:
+        """The reach of the sine that the sums become which a value is a term of; None where there are several, or terms
+        whose units are not chosen by `unit_of`."""
+        seen, waiting, found = {id(node)}, [node], set[float]()
+        while waiting:
+            one = waiting.pop()
+            others = [reader for reader in self.run.readers(one) if reader.op not in _WITH_UNITS]
+            found |= {other.reach for other in others if isinstance(other, RefreshedSine)}
+            others = [other for other in others if not isinstance(other, RefreshedSine)]
+            if one.op in _KEEP_UNITS:
+                others += [child for child in one.children if child.secret]
+            if not all(other.op in _KEEP_UNITS or other.op in _WITH_UNITS for other in others):
+                return None
+            waiting += [other for other in others if id(other) not in seen]
+            seen |= set(map(id, others))
+        return min(found) if len(found) == 1 else None
 
     def weights_of(self, node: Expression) -> Callable[[Inputs], Weights]:
         """A clear factor of a layer, of the inputs of a run."""
@@ -189,7 +213,12 @@ class TensorRun(SlotRun):
             ev.spend(window.outputs * window.shape[0] // ENTRIES_PER_STEP, "channels")
         unit = weights(self.inputs).bound
         if self.run.refreshed:
-            unit = self.unit_of(max(unit, self.range_of(node) / abs(value.unit)))
+            bound = max(unit, self.range_of(node) / abs(value.unit))
+            reach = self._reach_of(node)
+            if reach is None:
+                unit = self.unit_of(node, bound)
+            else:
+                unit = self.unit_of(node, max(reach, bound * abs(value.unit))) / abs(value.unit)
         method = method_of(node, x, MethodChoice(choice.method, options))
         ev.spend(method.steps, "weights of a layer")
         cells = self.made(
@@ -365,7 +394,7 @@ def polynomial(run: TensorRun, node: Expression, required: None) -> Steps[Value]
     if not x.tensor.zero_padded and _may_exceed(x, function.x):
         x = run.masked(x)
     tensor = x.tensor
-    value = evaluated(run, function, x, run.unit_of(function.bound), zeros=tensor.zero_padded)
+    value = evaluated(run, function, x, run.unit_of(node, function.bound), zeros=tensor.zero_padded)
     steepness = function.slope_at_zero * abs(x.unit / value.unit)
     magnified, middle = max(1.0, x.magnified * steepness) if tensor.zero_padded else 1.0, function.at_zero
     if not (middle and tensor.zero_padded):

@@ -20,7 +20,7 @@ from cipherblas.crypto.keys.evaluation import EvaluationKeys, RowKeys
 from cipherblas.crypto.keys.key_id import RELINEARISATION, FromRows, FromSparse, KeyId, ToRows, ToSparse
 from cipherblas.crypto.params import Parameters
 from cipherblas.engines.cpu import CpuEngine
-from cipherblas.engines.encodings import EncodeCache, Encodings, WeightStore
+from cipherblas.engines.encodings import RESIDENT_BYTES, EncodeCache, Encodings, WeightStore
 from cipherblas.engines.handles import Factor, Key, Message, Words
 from cipherblas.engines.handles import Term as EngineTerm
 from cipherblas.engines.protocol import Engine
@@ -299,12 +299,11 @@ class Native(Evaluator):
     ) -> list[Any]:
         results: list[Any] = []
         start = 0
-        while start < len(
-            groups
-        ):  # what is not stored is encoded for as many groups as fit the working memory
-            stop, room = start, self.working_bytes
+        while start < len(groups):
+            # What is not stored is encoded for as many groups as fit the working memory; what is may be in a file.
+            stop, room = start, RESIDENT_BYTES // 2 if groups[start].stored else self.working_bytes
             while stop < len(groups) and (stop == start or room >= 0):
-                room -= 0 if groups[stop].stored else len(groups[stop].sources) * limbs * self.limb_bytes()
+                room -= len(groups[stop].sources) * limbs * self.limb_bytes()
                 stop += 1
             blocks = []
             for group in groups[start:stop]:

@@ -494,8 +494,7 @@ class Bootstrapping:
             )
         found = [self._shrunk(ev, x, bound) for x in xs]
         factor = self.largest(ev) / max(x.scale for x in found)
-        if not self.sine:
-            factor /= bound
+        factor = _rounded(factor) if self.sine else factor / bound  # alike for all sines, as in `in_slots`
         transforms = slots_to_coefficients(ev.slots, self.down, factor)
         for index, transform in enumerate(transforms):
             # The coefficients are the slots of x: they fit, though the slots of the result seem not to.
