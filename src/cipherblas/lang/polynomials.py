@@ -112,6 +112,13 @@ class Polynomial(Expression):
         """Of arranged entries, but where there are new ones: they are zero, and p(0) need not be."""
         return None if step.fills else self._of(arranged(self.x, step))
 
+    def rebuilt(self, children: Sequence[Expression]) -> Expression:
+        """With what it is known to stand for, of the new argument."""
+        found = super().rebuilt(children)
+        if self.written is not None and self.written.x is self.x:
+            found.written = self.written._replace(x=children[0])
+        return found
+
     def _of(self, x: Expression) -> Expression:
         node = Polynomial(x, self.coefficients, self.reach, self.error, self.function, self.slope)
         if self.written is not None:
