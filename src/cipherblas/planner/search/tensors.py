@@ -176,7 +176,7 @@ class GreedyMethods:
                 min(most, 1 << (channels - 1).bit_length()),
             }:
                 yield {"channels": each, "pitch": pitch}
-                copies = self.slots // pitch // (1 << (each - 1).bit_length())
+                copies = 1 << (self.slots // (each * pitch)).bit_length() - 1  # they divide the slots
                 if self.refreshed and copies > 1:
                     yield {"channels": each, "pitch": pitch, "row": width, "copies": copies}
         for window in self._windows(node):
