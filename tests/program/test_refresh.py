@@ -246,6 +246,8 @@ def test_gaps_that_means_leave_are_filled_before_layers(tmp_path: Path) -> None:
         assert [some["copies"] for some in options if "copies" in some] == [2]  # as the client packs it
         layouts = [some["layout"]["filled"] for some in options if "layout" in some]
         assert sorted(layouts) == [1, 2]
+        # One of them takes a level less, and is computed at no more limbs for that.
+        assert len({node.limbs for node in one.plan.nodes if node.title.startswith("conv2d")}) == 1
         check(one)
 
 

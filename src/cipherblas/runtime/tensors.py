@@ -22,8 +22,9 @@ from cipherblas.lang.analysis import is_constant
 from cipherblas.lang.curves import GATED
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.polynomials import POLYNOMIAL, RANGE_TOLERANCE
-from cipherblas.lang.refreshing import RefreshedSine, refreshes_to_sines
+from cipherblas.lang.refreshing import REFRESH, SINE, RefreshedSine, refreshes_to_sines
 from cipherblas.lang.windows import Window
+from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.methods.doubling import folded, repeated
 from cipherblas.methods.layers import build_conv, build_matvec
 from cipherblas.methods.matvec_conv.base import LayerMethod, Weights, entries_plain, masked
@@ -106,6 +107,23 @@ class TensorRun(SlotRun):
             if not moved:
                 return node.bound
             (node,) = readers
+
+    def limbs_that_are_read(self, node: Expression, tensor: TensorLayout) -> int | None:
+        """The limbs of a value of which a refresh, which alone reads it, makes use, and the mask before that; None
+        where it is read otherwise."""
+        whole = bootstrapping_of(self.ev.params) if self.run.refreshed else None
+        while whole is not None:
+            readers = self.run.readers(node)
+            if len(readers) != 1:
+                return None
+            (node,) = readers
+            if node.op in (REFRESH, SINE):
+                few = whole.packed(*tensor.layout.active_slots)
+                return max(whole.limbs_before, few.limbs_before) + (not tensor.zero_padded)
+            clear = node.op == "add" and not all(part.secret for part in node.children)
+            if not clear and node.op not in ("assume", "truncated"):
+                return None
+        return None
 
     def unit_of(self, node: Expression, bound: float) -> float:
         """The unit of a value up to a bound: in programs that refresh a power of two, so that terms of a sum differ by
@@ -220,6 +238,8 @@ class TensorRun(SlotRun):
             else:
                 unit = self.unit_of(node, max(reach, bound * abs(value.unit))) / abs(value.unit)
         method = method_of(node, x, MethodChoice(choice.method, options))
+        if (limbs := self.limbs_that_are_read(node, method.out)) is not None:
+            value = self.lowered_to(value, limbs + method.levels)
         ev.spend(method.steps, "weights of a layer")
         cells = self.made(
             choice.method,

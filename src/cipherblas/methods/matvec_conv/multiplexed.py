@@ -103,7 +103,7 @@ class ConvMultiplexed(LayerMethod):
             keys.append((own * unit + babies[steps] + unit // 2).ravel())
             rows.append((reads.numbers() + (copy + second * reads.copies) * reads.weights).ravel())
         key, row = np.concatenate(keys), np.concatenate(rows).astype(np.int32)
-        order = np.argsort(key, kind="stable")
+        order = np.argsort(key)
         key, row = key[order], row[order]
         starts = np.flatnonzero(np.diff(key, prepend=-1))
         found: dict[tuple[int, int], list[Diagonal]] = {}
