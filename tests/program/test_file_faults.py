@@ -337,7 +337,7 @@ def test_operand_files_with_wrong_content(flow: Flow, tmp_path: Path) -> None:
         "seeds of words": ({}, {"feed0.seed": np.tile(seed.astype(np.int64), 1)}),
         "number of feeds": ({"feeds": 2}, {}),
         "feeds that are text": ({"feeds": "many"}, {}),
-        "shape of nothing": ({"shape": []}, {}),
+        "shape of no rows": ({"shape": [0, 4]}, {}),
         "shape of text": ({"shape": ["x", "y"]}, {}),
         "no name": ({"name": None}, {}),
     }

@@ -20,7 +20,7 @@ from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.slots.values import ClearFactor
 from cipherblas.forms.tensors import TensorLayout
 from cipherblas.lang.facts import facts_of
-from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.nodes import Expression
 from cipherblas.lang.refreshing import is_refreshed
 from cipherblas.lang.results import results_of
 from cipherblas.rlwe.counts import Counts
@@ -184,7 +184,7 @@ def computes(form: str, *operations: str) -> Callable[[AnyMethod], AnyMethod]:
 
 def missing(node: Expression, form: str) -> Expression | None:
     """The first node of a program that no method computes in a form."""
-    nodes = (current for current in ordered(node) if current.secret and not current.root)
+    nodes = (current for current in facts_of(node).order if current.secret and not current.root)
     return next((current for current in nodes if (form, current.op) not in METHODS), None)
 
 
