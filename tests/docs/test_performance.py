@@ -12,13 +12,14 @@ from tests.support import documents
 from tests.support.scripts import script
 
 PAGES = script("measured_pages")  # which the others import
-PERFORMANCE, CLAIMS, BOOTSTRAPPING, PEERS, RANKS = (
-    script(f"draw_{name}") for name in ("performance", "claims", "bootstrapping", "peers", "ranks")
+PERFORMANCE, CLAIMS, BOOTSTRAPPING, PEERS, RANKS, NETWORKS = (
+    script(f"draw_{name}")
+    for name in ("performance", "claims", "bootstrapping", "peers", "ranks", "networks")
 )
 ROWS = PAGES.rows(PERFORMANCE.ROWS)
 TABLES = {
     (drawn.__name__, page, name): text
-    for drawn in (PERFORMANCE, CLAIMS, BOOTSTRAPPING, PEERS, RANKS)
+    for drawn in (PERFORMANCE, CLAIMS, BOOTSTRAPPING, PEERS, RANKS, NETWORKS)
     for (page, name), text in drawn.tables().items()
 }
 
@@ -114,6 +115,21 @@ def test_rows_of_ranks_are_right() -> None:
         assert moved == sorted(moved, reverse=True)
 
 
+def test_rows_of_networks_are_right() -> None:
+    """A network a command, secure, within the promise, its scores beside those in the clear."""
+    rows = PAGES.rows(NETWORKS.ROWS)
+    assert len({row["case"] for row in rows}) == len(rows) and {row["case"] for row in rows} <= set(
+        NETWORKS.NAMES
+    )
+    for row in rows:
+        assert row["command"].startswith("cipherblas bench nn --models ") and row["commit"] and row["machine"]
+        assert row["params"]["security"] >= 128 and row["threads"] == 1 and row["images"] >= 2
+        assert row["rms_error"] <= row["error"] <= row["predicted_error"] <= row["asked_error"]
+        parts = sum(row[f"{kind}_seconds"] for kind, *_ in NETWORKS.KINDS)
+        assert 0.9 * row["seconds_min"] <= parts <= 1.1 * row["seconds_max"]
+    assert any("published_seconds" in row for row in rows)
+
+
 def test_rows_say_where_they_come_from() -> None:
     for row in ROWS:
         assert row["command"].startswith("cipherblas bench ") and row["commit"] and row["machine"]
@@ -152,6 +168,7 @@ def test_both_sides_of_a_ratio_are_secure_and_right() -> None:
         ("draw_claims", ["--pictures"]),
         ("draw_peers", ["--pictures"]),
         ("draw_ranks", ["--pictures"]),
+        ("draw_networks", ["--pictures"]),
     ],
 )
 def test_pictures_can_be_drawn(
