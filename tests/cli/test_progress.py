@@ -99,7 +99,7 @@ SLOW: tuple[tuple[Any, str], ...] = (
     (plan, "compile"),
     (demo, "compile"),
     (encrypt, "load_array"),
-    *((checking, name) for name in ("load_array", "load_members")),
+    *((checking, name) for name in ("load_array", "load_labelled")),
     (run, "load_array"),
     *((decrypt, name) for name in ("save_array", "save_arrays", "print_json", "_print_rows")),
     (demo_flow, "save_array"),

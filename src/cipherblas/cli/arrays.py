@@ -16,6 +16,8 @@ from cipherblas.common.arrays import narrow_array
 from cipherblas.common.errors import DTypeError, FormatError
 from cipherblas.crypto import files
 
+IMAGES, LABELS = "images", "labels"  # in an archive
+
 SAVED = "numpy.save({!r}, array)"
 _TEXTS = (".csv", ".tsv", ".txt")
 
@@ -53,6 +55,26 @@ def load_members(path: Path) -> dict[str, NDArray[Any]]:
             got=str(error),
             advice=f"numpy.savez({str(path)!r}, images=images, labels=labels)",
         ) from error
+
+
+def load_labelled(path: Path, dimensions: Sequence[int]) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """The inputs of a network and their labels: the arrays images and labels of a `.npz` archive, which are not
+    checked; or inputs alone of a `.npy` file.
+
+    Raises:
+        StorageError, FormatError, DTypeError, ShapeError: as `load_array` and `load_members`, or no array images.
+    """
+    if path.suffix.lower() != ".npz":
+        return load_array(path, dimensions), None
+    members = load_members(path)
+    if IMAGES not in members:
+        raise FormatError(
+            f"{path} has no array {IMAGES!r}.",
+            expected=IMAGES,
+            got=", ".join(members) or "an empty archive",
+            advice=f"numpy.savez({str(path)!r}, images=images, labels=labels)",
+        )
+    return members[IMAGES], members.get(LABELS)
 
 
 def _load(path: Path) -> NDArray[Any]:

@@ -8,17 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from cipherblas.cli.arrays import load_array, load_members
+from cipherblas.cli.arrays import IMAGES, LABELS, load_array, load_labelled
 from cipherblas.cli.options import Debug, Insecure, Json, PlanFile, Quiet, Security
 from cipherblas.common.arrays import narrow_array
-from cipherblas.common.errors import FormatError
 from cipherblas.networks import from_onnx
 from cipherblas.networks.network import INPUT
 from cipherblas.networks.onnx_file import EXACT
 from cipherblas.report import Display, print_json
 from cipherblas.roles.program import Program
 
-IMAGES, LABELS = "images", "labels"  # in an archive
 DIMENSIONS = (2, 3, 4)
 
 
@@ -80,17 +78,6 @@ def check(
 
 def _inputs(path: Path) -> tuple[Any, Any]:
     """The inputs of a file, and the labels of an archive that has them."""
-    if path.suffix.lower() != ".npz":
-        return load_array(path, DIMENSIONS), None
-    members = load_members(path)
-    if IMAGES not in members:
-        raise FormatError(
-            f"{path} has no array {IMAGES!r}.",
-            expected=IMAGES,
-            got=", ".join(members) or "an empty archive",
-            advice=f"numpy.savez({str(path)!r}, images=images, labels=labels)",
-        )
-    images = narrow_array(members[IMAGES], f"{IMAGES} of {path}", DIMENSIONS)
-    if LABELS not in members:
-        return images, None
-    return images, narrow_array(members[LABELS], f"{LABELS} of {path}", (1,))
+    images, labels = load_labelled(path, DIMENSIONS)
+    images = narrow_array(images, f"{IMAGES} of {path}", DIMENSIONS)
+    return images, None if labels is None else narrow_array(labels, f"{LABELS} of {path}", (1,))

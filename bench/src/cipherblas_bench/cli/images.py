@@ -9,11 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.cli.arrays import load_array, load_members
+from cipherblas.cli.arrays import IMAGES, load_labelled
 from cipherblas.common.arrays import finite_array, shape_text
-from cipherblas.common.errors import FormatError, ShapeError
-
-IMAGES, LABELS = "images", "labels"  # in an archive
+from cipherblas.common.errors import ShapeError
 
 
 class ImageFile(NamedTuple):
@@ -35,16 +33,8 @@ def load_images(path: Path, shape: Sequence[int], count: int | None = None) -> I
         StorageError, FormatError: the file cannot be read, or has no array of that name. ShapeError: no image, or of
             another shape. DTypeError, RangeError: no finite real numbers.
     """
-    archive = path.suffix.lower() == ".npz"
-    members = load_members(path) if archive else {IMAGES: load_array(path, (len(shape) + 1,))}
-    if IMAGES not in members:
-        raise FormatError(
-            f"{path} has no array {IMAGES!r}.",
-            expected=IMAGES,
-            got=", ".join(members) or "an empty archive",
-            advice=f"numpy.savez({str(path)!r}, images=images, labels=labels)",
-        )
-    given, what = members[IMAGES], f"{IMAGES} of {path}"
+    given, labels = load_labelled(path, (len(shape) + 1,))
+    what = f"{IMAGES} of {path}"
     pixels = given.dtype == np.uint8 and len(shape) == 3
     found = finite_array(given[:count] if given.ndim else given, what, (len(shape) + 1,))
     if pixels:
@@ -56,7 +46,6 @@ def load_images(path: Path, shape: Sequence[int], count: int | None = None) -> I
             expected=f"any number of {inner}" + ", bytes" * pixels,
             got=shape_text(given.shape),
         )
-    labels = members.get(LABELS)
     if labels is not None and labels.shape[:1] != given.shape[:1]:
         raise ShapeError(
             f"There is one label for each image of {path}.", expected=given.shape[:1], got=labels.shape
