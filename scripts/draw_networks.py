@@ -9,6 +9,7 @@ networks --files FOLDER`). Pictures need matplotlib.
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -158,9 +159,36 @@ def kinds(found: list[Row]) -> Any:
     return figure
 
 
+def scores(found: list[Row]) -> Any:
+    """Every score of every image: in the clear, and decrypted."""
+    from matplotlib.figure import Figure
+
+    across = min(3, len(found))
+    figure = Figure(
+        figsize=(2.7 * across, 2.7 * math.ceil(len(found) / across)), facecolor="white", layout="constrained"
+    )
+    panels = list(figure.subplots(math.ceil(len(found) / across), across, squeeze=False).flat)
+    for row, axis in zip(found, panels, strict=False):
+        clear, ours = (
+            [score for image in row[field] for score in image] for field in ("clear_scores", "scores")
+        )
+        ends = min(clear), max(clear)
+        axis.plot(ends, ends, color="0.7", linewidth=1)
+        axis.plot(clear, ours, ".", color="tab:blue", markersize=4)
+        axis.set_title(f"{name(row)}, {row['images']} images", fontsize=9)
+        axis.set_xlabel("scores in the clear")
+        axis.set_ylabel("decrypted")
+        axis.spines[["top", "right"]].set_visible(False)
+    for axis in panels[len(found) :]:
+        axis.set_axis_off()
+    return figure
+
+
 def figures() -> dict[str, Any]:
     """Name → picture."""
-    return {"networks-kinds": kinds(rows(ROWS))}
+    found = rows(ROWS)
+    scored = [row for row in found if "scores" in row]
+    return {"networks-kinds": kinds(found), **({"networks-scores": scores(scored)} if scored else {})}
 
 
 if __name__ == "__main__":

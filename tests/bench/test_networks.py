@@ -106,6 +106,9 @@ def test_scores_are_compared(programs: list[cb.Program]) -> None:
         assert row["rms_error"] == pytest.approx(np.sqrt(np.mean((found - exact) ** 2)), rel=0.3)  # and noise
         assert row["agreement"] == np.mean(found.argmax(axis=1) == exact.argmax(axis=1))
         assert row["accuracy"] == np.mean(found.argmax(axis=1) == inputs.labels)
+        scores, clear = (np.array(row[name]) for name in ("scores", "clear_scores"))
+        assert np.abs(clear - exact).max() <= 1e-4 and scores.shape == exact.shape
+        assert np.abs(scores - clear).max() == pytest.approx(row["error"], abs=2e-4)
         assert "published_seconds" not in row
     (row,) = run_networks(
         *({"resnet20": network}, NetworkInputs(inputs.images[:1], None, inputs.samples)),

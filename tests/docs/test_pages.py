@@ -27,6 +27,7 @@ ELSEWHERE = {
     "docs/networks.md": "test_networks.py",
     "docs/operations.md": "test_operations.py",
     "docs/own-product.md": "test_own_product.py",
+    "docs/pytorch.md": "test_pytorch.py",
     "docs/threat-model.md": "test_algorithms.py",
     "docs/two-machines.md": "test_two_machines.py",
 }

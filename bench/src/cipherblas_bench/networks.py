@@ -34,6 +34,7 @@ from cipherblas_bench.harness import Row, Timing, params_fields, peak_memory, ro
 Array = NDArray[np.float64]
 BENCH = "nn --models"
 IMAGES = 3  # the first one apart
+SCORE_DIGITS = 4  # behind the point
 # Operations → what their nodes are counted as; the product of two encrypted values is part of a function.
 KINDS = {
     "conv2d": "convolution",
@@ -310,6 +311,8 @@ class _Measured:
             "agreement": ours.agreement,
             "accuracy": ours.accuracy,
             "clear_accuracy": clear.accuracy,
+            "scores": _rounded(runs.scores),
+            "clear_scores": _rounded(exact),
         }
 
     def _published(self, seconds: Sequence[float]) -> Row:
@@ -324,6 +327,11 @@ class _Measured:
             "times_published": statistics.median(seconds) / figures.total,
             "note": PUBLISHED_NOTE,
         }
+
+
+def _rounded(scores: Sequence[Array] | Array) -> list[list[float]]:
+    """Scores of images for rows that people read."""
+    return [[round(float(score), SCORE_DIGITS) for score in image] for image in scores]
 
 
 def seconds_by_kind(nodes: Sequence[NodeSeconds]) -> dict[str, float]:

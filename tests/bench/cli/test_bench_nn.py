@@ -55,7 +55,7 @@ def test_a_line_for_each_network(invoke: Any, folder: Path) -> None:
     models = ["--models", folder / "small.onnx", "--models", folder / "other.onnx"]
     options = ["--image-count", 3, "--error", 1, "--degree", 7, "--json", "--quiet"]
     files = ["--images", folder / "images.npz", "--samples", folder / "images.npz", *NORMALISE]
-    more = ["--sample-count", 5, "--weight-budget", "1MiB"]
+    more = ["--sample-count", 5, "--weight-budget", "1MiB", "--memory-budget", "1GiB"]
     found = invoke("bench", "nn", *models, *files, *more, *options)
     assert found.exit_code == 0, found.stderr
     rows = [json.loads(line) for line in found.stdout.splitlines()]

@@ -110,6 +110,14 @@ def nn(
             "half of what is available",
         ),
     ] = None,
+    memory_budget: Annotated[
+        int | None,
+        bytes_option(
+            "--memory-budget",
+            "With --models: as in `plan`; memory for weights is apart.",
+            "four fifths of what is available",
+        ),
+    ] = None,
     ring_degree: Annotated[
         int | None, typer.Option(help="Force the ring degree N.", show_default="the fastest")
     ] = None,
@@ -141,7 +149,13 @@ def nn(
         sample_count=sample_count,
         normalise=normalise,
     )
-    planned = without_none(error=error, agreement=agreement, degree=degree, weight_budget=weight_budget)
+    planned = without_none(
+        error=error,
+        agreement=agreement,
+        degree=degree,
+        weight_budget=weight_budget,
+        memory_budget=memory_budget,
+    )
     if models:
         if case or baseline or counts or published or published_ring:
             raise typer.BadParameter(
