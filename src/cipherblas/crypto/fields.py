@@ -19,6 +19,7 @@ OPERAND_MODULI = (255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 19
 MODULI_OF_WORD, OPERAND_PRIME_BITS, OPERAND_LIMBS = 8, 10, 2
 MAX_OPERAND_MESSAGE = (1 << 61) - 1  # with its error it is one word
 MIN_SCALE_BITS, MAX_SCALE_BITS = 1, 200
+MAX_PLAIN_MODULUS = (1 << 31) - 1  # products of two residues are int64
 WIDE_LEVEL = 2  # limbs of a level, where it has more than one: plaintexts of two are 64-bit integers yet
 MAX_ALPHA, MAX_SPECIAL_LIMBS = 64, 63  # of the kernels, which add up so many terms before they reduce
 # Limbs of rows that have a ring of their own: one for what a refresh takes from their coefficients, others for
@@ -45,6 +46,7 @@ class Fields:
     digit_limbs: tuple[int, ...] | None = None
     operand_moduli: tuple[int, ...] | None = None
     level_limbs: int | None = None
+    plain_modulus: int | None = None
 
     def __post_init__(self, insecure: bool) -> None:
         object.__setattr__(self, "q", tuple(self.q))
@@ -55,6 +57,7 @@ class Fields:
         self._check_digit_limbs()
         self._check_operand_moduli()
         self._check_level_limbs()
+        self._check_plain_modulus()
 
     def _check_numbers(self) -> None:
         value: Any  # of any type: the fields may come from a file
@@ -96,7 +99,7 @@ class Fields:
         for prime in primes:
             if isinstance(prime, bool) or not isinstance(prime, int):
                 raise ParameterError("A modulus must be an integer.", got=type(prime).__name__, advice=PRIMES)
-            if not 2 < prime < 1 << MAX_PRIME_BITS or prime % (2 * self.n) != 1 or not _is_prime(prime):
+            if not 2 < prime < 1 << MAX_PRIME_BITS or prime % (2 * self.n) != 1 or not is_prime(prime):
                 raise ParameterError(
                     "A modulus is no prime that the ring has.",
                     expected=f"a prime = 1 mod {2 * self.n} below 2^{MAX_PRIME_BITS}",
@@ -210,6 +213,26 @@ class Fields:
                 advice=["row_degree=None", "level_limbs=None"],
             )
 
+    def _check_plain_modulus(self) -> None:
+        value: Any = self.plain_modulus
+        if value is None:
+            return
+        if type(value) is not int or not 2 <= value <= MAX_PLAIN_MODULUS:
+            raise ParameterError(
+                "The plain modulus is out of its range.",
+                expected=f"an integer from 2 to {MAX_PLAIN_MODULUS}, or none for real numbers",
+                got=value,
+                advice=["plain_modulus=65537", "plain_modulus=None"],
+            )
+        # A factor in common with Q would leave messages in the clear, and has no inverse by which they are scaled.
+        if any(math.gcd(value, one) > 1 for one in (*self.q, *self.p, *(self.operand_moduli or ()))):
+            raise ParameterError(
+                "The plain modulus has a factor in common with a modulus of ciphertexts or keys.",
+                expected="coprime moduli",
+                got=value,
+                advice="other primes in q and p",
+            )
+
 
 def check_degree(n: int) -> None:
     """Raise ParameterError for what is no ring degree; it advises the next one above, or the largest."""
@@ -236,7 +259,7 @@ def check_alpha(alpha: int, limbs: int) -> None:
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_prime(candidate: int) -> bool:
+def is_prime(candidate: int) -> bool:
     """Miller-Rabin with bases that are a proof below 3.3·10^24."""
     if candidate < 2:
         return False

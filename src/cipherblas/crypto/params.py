@@ -32,9 +32,9 @@ PRIME_TOLERANCE_BITS = 0.5
 
 _FIELDS = ("n", "q", "p", "alpha", "scale_bits", "security")
 # Fields of sets whose keys serve fewer limbs than there are, of those whose rows have a ring of their own, of those
-# whose digits have unlike numbers of limbs, of those whose rows are multiplied modulo other numbers, and of those whose
-# scale is the product of two primes.
-_OPTIONAL = ("key_limbs", "row_degree", "digit_limbs", "operand_moduli", "level_limbs")
+# whose digits have unlike numbers of limbs, of those whose rows are multiplied modulo other numbers, of those whose
+# scale is the product of two primes, and of those whose plaintexts are integers modulo t.
+_OPTIONAL = ("key_limbs", "row_degree", "digit_limbs", "operand_moduli", "level_limbs", "plain_modulus")
 
 
 class TooFewPrimesError(ParameterError):
@@ -75,6 +75,8 @@ class Parameters(Fields):
             key is used. None: there are none.
         level_limbs: limbs of a level, which a rescale drops together, where that is not one: 2. The scale is about the
             product of their primes then, beyond what one prime can be.
+        plain_modulus: t of plaintexts that are integers modulo t, coprime to all moduli above; None: plaintexts are
+            real and complex numbers. No key depends on it but by the name of its parameters.
 
     A set of security 0 is made with the argument insecure=True alone; the attribute `insecure` tells such sets.
 
@@ -301,6 +303,7 @@ def make_parameters(
     digit_limbs: Sequence[int] | None = None,
     operand_moduli: Sequence[int] | None = None,
     level_limbs: int | None = None,
+    plain_modulus: int | None = None,
 ) -> Parameters:
     """MethodChooser distinct primes nearest to the wanted sizes and check the security table.
 
@@ -320,6 +323,7 @@ def make_parameters(
         digit_limbs: limbs of each digit from q_0 on; by default `alpha` each, which is not looked at otherwise.
         operand_moduli: of operands of products by rows; by default they have none of their own.
         level_limbs: limbs that a rescale drops, where it is two; by default one.
+        plain_modulus: t of plaintexts that are integers modulo t; by default they are real numbers.
 
     Raises:
         ParameterError: no such primes, or P would be smaller than the largest digit.
@@ -337,7 +341,8 @@ def make_parameters(
     if unlike is not None:
         alpha = max(unlike)
     check_alpha(alpha, len(q_bits))
-    q = _nearest_primes(n, q_bits, exclude=())
+    excluded = () if plain_modulus is None else (plain_modulus,)
+    q = _nearest_primes(n, q_bits, exclude=excluded)
     switched = q[:key_limbs]
     log_q = _log2(switched)
     largest = largest_digit(
@@ -349,7 +354,7 @@ def make_parameters(
     # Primes are not exactly of the wanted size: stay a little below the table, at worst within the slack.
     margin = min(SPECIAL_MARGIN_BITS, max(room - 0.05, 0.1 - SPECIAL_SLACK_BITS))
     wanted = _special_sizes(largest, special_bits, special_limbs, margin)
-    p = _nearest_primes(n, wanted, exclude=q)
+    p = _nearest_primes(n, wanted, exclude=(*q, *excluded))
     if p and _log2(p) < largest - SPECIAL_SLACK_BITS:
         raise ParameterError(
             "The special primes are smaller than the largest digit.",
@@ -360,7 +365,7 @@ def make_parameters(
     most = max(_log2(q), log_q + _log2(p), _log2(operand_moduli or ()))
     reached = security_table.check(n, most, security, insecure)
     optional: Any = {"key_limbs": key_limbs, "row_degree": row_degree, "digit_limbs": unlike}
-    optional |= {"operand_moduli": operand_moduli, "level_limbs": level_limbs}
+    optional |= {"operand_moduli": operand_moduli, "level_limbs": level_limbs, "plain_modulus": plain_modulus}
     return Parameters(n, q, p, alpha, float(scale_bits), reached, insecure=insecure, **optional)
 
 

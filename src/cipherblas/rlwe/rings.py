@@ -35,6 +35,8 @@ class Ring(Protocol):
     @property
     def level_limbs(self) -> int | None: ...
     @property
+    def plain_modulus(self) -> int | None: ...
+    @property
     def family(self) -> RingFamily[Any]: ...
 
 
@@ -53,6 +55,7 @@ class RingShape:
         digit_limbs: limbs of each digit from q_0 on; None: `alpha` each.
         operand_moduli: of operands of products by rows, instead of Q; None: they have none.
         level_limbs: limbs that a rescale drops, where that is not one.
+        plain_modulus: t of plaintexts that are integers modulo t; None: they are real numbers.
     """
 
     n: int
@@ -65,6 +68,7 @@ class RingShape:
     digit_limbs: tuple[int, ...] | None = None
     operand_moduli: tuple[float, ...] | None = None
     level_limbs: int | None = None
+    plain_modulus: int | None = None
 
     @classmethod
     def from_bits(
@@ -79,12 +83,12 @@ class RingShape:
         digit_limbs: tuple[int, ...] | None = None,
         operand_moduli: tuple[float, ...] | None = None,
         level_limbs: int | None = None,
+        plain_modulus: int | None = None,
     ) -> RingShape:
         """The shape whose moduli are 2^bits."""
         q, p = (tuple(2.0**size for size in bits) for bits in (q_bits, special_bits))
-        return cls(
-            n, q, p, alpha, scale_bits, key_limbs, row_degree, digit_limbs, operand_moduli, level_limbs
-        )
+        optional = key_limbs, row_degree, digit_limbs, operand_moduli, level_limbs, plain_modulus
+        return cls(n, q, p, alpha, scale_bits, *optional)
 
     @property
     def family(self) -> NominalFamily:

@@ -15,7 +15,6 @@ from cipherblas.common.errors import ShapeError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Ct, handles_in
-from cipherblas.rlwe.noise import SlotErrors
 from cipherblas.runtime.tasks import (
     Axis,
     BlockPart,
@@ -217,8 +216,7 @@ class _Counted(_OneForAll):
         ev.repeated(number - 1, lambda: self.turn(loop, 1))
         ev.ledger.peak = max(peak, ev.ledger.peak)
         for ct, bound, errors in first:
-            own_and_mixed = math.hypot(errors.own, errors.mixed) * math.sqrt(number)
-            ct.bound, ct.errors = bound * number, SlotErrors(0.0, own_and_mixed, errors.common * number)
+            ct.bound, ct.errors = bound * number, errors.repeated(number)
             ev.check_room(ct.limbs, ct.scale, ct.bound, ct.noise)
 
     def _bytes(self, part: BlockPart) -> int:

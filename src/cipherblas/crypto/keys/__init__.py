@@ -9,6 +9,7 @@ from cipherblas.crypto.keys.encryption import (
     PublicKey,
     StoredCiphertext,
     decrypt_coefficients,
+    decrypt_residues,
     encrypt,
     generate_public_key,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "StoredCiphertext",
     "SwitchingKey",
     "decrypt_coefficients",
+    "decrypt_residues",
     "encrypt",
     "generate_public_key",
     "generate_secret",

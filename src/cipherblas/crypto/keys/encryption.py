@@ -250,6 +250,11 @@ def _check_message(params: Parameters, coefficients: Array, limbs: int) -> None:
     largest = max(
         int(coefficients.max()), -int(coefficients.min())
     )  # Python's integers: -2^63 has no int64 negative
+    if params.plain_modulus is not None and largest > params.plain_modulus // 2:
+        raise RangeError(
+            f"A coefficient of the message is not centred modulo {params.plain_modulus}.",
+            expected=f"at most {params.plain_modulus // 2} in absolute value",
+        )
     if largest >= math.prod(params.q[:limbs]) // 2:
         log_q = sum(math.log2(prime) for prime in params.q[:limbs])
         raise RangeError(
@@ -270,7 +275,8 @@ def encrypt(
 
     Args:
         key: the secret key gives half-size ciphertexts with the smallest error; the public key works for anyone.
-        coefficients: int64 (N,), scaled message.
+        coefficients: int64 (N,), scaled message; with a plain modulus t centred modulo t, which is encrypted times
+            t^-1 modulo Q.
         limbs: limbs of the ciphertext; by default all.
         into: an array for what is sent, uint64 (limbs, N) or with the public key (2, limbs, N).
 
@@ -288,20 +294,35 @@ def encrypt(
     _check_message(params, coefficients, limbs)
     context = params.context()
     message = np.ascontiguousarray(coefficients)
+    modular = params.plain_modulus is not None
+    sealed = np.zeros_like(message) if modular else message
     if isinstance(key, SecretKey):
         seed = randomness.fresh_seed()
         a = _uniform_rows(params, seed, randomness.Purpose.CIPHERTEXT_UNIFORM, limbs)
         errors = randomness.noise(context, 1)
         with key.held_open():
-            data = context.encrypt_symmetric(key.ntt(), a, errors[0], message)
+            data = context.encrypt_symmetric(key.ntt(), a, errors[0], sealed)
         errors.fill(0)
+        if modular:
+            data = _with_residues(params, data, message)
         return FreshCiphertext(params, limbs, seed, _placed(data, into))
     errors = randomness.noise(context, 2)
     mask = randomness.ephemeral(context)
-    data = context.encrypt_public(key.data, mask, errors[0], errors[1], message, limbs)
+    data = context.encrypt_public(key.data, mask, errors[0], errors[1], sealed, limbs)
     errors.fill(0)
     mask.fill(0)
+    if modular:
+        data[0] = _with_residues(params, np.ascontiguousarray(data[0]), message)
     return FreshCiphertext(params, limbs, None, _placed(data, into))
+
+
+def _with_residues(params: Parameters, b: Array, message: Array) -> Array:
+    """A b part with t^-1 modulo Q times the message added."""
+    assert params.plain_modulus is not None
+    context, limbs = params.context(), len(b)
+    inverse = pow(params.plain_modulus, -1, math.prod(params.q[:limbs]))
+    scaled = context.scale_limbs(context.plaintext(message, limbs)[:, None], inverse)
+    return context.add_limbs(b[:, None], scaled)[:, 0]
 
 
 def _placed(data: Array, into: Array | None) -> Array:
@@ -345,3 +366,29 @@ def decrypt_coefficients(secret: SecretKey, ciphertext: Array, *, within: float 
     _check_residues(params, used, used.shape[1], used.shape, "ciphertext")
     with secret.held_open():
         return params.context().phase(secret.ntt(), used)
+
+
+MAX_REMAINDER = 0.45  # of t·phase/Q, beside the nearest integer: beyond that a ciphertext has no room left
+
+
+def decrypt_residues(secret: SecretKey, ciphertext: Array) -> Array:
+    """The coefficients modulo t of γ times the message, int64 (N,), γ being the factor of the ciphertext.
+
+    t·phase = w + Q·k, where w = γ·m modulo t is below Q/2: k is the nearest integer to t·phase/Q, and γ·m = -k·Q.
+
+    Raises:
+        RangeError: a ciphertext whose errors left no room, or that was not computed as planned.
+        Others: as `decrypt_coefficients`.
+    """
+    params = secret.params
+    assert params.plain_modulus is not None
+    t, modulus = params.plain_modulus, math.prod(params.q[: ciphertext.shape[1]])
+    quotients = decrypt_coefficients(secret, ciphertext) * (t / modulus)
+    nearest = np.rint(quotients)
+    if not (np.abs(quotients - nearest) <= MAX_REMAINDER).all():
+        raise RangeError(
+            "A ciphertext modulo t has errors that leave no room: it was not computed as planned.",
+            expected=f"a remainder of {MAX_REMAINDER} at most",
+        )
+    found: Array = nearest.astype(np.int64) % t * (-modulus % t) % t
+    return found

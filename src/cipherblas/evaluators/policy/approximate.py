@@ -196,6 +196,11 @@ class ApproximatePolicy(PlaintextPolicy):
         common = sum(ct.errors.dependent * weight for ct, weight in zip(cts, weights, strict=True))
         return SlotErrors(0.0, own, common)
 
+    def mapped(
+        self, errors: SlotErrors, rows: tuple[float, float], terms: int, encoded: bool = True
+    ) -> SlotErrors:
+        return errors.mapped(*rows)
+
     def times(self, x: Handle, factor: int, size: float, scale: float) -> SlotErrors:
         errors = x.errors.times(size)
         if scale == x.scale:
@@ -241,6 +246,9 @@ class ApproximatePolicy(PlaintextPolicy):
         """The integer is a power of two: coefficients have 62 bits at most."""
         factor = 1 << max(0, math.ceil(math.log2(scale * max(bound, 1.0))) - MAX_ENCODED_BITS)
         return scale / factor, factor
+
+    def addend_error(self, scale: float, bound: float) -> float:
+        return self.encoding_error(scale, 1.0, 1.0, bound)
 
     def check_encoded(self, scale: float, bounds: Iterable[float]) -> None:
         """Clear vectors are 62-bit integers; at the scale of one limb they always are."""

@@ -10,17 +10,17 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import LevelError
+from cipherblas.common.errors import LevelError, UnsuitedError
 from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.noise import SlotErrors
 from cipherblas.rlwe.rings import Ring, limbs_of_level
 
-Scale: TypeAlias = float  # of a member's own kind; hashable
+Scale: TypeAlias = Any  # of a member's own kind; hashable
 Errors: TypeAlias = SlotErrors  # the same, with the methods of `SlotErrors`
 Place: TypeAlias = tuple[int, Scale]  # limbs and scale of a ciphertext
 Real = TypeVar("Real", float, NDArray[np.float64])
@@ -74,6 +74,8 @@ class PlaintextPolicy(ABC):
 
     Attributes:
         usual: scale of fresh ciphertexts.
+        product_factor: an integer that every product of two ciphertexts is multiplied by.
+        approximate: plaintexts are real and complex numbers.
         mask_bits: by which the scale of a ciphertext grows before it meets masks; see `mask`.
 
     Args:
@@ -82,6 +84,8 @@ class PlaintextPolicy(ABC):
 
     usual: Scale
     mask_bits: int
+    product_factor: int = 1
+    approximate: bool = True
 
     def __init__(self, ring: Ring, level_limbs: int | None = None) -> None:
         self.ring = ring
@@ -207,6 +211,16 @@ class PlaintextPolicy(ABC):
         """The errors of Σ_t w_t·ct_t with |w_t| as given; a ciphertext that occurs several times has one error."""
 
     @abstractmethod
+    def mapped(self, errors: Errors, rows: tuple[float, float], terms: int, encoded: bool = True) -> Errors:
+        """The errors of a sum of so many ciphertexts, or rotations of one, times clear vectors.
+
+        Args:
+            errors: of each of them.
+            rows: largest sum of absolute values, and root of a sum of squares, that a slot sees in the vectors.
+            encoded: they are encoded; else every vector is 1.
+        """
+
+    @abstractmethod
     def times(self, x: Handle, factor: int, size: float, scale: Scale) -> Errors:
         """The errors of x times an integer that stands for a number of this size at the new scale."""
 
@@ -247,6 +261,10 @@ class PlaintextPolicy(ABC):
         """The scale at which a clear vector is encoded, and the integer that it is multiplied by then, to be added."""
 
     @abstractmethod
+    def addend_error(self, scale: Scale, bound: float) -> float:
+        """The error of a clear vector that is encoded at that scale, to be added."""
+
+    @abstractmethod
     def check_encoded(self, scale: Scale, bounds: Iterable[float]) -> None:
         """Raise UnmatchedError where clear vectors cannot be encoded at their scale."""
 
@@ -280,3 +298,11 @@ class PlaintextPolicy(ABC):
         Raises:
             RangeError: they are not finite.
         """
+
+
+def check_approximate(policy: PlaintextPolicy, what: str) -> None:
+    """Raise UnsuitedError unless plaintexts are real and complex numbers, which `what` needs."""
+    if not policy.approximate:
+        raise UnsuitedError(
+            f"Integers modulo t have no {what}.", expected="slots, by Symbolic or Native", got=what
+        )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from cipherblas.evaluators.policy.approximate import ApproximatePolicy
 from cipherblas.evaluators.policy.interface import PlaintextPolicy
+from cipherblas.evaluators.policy.modular import ModularPolicy
 from cipherblas.rlwe.rings import Ring
 
 
 def policy_of(ring: Ring, level_limbs: int | None = None) -> PlaintextPolicy:
     """The policy of the kind of plaintexts that a ring is for; see `PlaintextPolicy`."""
+    if ring.plain_modulus is not None:
+        return ModularPolicy(ring, level_limbs)
     return ApproximatePolicy(ring, level_limbs)

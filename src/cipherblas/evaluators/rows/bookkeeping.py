@@ -19,7 +19,7 @@ from cipherblas.common.work import Work
 from cipherblas.crypto.fields import MAX_OPERAND_MESSAGE
 from cipherblas.crypto.keys.key_id import FixedWeights, KeyId
 from cipherblas.crypto.keys.request import KeyRequest
-from cipherblas.evaluators.policy.interface import PlaintextPolicy, Scale
+from cipherblas.evaluators.policy.interface import PlaintextPolicy, Scale, check_approximate
 from cipherblas.evaluators.policy.members import policy_of
 from cipherblas.evaluators.rows.values import (
     UNKNOWN,
@@ -77,6 +77,7 @@ class RowsBookkeeper(ABC):
         self.costs = Costs(params)
         self.ledger = Ledger()
         self.policy = policy_of(params, level_limbs=1) if policy is None else policy
+        check_approximate(self.policy, "encrypted rows")
         self._available = available
         self._variance = CoefficientNoise(params)
         self._weight = self._variance.weight

@@ -216,7 +216,7 @@ class Rows(EncryptedMatrix):
     def error(self, entries: int) -> float:
         """Bound on the errors of so many entries together, but for a chance of 2^-FAILURE_BITS."""
         rounding = FLOAT_ERROR * self.bound if math.isfinite(self.bound) else 0.0
-        return (tail(entries) * self.noise + self.bias) / self.scale + rounding
+        return float((tail(entries) * self.noise + self.bias) / self.scale + rounding)
 
 
 class MultiSecretRows(EncryptedMatrix):

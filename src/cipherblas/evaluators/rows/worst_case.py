@@ -138,7 +138,7 @@ class RowsWorstCase(RowsEvaluator):
     ) -> Rows:
         """Rows of ring elements, with the error that the caller knows."""
         options = {"limbs": limbs, "scale": scale, "bound": bound, "noise": noise, "bias": bias, "held": held}
-        rows = super().of_elements(datas, shape, **options)  # type: ignore[arg-type]
+        rows = super().of_elements(datas, shape, **options)
         rows.data = WorstRows(self.policy.magnitude(scale, bound), worst)
         return rows
 

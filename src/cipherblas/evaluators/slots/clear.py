@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.errors import ShapeError
+from cipherblas.evaluators.policy.interface import check_approximate
 from cipherblas.evaluators.slots.bookkeeping import CONJUGATE, Term
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import (
@@ -59,6 +60,7 @@ class Clear(Evaluator):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        check_approximate(self.policy, "complex slots in the clear")
         self._garbage = np.random.default_rng(GARBAGE_SEED)
 
     def encrypt(self, values: NDArray[Any], *, bound: float | None = None, limbs: int | None = None) -> Ct:

@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 
 from cipherblas.common.encoding import all_encoded, encoded
 from cipherblas.common.errors import RangeError, ShapeError
+from cipherblas.crypto.params import Parameters
+from cipherblas.crypto.residue_slots import residue_slots
 from cipherblas.evaluators.policy.approximate import dither
+from cipherblas.evaluators.policy.modular import PlainFactor
 from cipherblas.evaluators.slots.values import Parts, Plain
 
 Key = TypeVar("Key")
@@ -153,6 +156,32 @@ class PlainEncoder:
                 found = np.rint(unit * _embedded(values)).astype(np.int64)
         _keep(self._parts, key, found, KEPT_PARTS)
         return found
+
+
+class ResidueEncoder:
+    """The same of clear vectors modulo t, whose scale is a factor: exact, and without parts."""
+
+    def __init__(self, n: int, modulus: int) -> None:
+        self._slots = residue_slots(n, modulus)
+
+    def one(self, plain: Plain, scale: PlainFactor) -> Coefficients:
+        """The centred coefficients of one vector.
+
+        Raises:
+            ShapeError, RangeError: not S whole numbers.
+        """
+        return self._slots.coefficients(plain.values(), scale.value)
+
+    def all(self, plains: Sequence[Plain], scale: PlainFactor) -> Iterator[list[Coefficients]]:
+        """Return the encodings of several vectors, in order."""
+        return ([self.one(plain, scale)] for plain in plains)
+
+
+def encoder_of(params: Parameters) -> PlainEncoder | ResidueEncoder:
+    """The encoder of the kind of plaintexts that parameters are for."""
+    if params.plain_modulus is not None:
+        return ResidueEncoder(params.n, params.plain_modulus)
+    return PlainEncoder(params.context(), params.slots)
 
 
 def _keep(kept: OrderedDict[Key, Value], key: Key, value: Value, most: int) -> None:

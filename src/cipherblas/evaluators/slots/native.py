@@ -24,9 +24,9 @@ from cipherblas.engines.encodings import RESIDENT_BYTES, EncodeCache, Encodings,
 from cipherblas.engines.handles import Factor, Key, Message, Words
 from cipherblas.engines.handles import Term as EngineTerm
 from cipherblas.engines.protocol import Engine
-from cipherblas.evaluators.policy.interface import Numbers
+from cipherblas.evaluators.policy.interface import Numbers, Scale
 from cipherblas.evaluators.slots.bookkeeping import DEFAULT_WORKING_BYTES, Term
-from cipherblas.evaluators.slots.encoder import PlainEncoder
+from cipherblas.evaluators.slots.encoder import encoder_of
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.lazy import LazyCiphertext
 from cipherblas.evaluators.slots.products import SUMMED
@@ -94,7 +94,7 @@ class Native(Evaluator):
         self._rooms: NDArray[Any] | None = None  # of streamed ciphertexts, one in each
         self.engine: Engine = engine if engine is not None else CpuEngine(params)
         # It encodes: two machines may round float64 differently, and engines must agree.
-        self._encoder = PlainEncoder(params.context(), self.slots)
+        self._encoder = encoder_of(params)
         self._parameters = params
 
     def fresh_block(self, data: Sequence[Any], *, bound: float, **options: Any) -> list[Ct]:
@@ -167,10 +167,10 @@ class Native(Evaluator):
         """Where the encodings of a plaintext are kept."""
         return self.encodings if plain.constant else self._run_encodings
 
-    def _message(self, plain: Plain, scale: float) -> Message:
+    def _message(self, plain: Plain, scale: Scale) -> Message:
         return self.engine.upload_message(self._encoder.one(plain, scale))
 
-    def _messages(self, plains: Sequence[Plain], scale: float) -> Iterator[list[Message]]:
+    def _messages(self, plains: Sequence[Plain], scale: Scale) -> Iterator[list[Message]]:
         """Yield the plaintexts of several vectors, a few at a time."""
         for found in self._encoder.all(plains, scale):
             yield list(map(self.engine.upload_message, found))
@@ -264,8 +264,13 @@ class Native(Evaluator):
             giants.append((*rotation(group.step), terms))
         return self.engine.giant_steps(datas, list(map(rotation, babies)), giants, keys, plaintexts)
 
+    def _lefts(self, lefts: Sequence[Any]) -> Sequence[Any]:
+        """The left factors of products, times what each is multiplied by."""
+        factor = self.policy.product_factor
+        return lefts if factor == 1 else [self.engine.multiply_scalar(left, factor) for left in lefts]
+
     def _product_data(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Any) -> Any:
-        return self.engine.multiply_sum(lefts, rights, accumulator)
+        return self.engine.multiply_sum(self._lefts(lefts), rights, accumulator)
 
     def _handles_product_data(self, lefts: Sequence[Ct], rights: Sequence[Ct], accumulator: Any) -> Any:
         """Streamed ciphertexts are made for a few terms at a time; the next terms reuse their memory."""
@@ -366,12 +371,13 @@ class Native(Evaluator):
         return self.engine.relinearise(data, self._relinearisation_key(limbs))
 
     def _relinearised_product_data(self, x: Any, y: Any, limbs: int) -> Any:
+        (x,) = self._lefts([x])
         return self.engine.multiply_relinearise(x, y, self._relinearisation_key(limbs))
 
     def _relinearised_sums_data(
         self, lefts: Sequence[Any], rights: Sequence[Sequence[Any]], limbs: int
     ) -> list[Any]:
-        return self.engine.relinearised_sums(lefts, rights, self._relinearisation_key(limbs))
+        return self.engine.relinearised_sums(self._lefts(lefts), rights, self._relinearisation_key(limbs))
 
     def _product_rescale_data(
         self,
@@ -385,6 +391,7 @@ class Native(Evaluator):
     ) -> Any:
         key, constant = self._relinearisation_key(limbs), self.policy.constant(numbers.constant, scale, limbs)
         other, of_other = (added[0], numbers.factors[1]) if added else (None, 0)
+        (x,) = self._lefts([x])
         return self.engine.multiply_rescale(x, y, key, numbers.factors[0], other, of_other, constant)
 
     def _relinearise_rescale_data(self, data: Any, limbs: int) -> Any:

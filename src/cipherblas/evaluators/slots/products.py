@@ -283,8 +283,11 @@ class Products(Levels):
         bound = min(bound, most)
         if dependent:
             each = [self.policy.products([x], [y])[2] for x, y in zip(lefts, rights, strict=True)]
-            errors = functools.reduce(SlotErrors.plus, each)
+            errors = functools.reduce(lambda x, y: x.plus(y), each)
         self.costs.multiply_sum(self.counts, len(lefts), limbs)
+        if self.policy.product_factor != 1:
+            for _ in lefts:
+                self.costs.multiply_scalar(self.counts, 2, limbs)
         return self._accumulator(accumulator, 3, limbs, scale, bound, errors)
 
     def weighted_sum(
@@ -316,7 +319,7 @@ class Products(Levels):
             errors = policy.weighted(cts, [plain.bound for plain in plains])
         else:
             bound = max(ct.bound for ct in kinds) * rows[0]
-            errors = worst(ct.errors for ct in kinds).mapped(*rows)
+            errors = policy.mapped(worst(ct.errors for ct in kinds), rows, len(cts))
         norm = rounding_norm([ct.bound for ct in cts], different_keys(plains))
         errors = errors.with_common(policy.encoding_error(plain_scale, 1.0, norm, bound))
         bound = min(bound, most)
@@ -372,7 +375,8 @@ class Products(Levels):
         cts = self._dropped(cts, limbs)
         for ct in cts:
             self.policy.check_same(ct.scale, cts[0].scale)
-        bound, errors = max(ct.bound for ct in cts), worst(ct.errors for ct in cts).mapped(*rows).share(parts)
+        bound, terms = max(ct.bound for ct in cts), max(len(group.sources) for group in groups)
+        errors = self.policy.mapped(worst(ct.errors for ct in cts), rows, terms).share(parts)
         for group in groups:
             terms = len(group.sources)
             self.costs.multiply_plain_sum(self.counts, terms, limbs)

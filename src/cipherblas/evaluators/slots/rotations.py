@@ -134,7 +134,8 @@ def _transform_group(
     after = (ev.below(x.limbs), ev.policy.masked(x.scale)) if masked else before
     results = []
     for transform, output in zip(transforms, data, strict=True):
-        errors = switched.mapped(transform.row_sum, transform.row_norm)
+        rows = transform.row_sum, transform.row_norm
+        errors = ev.policy.mapped(switched, rows, len(transform), masked)
         if masked:
             errors = errors.with_common(_encoding(ev, x, transform))
         errors = ev.policy.rounded(errors, before, after)
@@ -292,7 +293,8 @@ def _of_giant_steps(
     """
     before = x.limbs, ev.policy.product(x.scale, ev.mask_scale(x.limbs))
     after = ev.below(x.limbs), ev.policy.masked(x.scale)
-    errors = errors.mapped(transform.row_sum, transform.row_norm).with_common(_encoding(ev, x, transform))
+    rows = transform.row_sum, transform.row_norm
+    errors = ev.policy.mapped(errors, rows, len(transform)).with_common(_encoding(ev, x, transform))
     errors = ev.policy.key_switched(errors, before, after, giants)
     return ev.make(*after, min(x.bound * transform.row_sum, most), errors, 2, data)
 
@@ -339,7 +341,7 @@ def rotate_sum(
     cts = ev._dropped(cts, limbs)
     bound = min(bound, math.fsum(ct.bound for ct in cts))
     if errors is None:
-        errors = functools.reduce(SlotErrors.plus_distinct, (ct.errors for ct in cts))
+        errors = functools.reduce(lambda x, y: x.plus_distinct(y), [ct.errors for ct in cts])
     if len(cts) == 1 and steps[0] % ev.slots == 0:
         return ev.rescale(cts[0]) if rescale else cts[0]
     sources, data = _rotated_sum(ev, cts, steps, rescale, None)

@@ -247,7 +247,7 @@ class Levels(Bookkeeper, ABC):
         if factor > 1:
             self.costs.multiply_scalar(self.counts, 2, x.limbs)
         self.ledger.touch(self._book_encodings([plain], scale))
-        errors = x.errors.with_common(self.policy.encoding_error(scale, 1.0, 1.0, plain.bound))
+        errors = x.errors.with_common(self.policy.addend_error(scale, plain.bound))
         data = self._add_plain_data(x.data, plain, scale, factor, x.limbs)
         return self.make(x.limbs, x.scale, x.bound + plain.bound, errors, x.components, data)
 

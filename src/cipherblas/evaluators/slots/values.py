@@ -17,7 +17,7 @@ from cipherblas.evaluators.policy.approximate import rounding_norm
 from cipherblas.evaluators.policy.interface import Scale
 from cipherblas.rlwe.basis import Basis, FirstLimbs
 from cipherblas.rlwe.key_policies import Step, total_step
-from cipherblas.rlwe.noise import TRANSFORM_ERROR, SlotErrors, tail
+from cipherblas.rlwe.noise import TRANSFORM_ERROR, SlotErrors
 
 Slots: TypeAlias = NDArray[np.complex128]
 OpenParts: TypeAlias = tuple[
@@ -153,7 +153,7 @@ class Ct:
 
     def error(self, entries: int) -> float:
         """Bound on the errors of so many slots together, but for a chance of 2^-FAILURE_BITS."""
-        return tail(entries) * self.noise + TRANSFORM_ERROR * self.bound
+        return self.errors.largest(entries, self.bound)
 
     def detached_errors(self) -> tuple[float, float]:
         """Standard deviations of the errors, independent and other ones, which are not counted from here on."""
@@ -166,8 +166,9 @@ class Ct:
         return self.limbs - 1
 
     def __repr__(self) -> str:
+        scale = f"2^{math.log2(self.scale):.2f}" if isinstance(self.scale, float) else self.scale
         return (
-            f"Ct(limbs={self.limbs}, scale=2^{math.log2(self.scale):.2f}, bound={self.bound:.3g}, "
+            f"Ct(limbs={self.limbs}, scale={scale}, bound={self.bound:.3g}, "
             f"noise={self.noise:.3g}, components={self.components})"
         )
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cipherblas.evaluators.policy.approximate import FLOAT_ERROR, mismatch
-from cipherblas.evaluators.policy.interface import Numbers, Scale
+from cipherblas.evaluators.policy.interface import Numbers, Scale, check_approximate
 from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import ClearFactor, Ct, Plain, Polynomials, Transform, WeightGroup
@@ -57,6 +57,7 @@ class WorstCase(Evaluator):
 
     def __init__(self, ring: Ring, **options: Any) -> None:
         super().__init__(ring, **options)
+        check_approximate(self.policy, "errors in results for a worst case")
         self.worst = WorstSlots(ring)
 
     def decrypted_error(self, ct: Ct) -> float:

@@ -2,7 +2,8 @@
 
 `tails` says what a prediction "at most" means: with which probability it fails, for how many entries. `coefficients`
 has the variances of encryption, key switching and division, per coefficient; `slots` turns them into errors of slots,
-and follows how errors add up; `worst_case` bounds what nobody's choice of operands can exceed.
+and follows how errors add up; `worst_case` bounds what nobody's choice of operands can exceed. `modular` bounds errors
+of messages that are integers modulo t, which must not reach a limit, and do no harm below it.
 """
 
 from cipherblas.crypto.security import SPARSE_WEIGHT
@@ -15,6 +16,7 @@ from cipherblas.rlwe.noise.coefficients import (
     rounded_product,
     switch_bound,
 )
+from cipherblas.rlwe.noise.modular import WRONG_BITS, CoefficientErrors, ModularNoise
 from cipherblas.rlwe.noise.slots import TRANSFORM_ERROR, MatrixSums, NoiseModel, SlotErrors, worst
 from cipherblas.rlwe.noise.tails import (
     FAILURE_BITS,
@@ -36,8 +38,11 @@ __all__ = [
     "SPARSE_WEIGHT",
     "TAIL",
     "TRANSFORM_ERROR",
+    "WRONG_BITS",
+    "CoefficientErrors",
     "CoefficientNoise",
     "MatrixSums",
+    "ModularNoise",
     "NoiseModel",
     "SlotErrors",
     "WorstCoefficients",

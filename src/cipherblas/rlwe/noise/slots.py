@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from cipherblas.crypto.security import SPARSE_WEIGHT
 from cipherblas.rlwe.noise.coefficients import CHANCE_VARIANCE, CoefficientNoise
-from cipherblas.rlwe.noise.tails import PRODUCT_TAIL
+from cipherblas.rlwe.noise.tails import PRODUCT_TAIL, tail
 from cipherblas.rlwe.rings import NominalFamily, Ring, limbs_of_level
 
 # Of float64 transforms between slots and coefficients, relative to the largest value: log2(N) roundings.
@@ -56,6 +56,10 @@ class SlotErrors(NamedTuple):
     def dependent(self) -> float:
         """The errors that a sum over other slots or ciphertexts adds by their absolute values."""
         return self.covered + math.hypot(self.mixed, self.common - self.covered)
+
+    def largest(self, entries: int, bound: float) -> float:
+        """Bound on the errors of so many slots up to a bound together, but for a chance of 2^-FAILURE_BITS."""
+        return tail(entries) * self.deviation + TRANSFORM_ERROR * bound
 
     def with_own(self, *more: float) -> SlotErrors:
         """Return these errors with further independent errors added."""
@@ -104,6 +108,11 @@ class SlotErrors(NamedTuple):
         known = self.covered + other.covered, self.spread + other.spread
         return SlotErrors(0.0, mixed, self.common + other.common, True, *known)
 
+    def repeated(self, number: int) -> SlotErrors:
+        """Of a sum of so many with these errors, in which no slot's own errors occur twice."""
+        own_and_mixed = math.hypot(self.own, self.mixed) * math.sqrt(number)
+        return SlotErrors(0.0, own_and_mixed, self.common * number)
+
     def seen_once(self) -> SlotErrors:
         """Where the caller knows that rows of what follows see every mixed error once: they are own errors then."""
         return SlotErrors(math.hypot(self.own, self.mixed), 0.0, self.common, aligned=False)
@@ -135,12 +144,14 @@ class MatrixSums(NamedTuple):
 
 
 def worst(errors: Iterable[SlotErrors]) -> SlotErrors:
-    """Return the largest deviation of each kind."""
-    own, mixed, common, aligned, covered, spread = zip(*errors, strict=True)
+    """Return the largest deviation of each kind; errors of one kind of plaintexts."""
+    every = list(errors)
+    kind = type(every[0])
+    own, mixed, common, aligned, covered, spread = zip(*every, strict=True)
     if not any(covered):
-        return SlotErrors(max(own), max(mixed), max(common), all(aligned))
+        return kind(max(own), max(mixed), max(common), all(aligned))
     largest, rest = max(covered), max(map(operator.sub, common, covered))
-    return SlotErrors(max(own), max(mixed), rest + largest, all(aligned), largest, max(spread))
+    return kind(max(own), max(mixed), rest + largest, all(aligned), largest, max(spread))
 
 
 class NoiseModel:

@@ -1,0 +1,287 @@
+"""Plaintexts modulo t: integers, computed exactly.
+
+A ciphertext of a message m in R_t with factor γ has the phase t^-1·w modulo Q, where w = [γ·m]_t + t·e: the message,
+not the error, carries the factor t^-1 (Alperin-Sheriff, Peikert, eprint 2013/372, Appendix A). So keys, key switches
+and divisions are those of approximate plaintexts, without a correction: a centred division by q leaves the phase
+t^-1·(w - t·r)/q, of an integer that is γ·q^-1·m modulo t, whatever was rounded. γ is what a scale is here: sums need
+equal ones, products multiply them. Decryption is exact while no coefficient of w reaches Q/2 (`rlwe.noise.modular`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common.errors import LevelError, ParameterError, UnmatchedError, UnsuitedError
+from cipherblas.evaluators.policy.interface import (
+    MAX_SMALL_INTEGER,
+    Found,
+    Handle,
+    Match,
+    Numbers,
+    Place,
+    PlaintextPolicy,
+    Real,
+)
+from cipherblas.rlwe.basis import Basis
+from cipherblas.rlwe.noise import CoefficientErrors, ModularNoise, SlotErrors
+from cipherblas.rlwe.noise.modular import MESSAGE
+from cipherblas.rlwe.rings import Ring
+
+MAX_DENOMINATOR = 1 << 8  # of numbers modulo t; others are roundings of fractions
+DECODING_BITS = 0.25  # of the room: what the client's float64 phase is off by is far less
+
+
+class PlainFactor(NamedTuple):
+    """The factor γ of a message modulo t, and how many divisions its ciphertext waits for: a product waits for one more
+    than its factors."""
+
+    value: int
+    pending: int = 0
+
+
+class ModularPolicy(PlaintextPolicy):
+    """The rules of BGV.
+
+    Raises:
+        ParameterError: the ring has no plain modulus.
+    """
+
+    mask_bits = 0
+    approximate = False
+    usual: PlainFactor
+
+    def __init__(self, ring: Ring, level_limbs: int | None = None) -> None:
+        super().__init__(ring, level_limbs)
+        if ring.plain_modulus is None:
+            raise ParameterError("The ring has no plain modulus.", expected="plain_modulus=t", got=None)
+        self.modulus = self.product_factor = ring.plain_modulus
+        self.usual = PlainFactor(1)
+        self._noise = ModularNoise(ring)
+        self._worst_plain = ring.n * self.modulus / 2  # |p|_2·√N of a centred plaintext, at most
+        self._room = [math.inf] * (len(ring.q) + 1)
+        total = -math.log2(2.0 * self.modulus)
+        for number, q in enumerate(ring.q, 1):
+            total += math.log2(q)
+            self._room[number] = total
+        # t^-1 modulo Q: of the prefixes of Q too. Sizes alone have none, and compute nothing.
+        whole = all(isinstance(q, int) for q in ring.q)
+        self._inverse = pow(self.modulus, -1, math.prod(map(int, ring.q))) if whole else self.modulus
+
+    def in_modulus(self, value: float) -> int:
+        """An integer modulo t; or a half, a quarter and so on, where t is odd.
+
+        Raises:
+            UnsuitedError: it is neither.
+        """
+        exact = Fraction(value)
+        if exact.denominator > MAX_DENOMINATOR or math.gcd(exact.denominator, self.modulus) > 1:
+            raise UnsuitedError(
+                f"A number is no integer modulo {self.modulus}, nor a fraction that has a value there.",
+                expected="integers",
+                got=value,
+            )
+        return exact.numerator * pow(exact.denominator, -1, self.modulus) % self.modulus
+
+    def _centred(self, value: int) -> int:
+        value %= self.modulus
+        return value - self.modulus if value > self.modulus // 2 else value
+
+    def _size(self, before: int, after: int) -> int:
+        """The product of limbs modulo t, a unit; of sizes alone any."""
+        found = math.prod(int(q) for q in self.ring.q[after:before]) % self.modulus
+        return found if math.gcd(found, self.modulus) == 1 else 1
+
+    # ---- the algebra of factors ----
+
+    def product(self, x: PlainFactor, y: PlainFactor) -> PlainFactor:
+        return PlainFactor(x.value * y.value % self.modulus, x.pending + y.pending + 1)
+
+    def divided(self, scale: PlainFactor, before: int, after: int) -> PlainFactor:
+        inverse = pow(self._size(before, after), -1, self.modulus)
+        levels = (before - after) // self.level_limbs
+        return PlainFactor(scale.value * inverse % self.modulus, max(0, scale.pending - levels))
+
+    def switched(self, scale: PlainFactor, before: Basis, after: Basis) -> NoReturn:
+        raise _rows()
+
+    def absorbed(self, scale: PlainFactor, factor: float) -> PlainFactor:
+        unit = self.in_modulus(factor)
+        if math.gcd(unit, self.modulus) > 1:
+            raise UnsuitedError(
+                f"A number has no inverse modulo {self.modulus}.", expected="a unit", got=factor
+            )
+        return scale._replace(value=scale.value * pow(unit, -1, self.modulus) % self.modulus)
+
+    def mask(self, limbs: int) -> PlainFactor:
+        return PlainFactor(self._size(limbs, max(0, limbs - self.level_limbs)))
+
+    def masked(self, scale: PlainFactor) -> PlainFactor:
+        return scale
+
+    def same(self, x: PlainFactor, y: PlainFactor) -> bool:
+        return x.value == y.value
+
+    def check_same(self, got: PlainFactor, expected: PlainFactor) -> None:
+        if not self.same(got, expected):
+            raise UnmatchedError(
+                "The terms of a sum differ in their factor modulo t.", expected=expected.value, got=got.value
+            )
+
+    def match(self, scale: PlainFactor, wanted: PlainFactor, limbs: int, most: int) -> Match:
+        """By the centred integer wanted/scale: no level, but up to log2(t) - 1 bits of room."""
+        if self.same(scale, wanted):
+            return Match(limbs, 1, scale)
+        return Match(limbs, self._centred(wanted.value * pow(scale.value, -1, self.modulus)), wanted)
+
+    def meeting(self, x: Place, y: Place) -> Place:
+        """That which waits for more divisions keeps its factor, or which has fewer limbs: it has the larger errors."""
+        first = (x[1].pending, -x[0]) >= (y[1].pending, -y[0])
+        return min(x[0], y[0]), x[1] if first else y[1]
+
+    def enlargement(self, scale: PlainFactor, wanted: PlainFactor) -> int:
+        return 1
+
+    def is_rescaled(self, scale: PlainFactor) -> bool:
+        """Whether it waits for no division."""
+        return scale.pending == 0
+
+    # ---- errors ----
+
+    def encrypted(self, scale: PlainFactor, bound: float, public_key: bool = False) -> CoefficientErrors:
+        return self._noise.fresh(public_key)
+
+    def rounded(
+        self, errors: SlotErrors, before: Place, after: Place, components: int = 2
+    ) -> CoefficientErrors:
+        divided = errors.times(1 / self.size(before[0], after[0]))
+        return _added(divided, self._noise.rounding(components))
+
+    def key_switched(
+        self, errors: SlotErrors, before: Place, after: Place | None = None, number: int = 1
+    ) -> CoefficientErrors:
+        found = _added(errors, self._noise.key_products(before[0]).times(number))
+        return found if after is None else self.rounded(found, before, after)
+
+    def raised(self, errors: SlotErrors, limbs: int, scale: PlainFactor) -> NoReturn:
+        raise UnsuitedError(
+            "Integers modulo t are not refreshed.", expected="fewer products in sequence", got="a refresh"
+        )
+
+    def products(self, lefts: Sequence[Handle], rights: Sequence[Handle]) -> Found:
+        scale = self.product(lefts[0].scale, rights[0].scale)
+        bound = total = 0.0
+        for x, y in zip(lefts, rights, strict=True):
+            self.check_same(self.product(x.scale, y.scale), scale)
+            bound += x.bound * y.bound
+            total += self.modulus * self.ring.n * x.errors.own * y.errors.own
+        return scale, bound, CoefficientErrors.of(total, total)
+
+    def equal_products(self, x: Handle, y: Handle, number: int) -> Found:
+        scale, bound, errors = self.products([x], [y])
+        return scale, number * bound, errors.times(number)
+
+    def weighted(self, cts: Sequence[Handle], weights: Sequence[float]) -> CoefficientErrors:
+        total = self._worst_plain * sum(ct.errors.own for ct in cts)
+        return CoefficientErrors.of(total, total)
+
+    def mapped(
+        self, errors: SlotErrors, rows: tuple[float, float], terms: int, encoded: bool = True
+    ) -> CoefficientErrors:
+        if not encoded:
+            return _added(errors.times(terms))
+        total = self._worst_plain * terms * errors.own
+        return CoefficientErrors.of(total, total)
+
+    def times(self, x: Handle, factor: int, size: float, scale: PlainFactor) -> CoefficientErrors:
+        return _added(x.errors.times(abs(factor)))
+
+    # ---- the room of a modulus ----
+
+    def magnitude(self, scale: PlainFactor, value: Real) -> Real:
+        return value
+
+    def in_values(self, scale: PlainFactor, message: Real) -> Real:
+        return message
+
+    def message_bound(self, bound: float, noise: float) -> float:
+        return bound
+
+    def fits(self, limbs: int, scale: PlainFactor, bound: float, noise: float) -> bool:
+        return noise <= 0 or math.log2(noise) + DECODING_BITS <= self._room[limbs]
+
+    def check_room(self, limbs: int, scale: PlainFactor, bound: float, noise: float) -> None:
+        """No coefficient of ω reaches Q/2t."""
+        if not self.fits(limbs, scale, bound, noise):
+            raise LevelError(
+                f"The errors of a ciphertext modulo {self.modulus} leave no room in its modulus.",
+                expected=f"errors below 2^{self._room[limbs]:.1f} at {limbs} limbs",
+                got=f"2^{math.log2(noise):.1f}",
+            )
+
+    def check_rows(
+        self, basis: Basis, scale: PlainFactor, bound: float, noise: float, bias: float
+    ) -> NoReturn:
+        raise _rows()
+
+    # ---- clear vectors and numbers ----
+
+    def clear_scale(self, bound: float, scale: PlainFactor, total: PlainFactor | None) -> PlainFactor:
+        if total is None:
+            return self.usual
+        return PlainFactor(total.value * pow(scale.value, -1, self.modulus) % self.modulus)
+
+    def addend(self, scale: PlainFactor, bound: float) -> tuple[PlainFactor, int]:
+        """The integer is t^-1 modulo Q."""
+        return scale, self._inverse
+
+    def addend_error(self, scale: PlainFactor, bound: float) -> float:
+        """The message grows by a residue modulo t, in units of t."""
+        return MESSAGE
+
+    def check_encoded(self, scale: PlainFactor, bounds: Iterable[float]) -> None:
+        """All residues are."""
+
+    def encoding_error(self, scale: PlainFactor, bound: float, norm: float, largest: float) -> float:
+        return 0.0
+
+    def integer(self, value: float) -> int | None:
+        """Integers that are small modulo t."""
+        if value != int(value):
+            return None
+        found = self._centred(int(value))
+        return found if abs(found) <= MAX_SMALL_INTEGER or math.gcd(found, self.modulus) > 1 else None
+
+    def numbers(
+        self, cts: Sequence[Handle], values: Sequence[float], scale: PlainFactor, constant: float
+    ) -> Numbers:
+        factors, bound, errors = [], abs(constant), CoefficientErrors()
+        for ct, value in zip(cts, values, strict=True):
+            ratio = scale.value * pow(ct.scale.value, -1, self.modulus)
+            factors.append(self._centred(ratio * self.in_modulus(value)))
+            bound += ct.bound * abs(value)
+            errors = errors.plus(ct.errors.times(abs(factors[-1])))
+        if constant:
+            errors = errors.with_common(MESSAGE)
+        return Numbers(factors, [0.0] * len(factors), constant, bound, errors)
+
+    def constant(self, value: float, scale: PlainFactor, limbs: int) -> int:
+        return self._inverse * self._centred(scale.value * self.in_modulus(value))
+
+    def residues(self, values: NDArray[np.float64], scale: PlainFactor, limbs: int) -> NoReturn:
+        raise _rows()
+
+
+def _added(*errors: SlotErrors) -> CoefficientErrors:
+    return CoefficientErrors.of(sum(one.own for one in errors), sum(one.common for one in errors))
+
+
+def _rows() -> UnsuitedError:
+    return UnsuitedError(
+        "Matrices modulo t are not encrypted by rows.", expected="values in slots", got="rows"
+    )
