@@ -45,7 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(folder.cleanup)
     path = Path(folder.name) / "machine.json"
     MACHINE.save(path)
-    os.environ["CIPHERBLAS_MACHINE"] = str(path)
+    os.environ["CIPHERBLAS_MACHINE"], os.environ["CIPHERBLAS_CACHE"] = str(path), folder.name
     show_those_of_the_tree(Path(folder.name))
 
 

@@ -9,14 +9,16 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import cipherblas as cb
+from cipherblas.cli.app import app
 from cipherblas.common.limits import MASK_BYTES
 from cipherblas.engines.cpu import CpuEngine
 from cipherblas.planner.plan.plan import PlanOptions
@@ -90,6 +92,75 @@ def test_rates_are_measured_once_per_process(monkeypatch: pytest.MonkeyPatch) ->
     finally:
         cb.set_threads(threads)
     assert here.rates is rates and (here.threads, here.memory) == (3, 12345)
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """The folder of measurements is a new one, and another process begins; what was measured, whenever it is."""
+    monkeypatch.setenv(machines.FOLDER, str(tmp_path / "caches" / "cipherblas"))
+    found: list[Any] = []
+
+    def measured(*given: Any, **named: Any) -> Any:
+        found.append(replace(MACHINE.rates, mac=MACHINE.rates.mac * (1 + len(found))))
+        return found[-1]
+
+    monkeypatch.setattr(measuring, "measured", measured)
+    machines._rates_here.cache_clear()
+    yield found
+    machines._rates_here.cache_clear()
+
+
+def of_another_process() -> Machine:
+    machines._rates_here.cache_clear()
+    return Machine.here()
+
+
+def test_rates_are_kept_for_other_processes(kept: list[Any], tmp_path: Path) -> None:
+    """Of as many threads; `cipherblas machine` renews them."""
+    first = Machine.here()
+    assert of_another_process().rates == first.rates == kept[0] and len(kept) == 1
+    (file,) = (tmp_path / "caches" / "cipherblas").iterdir()
+    assert Machine.load(file).rates == first.rates
+    threads = cb.threads()
+    cb.set_threads(threads + 1)
+    try:
+        assert of_another_process().rates == kept[1]
+    finally:
+        cb.set_threads(threads)
+    assert of_another_process().rates == first.rates and len(kept) == 2
+    assert CliRunner().invoke(app, ["machine", "--quiet"]).exit_code == 0
+    assert of_another_process().rates == kept[2] != first.rates and len(kept) == 3
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\0" * 100000, b'{"cipherblas-machine": 1}', b'{"cipherblas-machine": 2}']
+)
+def test_a_damaged_file_of_rates_is_written_anew(kept: list[Any], tmp_path: Path, content: bytes) -> None:
+    Machine.here()
+    (file,) = (tmp_path / "caches" / "cipherblas").iterdir()
+    file.write_bytes(content)
+    assert of_another_process().rates == kept[1]
+    assert of_another_process().rates == kept[1] and len(kept) == 2
+
+
+def test_where_nothing_can_be_kept(kept: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is measured, in every process, and no file is written."""
+    (tmp_path / "file").touch()
+    for folder in ("", "relative", str(tmp_path / "file"), str(tmp_path / "file" / "below")):
+        monkeypatch.setenv(machines.FOLDER, folder)
+        before = len(kept)
+        assert of_another_process().rates == kept[-1] and Machine.here().keep() is None
+        assert of_another_process().rates == kept[-1] and len(kept) == before + 2
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_usual_folder_of_rates(kept: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(machines.FOLDER)
+    for name, path in (("XDG_CACHE_HOME", tmp_path / "own"), ("HOME", tmp_path / "home" / ".cache")):
+        monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+        monkeypatch.setenv(name, str(path.parent if name == "HOME" else path))
+        found = Machine.here().keep()
+        assert found is not None and found.parent == path / "cipherblas" and found.is_file()
 
 
 def test_the_usual_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

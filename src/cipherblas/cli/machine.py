@@ -34,7 +34,8 @@ def machine(
     """Measure this machine for a few seconds: its arithmetic, its threads, its memory.
 
     Run it on the server while nothing else runs there, and plan on the client with `plan --machine`. The file is JSON
-    and holds no secret; figures may be changed by hand, to plan for a machine that is not there.
+    and holds no secret; figures may be changed by hand, to plan for a machine that is not there. Programs that are
+    planned for this machine use what was measured from now on.
 
     \b
     Examples:
@@ -48,6 +49,7 @@ def machine(
     display = Display(quiet=quiet)
     with display.progress("measuring") as progress:
         found = Machine.measure(name, progress=progress)
+    found.keep()
     if output is not None:
         found.save(output)
     if json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import os
 import platform
@@ -14,7 +15,14 @@ from typing import Any
 
 import cipherblas._core as _core
 from cipherblas.common import schema
-from cipherblas.common.errors import DTypeError, FormatError, ParameterError, VersionError, without
+from cipherblas.common.errors import (
+    CipherblasError,
+    DTypeError,
+    FormatError,
+    ParameterError,
+    VersionError,
+    without,
+)
 from cipherblas.common.limits import available_memory
 from cipherblas.common.pickles import Rebuilt
 from cipherblas.common.progress import Progress
@@ -25,6 +33,7 @@ from cipherblas.planner.predict.caches import Cache, caches_here
 from cipherblas.planner.predict.cost import GemmRates, Rates, SwitchRates, ThreadRates
 
 VARIABLE = "CIPHERBLAS_MACHINE"  # of the environment: the file of the machine to plan for
+FOLDER = "CIPHERBLAS_CACHE"  # of the environment: where measurements are kept; empty for nowhere
 KIND = "machine"  # of a file, for people
 MARK = "cipherblas-machine"  # the field of a file that says what it is, and in which version
 VERSION = 2  # 1: one number for the threads of each ring degree
@@ -150,8 +159,27 @@ class Machine(Rebuilt):
 
     @classmethod
     def here(cls) -> Machine:
-        """This machine, with the threads and the memory of now; its rates are measured once per process, briefly."""
+        """This machine, with the threads and the memory of now. Its rates are measured once, briefly, and kept for
+        later processes (see `keep`)."""
         return _of_this_process(_rates_here(), None)
+
+    def keep(self) -> Path | None:
+        """Let later processes of this user plan by these rates: those with this processor, as many threads, and the
+        same kernels. `cipherblas machine` does so.
+
+        Returns:
+            The file, in the folder that the environment variable CIPHERBLAS_CACHE names, by default
+            ~/.cache/cipherblas; None where the variable is empty or the folder cannot be written.
+        """
+        path = _kept_file()
+        if path is None:
+            return None
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.save(path)
+        except (OSError, CipherblasError):  # the next process measures again
+            return None
+        return path
 
     @classmethod
     def usual(cls) -> Machine:
@@ -315,7 +343,37 @@ def _check(check: schema.Check, value: Any, place: str) -> None:
 
 @functools.lru_cache(maxsize=1)
 def _rates_here() -> Rates:
-    return measuring.measured(measuring.FEW_ROUNDS)  # a program waits for it
+    kept = _kept_rates()
+    if kept is not None:
+        return kept
+    rates = measuring.measured(measuring.FEW_ROUNDS)  # a program waits for it
+    _of_this_process(rates, None).keep()
+    return rates
+
+
+def _kept_file() -> Path | None:
+    """Where rates are kept of this processor with its threads, and of the kernels as they were built."""
+    folder = os.environ.get(FOLDER)
+    if folder is None:
+        caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        folder = os.path.join(caches, "cipherblas")
+    if not os.path.isabs(folder):
+        return None
+    built = os.stat(_core.__file__)
+    known = processor_name(), _core.isa(), _core.threads(), built.st_size, built.st_mtime_ns
+    name = hashlib.sha256(repr(known).encode()).hexdigest()[:16]
+    return Path(folder) / f"machine-{_core.isa()}-{_core.threads()}-{name}.json"
+
+
+def _kept_rates() -> Rates | None:
+    """What an earlier process kept; None where there is no such file, or a damaged one."""
+    path = _kept_file()
+    if path is None or not path.is_file():
+        return None
+    try:
+        return Machine.load(path).rates
+    except CipherblasError:
+        return None
 
 
 def _of_this_process(rates: Rates, name: str | None) -> Machine:
