@@ -366,7 +366,7 @@ def _kept_file() -> Path | None:
 
 
 def _kept_rates() -> Rates | None:
-    """Those that an earlier process kept; None where there is no such file, or a damaged one."""
+    """Rates that an earlier process kept; None where there is no such file, or a damaged one."""
     path = _kept_file()
     if path is None or not path.is_file():
         return None
