@@ -42,7 +42,7 @@ KINDS = (
 
 def name(row: Row) -> str:
     """The name of a network for people."""
-    return NAMES.get(row["case"], row["case"])
+    return NAMES.get(row["case"], row["case"]) + (f", batches of {row['batch']}" if "batch" in row else "")
 
 
 def seconds(row: Row) -> str:

@@ -55,14 +55,17 @@ def test_a_program_file(invoke: Any, folder: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning")
-def test_a_client_without_weights(invoke: Any, folder: Path) -> None:
+@pytest.mark.parametrize("batch", [[], ["--batch", "2"]], ids=["one image", "two images"])
+def test_a_client_without_weights(invoke: Any, folder: Path, batch: list[str]) -> None:
     """The client has the file for clients alone, the server the whole program, and no use for the other file."""
     here = folder / "client"
     here.mkdir()
     given = [folder / "network.onnx", "--samples", folder / "samples.npy", "--error", "1", "--degree", "7"]
-    found = invoke("import", *given, *TOY, "-o", folder / "network.cb", "--client-output", here / "program")
+    plan = ["-o", folder / "network.cb", "--client-output", here / "program"]
+    found = invoke("import", *given, *batch, *TOY, *plan)
     assert found.exit_code == 0, found.stderr
-    np.save(here / "image.npy", np.load(folder / "samples.npy")[0])
+    samples = np.load(folder / "samples.npy")
+    np.save(here / "image.npy", samples[:2] if batch else samples[0])
 
     def done(*arguments: Any) -> None:
         result = invoke(*arguments, *SECURITY)
@@ -74,7 +77,12 @@ def test_a_client_without_weights(invoke: Any, folder: Path) -> None:
     done("run", folder / "network.cb", here / "keys" / "evaluation", *operand, "-o", here / "scores.ct")
     done("decrypt", here / "keys", here / "scores.ct", "-o", here / "scores.npy")
     exact = cb.networks.from_onnx(folder / "network.onnx")(np.load(here / "image.npy"))
-    assert np.abs(np.load(here / "scores.npy") - exact).max() <= 1
+    scores = np.load(here / "scores.npy")
+    assert scores.shape == exact.shape and np.abs(scores - exact).max() <= 1
+    checked = invoke(
+        "check", folder / "network.cb", folder / "network.onnx", folder / "samples.npy", *SECURITY
+    )
+    assert checked.exit_code == 0 and "inputs  20, 0 of them outside" in checked.stdout, checked.stderr
     evaluation = here / "keys" / "evaluation"
     refused = invoke("run", here / "program", evaluation, *operand, "-o", folder / "no.ct", *SECURITY)
     assert refused.exit_code == 1 and "another kind of file (got client-program)" in refused.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -82,6 +83,76 @@ def test_networks(name: str, paired: bool) -> None:
         assert layout.zero_padded and len(cts) == layout.ciphertexts
         for place, ct in enumerate(cts):
             np.testing.assert_allclose(ct.data, layout.vector(place, x.ravel()), atol=1e-9 * np.abs(x).max())
+
+
+BATCHES = {
+    "one each, two, four together": (
+        4,
+        1024,
+        [Layer(4), Layer(8, stride=2), Layer(16, stride=2), Layer(3, 4, 1, 0)],
+    ),
+    "three": (3, 1024, [Layer(4), Layer(6, stride=2), Layer(16, stride=2), Layer(5, 1, 1, 0)]),
+    "five in groups": (5, 1024, [Layer(3, groups=3), Layer(12, stride=2, groups=3), Layer(12, groups=12)]),
+    "several ciphertexts each": (2, 512, [Layer(5), Layer(9, stride=2), Layer(4)]),
+    "room for more": (2, 8192, [Layer(4), Layer(4, stride=2)]),
+}
+
+
+@pytest.mark.parametrize("kind", ["", "paired", "joined"])
+@pytest.mark.parametrize("name", BATCHES)
+def test_batches(name: str, kind: str) -> None:
+    """Several images by the filters of one: every slot, and as many encoded weights as those that differ."""
+    images, slots, layers = BATCHES[name]
+    rng, shape = np.random.default_rng(2), (3, 16, 16)
+    x, layout = rng.uniform(-1, 1, (images, *shape)), grid_of_images(images, shape, slots)
+    ev, joined = Clear(RingShape.for_depth(slots, len(layers) + 1)), 0
+    cts = [ev.fresh(layout.vector(place, x.ravel()) + 0j, bound=1.0) for place in range(layout.ciphertexts)]
+    for number, layer in enumerate(layers):
+        sizes = (layer.kernel,) * 2, (layer.stride,) * 2, (layer.padding,) * 2
+        window = Window.of_images(x.shape, layer.outputs, *sizes, layer.groups)
+        weights = rng.uniform(-1, 1, window.weight_shape)
+        try:
+            method = ConvMultiplexed(layout, window, layer.unit, **({kind: True} if kind else {}))
+            joined += kind == "joined"
+        except FitError:  # of few images no half lies in ciphertexts of its own
+            assert kind == "joined"
+            method = ConvMultiplexed(layout, window, layer.unit)
+        cts = [ev.rescaled(ct) for ct in method.run(ev, cts, weights_of(weights, f"layer {number}"))]
+        one = replace(window, shape=x.shape[1:], outputs=layer.outputs, groups=layer.groups, images=1)
+        x, layout = np.stack([convolved(image, weights, one) for image in x]), method.out
+        assert layout.zero_padded and len(cts) == layout.ciphertexts
+        for place, ct in enumerate(cts):
+            np.testing.assert_allclose(ct.data, layout.vector(place, x.ravel()), atol=1e-9 * np.abs(x).max())
+    halves = "one each, two, four together", "several ciphertexts each"
+    assert bool(joined) == (kind == "joined" and name in halves)
+
+
+def grid_of_images(images: int, shape: tuple[int, int, int], slots: int) -> TensorLayout:
+    channels, height, width = shape
+    options = {"channels": min(channels, slots // (height * width)), "pitch": height * width, "row": width}
+    return grid((images * channels, height, width), slots, options)
+
+
+def test_stages_of_a_batch_share_ciphertexts_and_weights() -> None:
+    """Eight images of a residual network: eight, four, two ciphertexts, and the weights of one of them."""
+    x = grid_of_images(8, (16, 32, 32), 1 << 14)
+    windows, x = [], [x]
+    for outputs, step in ((16, 1), (32, 2), (32, 1), (64, 2), (64, 1)):
+        channels, size, _ = x[-1].shape
+        window = Window.of_images((8, channels // 8, size, size), outputs, (3, 3), (step, step), (1, 1), 1)
+        windows.append(window)
+        x.append(multiplexed_output(x[-1], window))
+    assert [one.ciphertexts for one in x[1:]] == [8, 4, 4, 2, 2]
+    for layout, window in zip(x, windows, strict=False):
+        method = ConvMultiplexed(layout, window, 64)
+        assert set(method._alike) == {0}
+        ev = Symbolic(RingShape.for_depth(1 << 14, 2))
+        cts = [ev.fresh(None, bound=1.0) for _ in range(layout.ciphertexts)]
+        method.run(ev, cts, weights_of(np.ones(window.weight_shape), "ones"))
+        each = ev.counts.plain_products // method.out.ciphertexts * cts[0].limbs * 8 << 15
+        assert ev.counts.stored_bytes == each
+        alone = rotations_by_unit(layout, window)[64][2]
+        assert rotations_by_unit(layout, window, joined=True)[64][2] == alone // 2
 
 
 @pytest.mark.parametrize("paired", [False, True])

@@ -332,8 +332,8 @@ DECLARED: dict[str, dict[str, str]] = {
     "cb.secret(0)": {"1 or more": "cb.secret(1)"},
     "cb.secret(1 << 30)": {"16777216 or less": "cb.secret(16777216)"},
     "Operand(4, True, 1.0)": {"a tuple of integers, as (4, 4)": "Operand((4, 4), True, 1.0)"},
-    "cb.secret(1, 2, 3, 4)": {
-        "cb.secret(channels, height, width), one image at a time": "cb.secret(2, 3, 4)"
+    "cb.secret(1, 2, 3, 4, 5)": {
+        "cb.secret(images, channels, height, width) at most": "cb.secret(1, 2, 3, 4)"
     },
     "cb.public(1, 2, 3, 4, 5)": {
         "cb.public(outputs, inputs, height, width) at most": "cb.public(1, 2, 3, 4)"

@@ -249,6 +249,11 @@ def _percent(result: Mapping[str, Any], name: str) -> str:
     return f"{100 * result[name]:.1f}%" if name in result else ""
 
 
+def _images(result: Mapping[str, Any]) -> str:
+    text = str(result.get("images", "")) + (f" by {result['batch']}" if "batch" in result else "")
+    return text + (f", {result['outside']} outside" if result.get("outside") else "")
+
+
 def _seconds(result: Mapping[str, Any], name: str) -> str:
     return seconds_text(result[name]) if name in result else ""
 
@@ -315,7 +320,7 @@ _COLUMNS: tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...] = (
     ("error", lambda r: f"{r['error']:.1e}" if "error" in r else ""),
     ("rms", lambda r: f"{r['rms_error']:.1e}" if "rms_error" in r else ""),
     ("promised", lambda r: f"{r['predicted_error']:.1e}" if "images" in r else ""),
-    ("images", lambda r: str(r.get("images", "")) + (f", {r['outside']} outside" if r.get("outside") else "")),
+    ("images", lambda r: _images(r)),
     ("as in the clear", lambda r: _percent(r, "agreement")),
     ("right", lambda r: _percent(r, "accuracy")),
     ("right in the clear", lambda r: _percent(r, "clear_accuracy")),

@@ -24,7 +24,7 @@ from cipherblas.common.errors import DTypeError, ParameterError, RangeError, Sha
 from cipherblas.common.progress import Progress, Tell
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.polynomials import Polynomial
-from cipherblas.networks.network import INPUT, TrainedNetwork
+from cipherblas.networks.network import INPUT, TrainedNetwork, in_batches
 from cipherblas.networks.network_check import NetworkRuns
 from cipherblas.planner.plan.plan import Plan
 from cipherblas.roles.program import Program
@@ -77,7 +77,7 @@ class NetworkInputs:
     """What networks are measured on, as they take it.
 
     Attributes:
-        images: (n, …), to be encrypted one by one.
+        images: (n, …), to be encrypted one by one, or by batches.
         labels: the right classes (n,), where they are known.
         samples: (m, …), by which the program is planned; None for bounds.
     """
@@ -137,7 +137,8 @@ def run(
         threads: of client and server.
         weight_budget: as of `Program.server`.
         progress: told what is done now.
-        **options: of `TrainedNetwork.compile`: error or agreement, degree, ring_degree, …
+        **options: of `TrainedNetwork.compile`: error or agreement, batch, degree, ring_degree, … Of batches all seconds
+            are divided by the number of their images, but those of the first run.
 
     Raises:
         ParameterError: there is no network, or neither error nor agreement. Others as of `NetworkInputs.check`.
@@ -165,11 +166,12 @@ def run(
 
 @dataclass
 class _Runs:
-    """Of the images, one after the other.
+    """Of the images, one after the other, or of batches.
 
     Attributes:
-        processor: seconds of the processor, of each whole run.
-        kinds: seconds by kind of layer, of each image.
+        seconds: of an image of each run.
+        processor: the same of the processor.
+        kinds: the same by kind of layer.
     """
 
     scores: list[Array] = field(default_factory=list)
@@ -214,14 +216,15 @@ class _Measured:
                 self.inputs.samples, progress=lambda what: self._said(f"planning, {what}"), **options
             )
         stages = {"plan_seconds": time.perf_counter() - start}
-        inside = self._inside(program)
+        batch = options.get("batch")
+        inside = self._inside(program, batch)
         with peak_memory() as peak:
             start = time.perf_counter()
             client = program.client()
             keys = client.evaluation_keys(self._counted("making keys"))
             stages["keygen_seconds"] = time.perf_counter() - start
             server = program.server(keys, weight_budget=self._weight_budget)
-            runs = self._run(self.inputs.images[inside], client, server)
+            runs = self._run(self.inputs.images[inside], batch, client, server)
         plan, later = program.plan, slice(1, None)
         return row(
             BENCH,
@@ -229,6 +232,7 @@ class _Measured:
             params=params_fields(plan.parameters),
             algorithm=plan.algorithm,
             threads=options["threads"],
+            batch=batch,
             **_seconds_of(runs, later),
             **self._compared(inside, runs),
             rotations=plan.counts.rotations,
@@ -241,7 +245,7 @@ class _Measured:
             stored_bytes=plan.counts.stored_bytes,
             peak_bytes=peak.bytes,
             plan_peak_bytes=planning.bytes,
-            predicted_seconds=plan.seconds,
+            predicted_seconds=plan.seconds / (batch or 1),
             predicted_error=plan.error,
             predicted_peak_bytes=plan.peak_bytes,
             degree=degree_of(program),
@@ -256,7 +260,7 @@ class _Measured:
             **self._published(runs.seconds[later] or runs.seconds),
         )
 
-    def _inside(self, program: Program) -> list[int]:
+    def _inside(self, program: Program, batch: int | None) -> list[int]:
         """The images that stay in the ranges that were planned; of others nothing is promised.
 
         Raises:
@@ -265,7 +269,7 @@ class _Measured:
         found, count = list[int](), len(self.inputs.images)
         for number, image in enumerate(self.inputs.images):
             self._said(f"looking for images in range, {number + 1} of {count}")
-            if all(one.inside for one in program.check({INPUT: image})):
+            if all(one.inside for one in program.check({INPUT: in_batches(image[None], batch)[0]})):
                 found.append(number)
         if not found:
             raise RangeError(
@@ -276,26 +280,28 @@ class _Measured:
             )
         return found
 
-    def _run(self, images: Array, client: Any, server: Any) -> _Runs:
-        found, count = _Runs(), len(images)
-        for number, image in enumerate(images):
-            what = f"image {number + 1} of {count}"
+    def _run(self, images: Array, batch: int | None, client: Any, server: Any) -> _Runs:
+        found, given, each = _Runs(), in_batches(images, batch), batch or 1
+        for number, image in enumerate(given):
+            what = f"{'batch' if batch else 'image'} {number + 1} of {len(given)}"
             self._said(what)
             start = time.perf_counter()
             encrypted = client.encrypt({INPUT: image})
-            found.encrypting.append(time.perf_counter() - start)
+            found.encrypting.append((time.perf_counter() - start) / each)
             start, processor = time.perf_counter(), time.process_time()
             result = server.run(encrypted, progress=self._counted(what))
-            found.processor.append(time.process_time() - processor)
+            found.processor.append((time.process_time() - processor) / each)
             if not number:
                 found.first_run_seconds = time.perf_counter() - start
                 found.encoding_seconds = server.encoding_seconds
-            found.seconds.append(server.seconds)
-            found.kinds.append(seconds_by_kind(server.node_seconds))
+            found.seconds.append(server.seconds / each)
+            kinds = seconds_by_kind(server.node_seconds)
+            found.kinds.append({kind: seconds / each for kind, seconds in kinds.items()})
             start = time.perf_counter()
-            found.scores.append(client.decrypt(result).reshape(-1))
-            found.decrypting.append(time.perf_counter() - start)
-            found.upload_bytes, found.download_bytes = encrypted[INPUT].nbytes, result.nbytes
+            found.scores += list(client.decrypt(result).reshape(each, -1))
+            found.decrypting.append((time.perf_counter() - start) / each)
+            found.upload_bytes, found.download_bytes = encrypted[INPUT].nbytes // each, result.nbytes // each
+        del found.scores[len(images) :]  # a last batch is filled with others
         return found
 
     def _compared(self, inside: Sequence[int], runs: _Runs) -> Row:

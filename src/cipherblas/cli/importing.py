@@ -53,6 +53,14 @@ def import_network(
             help="Share of the samples whose largest score is that of the clear network.", show_default=False
         ),
     ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Inputs of one run, counted by a first axis, as scores are: each takes less time in batches.",
+            show_default="one input, without that axis",
+        ),
+    ] = None,
     degree: Annotated[
         int | None,
         typer.Option(
@@ -122,15 +130,16 @@ def import_network(
 ) -> None:
     """Plan a trained network from a file of ONNX; nothing runs. Without -o the network is printed too.
 
-    The operand of the program is called x: one input of the network, without the axis that counts them. Then come
-    keygen, encrypt, run and decrypt, as for every program. Clients need the file of --client-output alone, which has no
-    weights; the server needs the whole program.
+    The operand of the program is called x: one input of the network, without the axis that counts them, or a --batch of
+    them with it. Then come keygen, encrypt, run and decrypt, as for every program. Clients need the file of
+    --client-output alone, which has no weights; the server needs the whole program.
 
     \b
     Examples:
       cipherblas import network.onnx --samples samples.npy --error 2 -o network.cb
       cipherblas import network.onnx --samples samples.npy --error 2 -o network.cb --client-output client.cb
       cipherblas import network.onnx --samples samples.npy --agreement 0.99 --activation Relu=126
+      cipherblas import network.onnx --samples samples.npy --error 2 --batch 8 -o network.cb
       cipherblas import network.onnx --samples pixels.npy --normalise 127.5:63.75 --error 2 -o network.cb
     """
     written = [path for path in (output, client_output) if path is not None]
@@ -145,6 +154,7 @@ def import_network(
     options = without_none(
         error=error,
         agreement=agreement,
+        batch=batch,
         degree=degree,
         activation=parse_named(activation, int, "--activation") or None,
         ranges=parse_named(ranges, float, "--ranges") or None,

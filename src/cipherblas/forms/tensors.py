@@ -242,7 +242,8 @@ def grid(shape: tuple[int, int, int], slots: int, options: Mapping[str, Any]) ->
 
 
 def tensor_shape(shape: Sequence[int]) -> tuple[int, int, int]:
-    """(k,) as (k, 1, 1), the rows of a (k, n) matrix as channels (k, 1, n); (c, h, w) as it is."""
+    """(k,) as (k, 1, 1), the rows of a (k, n) matrix as channels (k, 1, n); (c, h, w) as it is; of images (n, c, h, w)
+    the channels of one after those of the other."""
     lengths = tuple(int(length) for length in shape)
     if len(lengths) == 1:
         return (lengths[0], 1, 1)
@@ -250,8 +251,10 @@ def tensor_shape(shape: Sequence[int]) -> tuple[int, int, int]:
         return (lengths[0], 1, lengths[1])
     if len(lengths) == 3:
         return (lengths[0], lengths[1], lengths[2])
+    if len(lengths) == 4:
+        return (lengths[0] * lengths[1], lengths[2], lengths[3])
     raise ShapeError(
-        "A tensor needs one, two or three dimensions.",
-        expected="(length,), (rows, columns) or (channels, height, width)",
+        "A tensor needs one to four dimensions.",
+        expected="(length,), (rows, columns), (channels, height, width) or (images, channels, height, width)",
         got=lengths,
     )

@@ -43,11 +43,11 @@ def conv2d(
     padding: int | Sequence[int] | Literal["same", "valid"] = 0,
     groups: int = 1,
 ) -> Expression:
-    """Return the convolution of an encrypted image with clear filters, as `torch.nn.functional.conv2d` does without a
-    batch axis.
+    """Return the convolution of an encrypted image, or of several, with clear filters, as `torch.nn.functional.conv2d`
+    does.
 
     Args:
-        x: a node of shape (C, H, W).
+        x: a node of shape (C, H, W), or (n, C, H, W) of n images.
         weights: clear, (O, C/groups, K1, K2): an array, or a node of a public operand.
         bias: clear, (O,), or None.
         stride, padding: one number, or one for height and one for width; padding may be "valid" (0) or "same"
@@ -55,7 +55,7 @@ def conv2d(
         groups: divides C and O.
 
     Returns:
-        A node of shape (O, H', W'), H' = floor((H + 2·padding - K1)/stride) + 1.
+        A node of shape (O, H', W'), or (n, O, H', W'), H' = floor((H + 2·padding - K1)/stride) + 1.
 
     Levels: one; a bias costs none.
 
@@ -63,7 +63,7 @@ def conv2d(
         ShapeError: shapes do not fit, groups do not divide, the filter exceeds the padded image, the padding the image.
         DTypeError, RangeError: not finite real numbers.
     """
-    image = as_node(x, 3, "image of a convolution")
+    image = _images(x, "image of a convolution")
     filters = as_node(weights, 4, "filters of a convolution")
     steps = _pair(stride, "stride")
     kernel = filters.shape[2:]
@@ -71,7 +71,7 @@ def conv2d(
         pads = _named_padding(padding, kernel, steps)
     else:
         pads = _pair(padding, "padding")
-    for size, pad in zip(image.shape[1:], pads, strict=True):
+    for size, pad in zip(image.shape[-2:], pads, strict=True):
         if pad > size:
             raise ShapeError(
                 "The padding is larger than the image.", got=pad, advice=f"padding={size} at most"
@@ -100,11 +100,10 @@ def avg_pool2d(
     stride: int | Sequence[int] | None = None,
     padding: int | Sequence[int] = 0,
 ) -> Expression:
-    """Return the means over windows of an encrypted image, as `torch.nn.functional.avg_pool2d` does without a batch
-    axis.
+    """Return the means over windows of an encrypted image, or of several, as `torch.nn.functional.avg_pool2d` does.
 
     Args:
-        x: a node of shape (C, H, W).
+        x: a node of shape (C, H, W), or (n, C, H, W) of n images.
         kernel_size: of the window, one number or two.
         stride: by default the window's.
         padding: zeros on all sides, at most half the window; the mean counts them.
@@ -114,7 +113,7 @@ def avg_pool2d(
     Raises:
         ShapeError: shapes do not fit.
     """
-    image = as_node(x, 3, "image of a pooling layer")
+    image = _images(x, "image of a pooling layer")
     kernel = _pair(kernel_size, "window of a pooling layer")
     return AvgPool2d(
         image, kernel, kernel if stride is None else _pair(stride, "stride"), _pair(padding, "padding")
@@ -122,9 +121,15 @@ def avg_pool2d(
 
 
 def flatten(x: Expression) -> Expression:
-    """Return an image of shape (C, H, W) as a vector of C·H·W entries. It costs nothing."""
+    """Return an image of shape (C, H, W) as a vector of C·H·W entries, n images of shape (n, C, H, W) as a matrix of n
+    rows. It costs nothing."""
     node_of(x, "What is flattened")
-    return x if len(x.shape) == 1 else Flatten(as_node(x, 3, "tensor to flatten"))
+    return x if len(x.shape) == 1 else Flatten(_images(x, "tensor to flatten"))
+
+
+def _images(x: Any, what: str) -> Expression:
+    """A node of one image, or of several."""
+    return as_node(x, 4 if isinstance(x, Expression) and len(x.shape) == 4 else 3, what)
 
 
 @entrywise

@@ -1,6 +1,7 @@
 """The operations of networks beside products: convolutions, means, flattening, and bounds that are promised.
 
-Shapes and conventions are PyTorch's, without the batch: images are (channels, height, width), filters OIHW.
+Shapes and conventions are PyTorch's: an image is (channels, height, width), several have a first axis for their number,
+filters are OIHW.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from cipherblas.lang.operations import Constant, arranged
 from cipherblas.lang.steps import Step
 from cipherblas.lang.windows import Window
 
+IMAGES = 3, 4  # dimensions of an image, and of several
 PAIR = schema.listed(schema.integer(0, MAX_LENGTH), 2, 2)
 
 
@@ -43,7 +45,7 @@ class Conv2d(Expression):
         padding: Sequence[int] = (0, 0),
         groups: int = 1,
     ) -> None:
-        channels, height, width = _image_shape(image)
+        shape = _image_shape(image)
         if len(weights.shape) != 4:
             raise ShapeError(
                 "The filters of a convolution need four dimensions.",
@@ -56,13 +58,13 @@ class Conv2d(Expression):
                 advice="an array of NumPy, or cb.public(outputs, inputs, height, width)",
             )
         outputs, depth, *kernel = weights.shape
-        self.window = Window(
-            *((channels, height, width), outputs, (kernel[0], kernel[1])),
+        self.window = Window.of_images(
+            *(shape, outputs, (kernel[0], kernel[1])),
             *((stride[0], stride[1]), (padding[0], padding[1]), groups),
         )
         if weights.shape != self.window.weight_shape:
             raise ShapeError(
-                f"The filters do not fit {channels} channels in {groups} group{'s' if groups != 1 else ''}.",
+                f"The filters do not fit {shape[-3]} channels in {groups} group{'s' if groups != 1 else ''}.",
                 got=shape_text(weights.shape),
                 advice=f"filters of shape {self.window.weight_shape}",
             )
@@ -70,23 +72,25 @@ class Conv2d(Expression):
         total = depth * math.prod(kernel) * weights.bound
         if isinstance(weights, Constant):
             total = weights.row_sum
-        super().__init__(self.window.out_shape, image.secret, total * image.bound, image, weights)
+        shape = _as_images(shape, self.window.out_shape)
+        super().__init__(shape, image.secret, total * image.bound, image, weights)
 
     @property
     def parameters(self) -> dict[str, Any]:
         window = self.window
-        return {"stride": list(window.stride), "padding": list(window.padding), "groups": window.groups}
+        groups = window.groups // window.images
+        return {"stride": list(window.stride), "padding": list(window.padding), "groups": groups}
 
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         window = self.window
-        groups = window.groups
+        filters = np.split(parts[1], window.groups // window.images) * window.images
         views = _windows(parts[0], window)
         # (groups, inputs, height, width, taps) and (groups, outputs, inputs, taps)
         found = [
             np.tensordot(weights, view, axes=([1, 2, 3], [0, 3, 4]))
-            for weights, view in zip(np.split(parts[1], groups), np.split(views, groups), strict=True)
+            for weights, view in zip(filters, np.split(views, window.groups), strict=True)
         ]
-        return np.concatenate(found)
+        return np.concatenate(found).reshape(self.shape)
 
 
 @operation
@@ -102,9 +106,9 @@ class AvgPool2d(Expression):
         self, image: Expression, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int] = (0, 0)
     ) -> None:
         shape = _image_shape(image)
-        self.window = Window(
-            *(shape, shape[0], (kernel[0], kernel[1])),
-            *((stride[0], stride[1]), (padding[0], padding[1]), shape[0]),
+        self.window = Window.of_images(
+            *(shape, shape[-3], (kernel[0], kernel[1])),
+            *((stride[0], stride[1]), (padding[0], padding[1]), shape[-3]),
         )
         if any(2 * pad > taps for pad, taps in zip(self.window.padding, self.window.kernel, strict=True)):
             raise ShapeError(
@@ -113,7 +117,7 @@ class AvgPool2d(Expression):
                 advice=f"padding={tuple(taps // 2 for taps in self.window.kernel)} at most",
             )
         self.image = image
-        super().__init__(self.window.out_shape, image.secret, image.bound, image)
+        super().__init__(_as_images(shape, self.window.out_shape), image.secret, image.bound, image)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -128,7 +132,7 @@ class AvgPool2d(Expression):
         return False
 
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-        return np.asarray(_windows(parts[0], self.window).mean(axis=(3, 4)))
+        return np.asarray(_windows(parts[0], self.window).mean(axis=(3, 4))).reshape(self.shape)
 
     def log_unit(self, parts: Sequence[float]) -> float:
         return parts[0]
@@ -136,20 +140,21 @@ class AvgPool2d(Expression):
 
 @operation
 class Flatten(Expression):
-    """An image as a vector: channel after channel, row after row."""
+    """An image as a vector: channel after channel, row after row; several as a matrix, whose rows they are."""
 
     op = "flatten"
     layer = True
 
     def __init__(self, image: Expression) -> None:
         self.image = image
-        super().__init__((math.prod(_image_shape(image)),), image.secret, image.bound, image)
+        *count, channels, height, width = _image_shape(image)
+        super().__init__((*count, channels * height * width), image.secret, image.bound, image)
 
     def as_column(self, parts: Sequence[Expression]) -> Expression:
         return arranged(parts[0], Step("reshape", column_shape(self.shape)))
 
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-        return parts[0].ravel()
+        return parts[0].reshape(self.shape)
 
     def log_unit(self, parts: Sequence[float]) -> float:
         return parts[0]
@@ -241,14 +246,22 @@ class Truncated(Same):
 
 
 def _windows(image: NDArray[np.float64], window: Window) -> NDArray[np.float64]:
-    """Every window of a padded image: (channels, H', W', K1, K2)."""
+    """Every window of padded images: (channels of all, H', W', K1, K2)."""
     (pad_h, pad_w), (step_h, step_w) = window.padding, window.stride
-    padded = np.pad(image, ((0, 0), (pad_h, pad_h), (pad_w, pad_w)))
+    padded = np.pad(image.reshape(window.shape), ((0, 0), (pad_h, pad_h), (pad_w, pad_w)))
     views = np.lib.stride_tricks.sliding_window_view(padded, window.kernel, axis=(1, 2))
     return np.asarray(views[:, ::step_h, ::step_w])
 
 
-def _image_shape(image: Expression) -> tuple[int, int, int]:
-    if len(image.shape) != 3:
-        raise ShapeError("An image needs three dimensions.", got=shape_text(image.shape))
-    return image.shape[0], image.shape[1], image.shape[2]
+def _image_shape(image: Expression) -> tuple[int, ...]:
+    """The shape of one image, or of several."""
+    if len(image.shape) not in IMAGES:
+        raise ShapeError("An image needs three dimensions, several four.", got=shape_text(image.shape))
+    return image.shape
+
+
+def _as_images(images: tuple[int, ...], shape: tuple[int, int, int]) -> tuple[int, ...]:
+    """The shape of a result, whose channels are those of all images."""
+    if len(images) == len(shape):
+        return shape
+    return images[0], shape[0] // images[0], *shape[1:]

@@ -19,6 +19,7 @@ from cipherblas.lang.normalisation import Normalisation
 Encryption = Literal["secret-key", "public-key"]  # which key encrypts an operand
 
 MAX_LENGTH = 1 << 24  # rows or columns of an operand
+IMAGE_DIMENSIONS = 3  # channels, height, width
 MAX_SCALE_BITS = 900  # a float64 holds the scale beside any bound
 ENCODING, NORMALISE = "encoding", "normalise"
 EXACT, KNOWN = "exact", ("row_sum", "column_sum", "norm", "columns")  # what not every operand says
@@ -100,8 +101,8 @@ class Encoding:
 class Operand:
     """A declared operand, secret or public. No entry exceeds `bound` in absolute value.
 
-    `shape` is (rows, columns) of a matrix, (length,) of a vector, (channels, height, width) of an image; filters, which
-    are never secret, have four dimensions.
+    `shape` is (rows, columns) of a matrix, (length,) of a vector, (channels, height, width) of an image; images that a
+    first axis counts, and filters, which are never secret, have four dimensions.
 
     `whole` promises whole numbers: products by GEMM then need not round them. `encryption` says which key is planned
     for: what is planned for the public key may come from the holder of the secret key too. `exact`, of a secret
@@ -180,7 +181,12 @@ class Operand:
 
     def normalised(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """An array of the operand's shape as it is encrypted; or several, which further axes in front count."""
-        return values if self.normalise is None else self.normalise.of(values, len(self.shape))
+        return values if self.normalise is None else self.normalise.of(values, len(self._normalised_shape))
+
+    @property
+    def _normalised_shape(self) -> tuple[int, ...]:
+        """The shape of what has a mean and a deviation: of images one of them."""
+        return self.shape[1:] if len(self.shape) > IMAGE_DIMENSIONS else self.shape
 
     def _check_normalised(self) -> None:
         """Check that a normalisation fits the operand."""
@@ -192,7 +198,7 @@ class Operand:
                 got="an operand of whole numbers" if self.secret else "a clear operand",
                 advice="cb.secret(…, normalise=…) without dtype=…, which takes arrays of any real type",
             )
-        self.normalise.check_shape(self.shape)
+        self.normalise.check_shape(self._normalised_shape)
 
     def _check_known(self) -> None:
         """Check that all bounds fit the shape, and that they agree with `bound`."""
@@ -332,11 +338,11 @@ def _shape(lengths: Any, secret: bool) -> tuple[int, ...]:
         ) from None
     if len(values) == 2:
         return _length(values[0], "rows"), _length(values[1], "columns")
-    if len(values) > (3 if secret else 4):
+    if len(values) > IMAGE_DIMENSIONS + 1:
         raise ShapeError(
             "An operand has the wrong number of dimensions.",
             got=len(values),
-            advice="cb.secret(channels, height, width), one image at a time"
+            advice="cb.secret(images, channels, height, width) at most"
             if secret
             else "cb.public(outputs, inputs, height, width) at most",
         )
@@ -404,8 +410,9 @@ def secret(
     """Declare an encrypted operand with entries in [-bound, bound].
 
     Args:
-        shape: rows and columns of a matrix, the length of a vector, channels, height and width of an image; nothing for
-            a number. One by one, or in a tuple: `secret(*array.shape)` and `secret(array.shape)` are the same.
+        shape: rows and columns of a matrix, the length of a vector, channels, height and width of an image, and the
+            number of several before these; nothing for a number. One by one, or in a tuple: `secret(*array.shape)` and
+            `secret(array.shape)` are the same.
         bound: of the absolute value of an entry; by default 1, for an integer type the largest absolute value of that
             type, which it must not exceed. Of a matrix also one for each column (`columns`).
         encryption: "secret-key": the client alone encrypts it, at half the bytes. "public-key": whoever has the public

@@ -126,7 +126,8 @@ class Leaf(Expression):
         return Leaf, (self.name, self.operand, self.transposed)
 
     def as_column(self, parts: Sequence[Expression]) -> Expression:
-        return Leaf(self.name, dataclasses.replace(self.operand, shape=column_shape(self.shape)))
+        operand = dataclasses.replace(self.operand, shape=column_shape(self.shape), normalise=None)
+        return Leaf(self.name, operand)  # what clients take out of it is said by the program's operand
 
     def log_unit(self, parts: Sequence[float]) -> float:
         return math.log2(self.bound)

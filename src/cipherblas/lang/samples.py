@@ -19,7 +19,7 @@ from cipherblas.common.arrays import finite_array, real_array, shape_text
 from cipherblas.common.errors import DTypeError, MismatchError, RangeError, ShapeError
 from cipherblas.lang.layers import Assume
 from cipherblas.lang.nodes import WATCHER, Expression
-from cipherblas.lang.operands import BOUND_RANGE, Operand
+from cipherblas.lang.operands import BOUND_RANGE, IMAGE_DIMENSIONS, Operand
 
 Arrays = list[NDArray[np.float64]]  # one for each sample, or one for all where it is the same
 WORTH = 0.9  # of the bound that a node has by itself: a measured one above that share changes little
@@ -33,12 +33,16 @@ class Samples:
         operands: what they are samples of.
         slack: by which entries of other inputs may exceed those of the samples.
 
+    Attributes:
+        batched: each sample of an operand is one of several images.
+
     Raises:
         MismatchError: an operand has no samples, or another number of them.
         ShapeError, DTypeError, RangeError: of the arrays.
     """
 
     def __init__(self, values: Any, operands: Mapping[str, Operand], slack: float) -> None:
+        self.batched = any(len(one.shape) > IMAGE_DIMENSIONS for one in operands.values() if one.secret)
         if not isinstance(values, Mapping):
             raise DTypeError(
                 "Samples are given by the names of the operands.",

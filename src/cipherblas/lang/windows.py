@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import ShapeError
@@ -12,9 +12,14 @@ from cipherblas.common.errors import ShapeError
 class Window:
     """A convolution in PyTorch's conventions: input (C, H, W), weights (O, C/groups, K1, K2).
 
+    Several images are one of all their channels, one image after the other, with groups of its own for each; then
+    weights are those of one of them.
+
     Attributes:
+        shape: channels, height, width of the input.
         outputs: output channels.
         kernel, stride, padding: along height and width.
+        images: with the same filters.
     """
 
     shape: tuple[int, int, int]
@@ -23,6 +28,7 @@ class Window:
     stride: tuple[int, int] = (1, 1)
     padding: tuple[int, int] = (0, 0)
     groups: int = 1
+    images: int = 1
 
     def __post_init__(self) -> None:
         channels = self.shape[0]
@@ -75,7 +81,32 @@ class Window:
     @property
     def weight_shape(self) -> tuple[int, int, int, int]:
         """Of the filters, OIHW."""
-        return (self.outputs, self.shape[0] // self.groups, *self.kernel)
+        return (self.outputs // self.images, self.shape[0] // self.groups, *self.kernel)
+
+    @classmethod
+    def of_images(
+        cls,
+        shape: tuple[int, ...],
+        outputs: int,
+        kernel: tuple[int, int],
+        stride: tuple[int, int],
+        padding: tuple[int, int],
+        groups: int,
+    ) -> Window:
+        """The convolution of one image (C, H, W), or of several (n, C, H, W), by the outputs and groups of one."""
+        one = cls((shape[-3], shape[-2], shape[-1]), outputs, kernel, stride, padding, groups)
+        return one if len(shape) == len(one.shape) else one.repeated(shape[0])
+
+    def repeated(self, images: int) -> Window:
+        """The same for so many times as many images."""
+        (channels, height, width), times = self.shape, images
+        return replace(
+            self,
+            shape=(times * channels, height, width),
+            outputs=times * self.outputs,
+            groups=times * self.groups,
+            images=times * self.images,
+        )
 
     @property
     def taps(self) -> list[tuple[int, int]]:

@@ -41,7 +41,8 @@ def build_matvec(name: str, x: TensorLayout, rows: int, options: Mapping[str, An
 def build_conv(name: str, x: TensorLayout, window: Window, options: Mapping[str, Any]) -> LayerMethod:
     """The method of a convolution; errors as `build_matvec`."""
     if name == MULTIPLEXED:
-        return multiplexed(x, window, int(options["unit"]), bool(options.get("paired", False)))
+        flags = (bool(options.get(name, False)) for name in ("paired", "joined"))
+        return multiplexed(x, window, int(options["unit"]), *flags)
     if name != METAKERNEL:
         return _baseline(conv_baseline(name), x, window)
     return _conv(x, window, tuple(sorted(options.items())))
@@ -67,9 +68,11 @@ def _conv(x: TensorLayout, window: Window, options: Options) -> LayerMethod:
 
 
 @functools.lru_cache(maxsize=64)
-def multiplexed(x: TensorLayout, window: Window, unit: int, paired: bool = False) -> ConvMultiplexed:
+def multiplexed(
+    x: TensorLayout, window: Window, unit: int, paired: bool = False, joined: bool = False
+) -> ConvMultiplexed:
     """A convolution of a multiplexed image; errors as the class."""
-    return ConvMultiplexed(x, window, unit, paired)
+    return ConvMultiplexed(x, window, unit, paired, joined)
 
 
 def matvec_baseline(name: str) -> MatVecBaseline:

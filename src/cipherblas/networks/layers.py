@@ -35,7 +35,7 @@ class Layer(ABC):
 
     @abstractmethod
     def encrypted(self, *values: Expression) -> Expression:
-        """The result for one encrypted input."""
+        """The result for one encrypted input, or for several that a first axis counts."""
 
     def __str__(self) -> str:
         return type(self).__name__.lower()
@@ -138,7 +138,8 @@ class Dense(Layer):
         return np.asarray(values[0] @ self.weights.T + self.bias)
 
     def encrypted(self, *values: Expression) -> Expression:
-        found: Any = self.weights @ values[0]
+        x: Any = values[0]
+        found: Any = self.weights @ x if len(x.shape) == 1 else x @ self.weights.T
         result: Expression = found + self.bias if self.bias.any() else found
         return result
 
@@ -172,7 +173,8 @@ class Raised(Layer):
         return values[0][:, :, None, :]
 
     def encrypted(self, *values: Expression) -> Expression:
-        found: Expression = values[0].reshape(*self.shape(values[0].shape))
+        *count, channels, length = values[0].shape
+        found: Expression = values[0].reshape(*count, *self.shape((channels, length)))
         return found
 
     def __str__(self) -> str:

@@ -54,7 +54,7 @@ class Maximum(NamedTuple):
         pads = [(0, 0), (0, 0)]
         pads[axis] = pairs[0], self.made - pairs[-1] - 1
         if any(pads[axis]):
-            more = _of_channels(x.shape[0], np.ones((1, 1)), pads=(pads[0], pads[1])).encrypted(more)
+            more = _of_channels(x.shape[-3], np.ones((1, 1)), pads=(pads[0], pads[1])).encrypted(more)
         return first + more
 
     def _sums(self, x: Expression, axis: int, places: range, weights: dict[int, float]) -> Expression:
@@ -63,7 +63,7 @@ class Maximum(NamedTuple):
         for offset, weight in weights.items():
             line[places[0] * self.stride + offset] = weight
         window, stride = (line[:, None], (self.stride, 1)) if axis == 0 else (line[None], (1, self.stride))
-        return _of_channels(x.shape[0], window, stride).encrypted(x)
+        return _of_channels(x.shape[-3], window, stride).encrypted(x)
 
 
 def _of_channels(
@@ -125,7 +125,7 @@ class MaxPooling(Nonlinear):
 
     def encrypted(self, *values: Expression) -> Expression:
         found = values[0]
-        for axis, one in self.steps(tuple(found.shape)):
+        for axis, one in self.steps(tuple(found.shape[-3:])):
             found = one.of(found, axis, self.degree)
         return found
 

@@ -12,9 +12,10 @@ from cipherblas.common.arrays import finite_array
 from cipherblas.common.errors import Advice, ApproximationError, MismatchError, ShapeError, in_place_of
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.lang.analysis import trace
+from cipherblas.lang.arguments import integer_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.normalisation import Normalisation
-from cipherblas.lang.operands import Operand, secret
+from cipherblas.lang.operands import IMAGE_DIMENSIONS, Operand, secret
 from cipherblas.lang.samples import Samples, within
 from cipherblas.networks.choices import Choices, functions_of, warn_of_growth
 from cipherblas.networks.layers import Activation, Array, NetworkStep, Nonlinear, Shape
@@ -98,13 +99,33 @@ class TrainedNetwork:
         ]
         return np.concatenate(parts)
 
-    def operand(self, bound: float = 1.0) -> Operand:
+    def operand(self, bound: float = 1.0, batch: int | None = None) -> Operand:
         """Declare an encrypted input.
 
         Args:
             bound: on the absolute value of an entry as it is encrypted, normalised.
+            batch: the number of inputs that are encrypted together, counted by a first axis; None for one without it.
+
+        Raises:
+            DTypeError, ShapeError: no positive integer. MismatchError: inputs that are no images are normalised by
+                several numbers.
         """
-        return secret(*self.shape, bound=bound, normalise=self.normalise)
+        if batch is not None and (batch := integer_of(batch, "The batch of a network")) < 1:
+            raise ShapeError(
+                "A batch of a network has one input or more.",
+                got=batch,
+                advice="batch=8, or none for one input",
+            )
+        several = self.normalise is not None and max(map(len, vars(self.normalise).values())) > 1
+        if batch is not None and several and len(self.shape) != IMAGE_DIMENSIONS:
+            raise MismatchError(
+                "Inputs that are no images are normalised by one mean and one deviation where several are encrypted "
+                "together.",
+                expected="normalise=(mean, deviation) of two numbers",
+                got=str(self.normalise),
+                advice="inputs that are normalised before they are encrypted, and a network without normalise=…",
+            )
+        return secret(*([] if batch is None else [batch]), *self.shape, bound=bound, normalise=self.normalise)
 
     def encrypted(
         self,
@@ -114,10 +135,11 @@ class TrainedNetwork:
         activation: Mapping[str, int] | None = None,
         ranges: Mapping[str, float] | None = None,
     ) -> Expression:
-        """The scores of an encrypted input, to be part of a program.
+        """The scores of an encrypted input, or of several, to be part of a program.
 
         Args:
-            x: a node of the network's shape, of an operand that is declared as `operand` does.
+            x: a node of the network's shape, or of several inputs that a first axis counts, of an operand that is
+                declared as `operand` does.
             degree: of the polynomials that stand for functions.
             activation: degrees of some of them, by names of nodes or of operators: {"Relu": 254, "layer3.relu": 126}.
                 That of a node goes before that of its operator.
@@ -128,7 +150,7 @@ class TrainedNetwork:
             ParameterError: no node has such a name, or it has no function. RangeError: a range is no positive number.
             ShapeError, MismatchError: the node has another shape, or is an operand that is normalised otherwise.
         """
-        if tuple(x.shape) != self.shape:
+        if self.shape not in (tuple(x.shape), tuple(x.shape[1:])):
             raise ShapeError(
                 "The network has inputs of another shape.", expected=self.shape, got=tuple(x.shape)
             )
@@ -194,18 +216,21 @@ class TrainedNetwork:
         samples: Any = None,
         *,
         bound: float | None = None,
+        batch: int | None = None,
         degree: int | None = None,
         activation: Mapping[str, int] | None = None,
         ranges: Mapping[str, float] | None = None,
         **options: Any,
     ) -> Program:
-        """Plan the network for one encrypted input, which is the operand "x".
+        """Plan the network for one encrypted input, or for a batch of them, which is the operand "x".
 
         Args:
             samples: inputs (n, …) like those to come, by which ranges and errors are found: see `compile`. Without
                 them, and without `ranges`, these are bounds, which grow from layer to layer.
             bound: on the absolute value of an entry as it is encrypted; by default the largest of the samples times the
                 slack, or 1.
+            batch: the inputs of one run, which a first axis counts, as it does scores: an image takes less time in
+                batches. Fewer are encrypted with anything in the place of others.
             degree: as of `encrypted`; by default 62, or what an agreement needs that is asked for: 30 to 254.
             activation, ranges: as of `encrypted`.
             **options: of `compile`: error, agreement, slack, security, ring_degree, …
@@ -222,15 +247,16 @@ class TrainedNetwork:
         """
         _check_options(options)
         choices = Choices(self.steps, DEGREE if degree is None else degree, activation, ranges)
+        self.operand(batch=batch)  # refuses what is no batch
         if samples is not None:
             samples = self._samples(samples)
             if choices.ranges:
                 choices.check_samples(self._largest(samples))
-            options["samples"] = {INPUT: samples}
+            options["samples"] = {INPUT: in_batches(samples, batch)}
             beyond = options.get("slack", PlanOptions.slack)
             largest = float(np.abs(self.operand().normalised(samples)).max())
             bound = (largest * beyond or 1.0) if bound is None else bound
-        operand = self.operand(1.0 if bound is None else bound)
+        operand = self.operand(1.0 if bound is None else bound, batch)
         if degree is None and options.get("agreement") is not None:
             choices = self._agreeing(operand, options, activation, ranges)
 
@@ -299,7 +325,8 @@ class TrainedNetwork:
         right = None if labels is None else np.asarray(labels)
         if right is not None and right.shape != (len(given),):
             raise ShapeError("There is one label for each input.", expected=(len(given),), got=right.shape)
-        if list(program.operands) != [INPUT] or program.shape != self.scores:
+        batch = self._batch_of(program)
+        if list(program.operands) != [INPUT] or program.shape != (*batch, *self.scores):
             raise MismatchError(
                 "The program is not one of this network.",
                 expected=f"operand {INPUT!r}, a result of shape {self.scores}",
@@ -314,29 +341,44 @@ class TrainedNetwork:
                 got=str(operand.normalise or "inputs as they are"),
                 advice="from_onnx(…, normalise=…), as when the program was planned",
             )
-        inside, told = [], Steps(progress, len(given))
-        for value in given:
-            inside.append(all(one.inside for one in program.check({INPUT: value})))
-            told.tick()
+        inside, told, each = list[bool](), Steps(progress, len(given)), batch[0] if batch else 1
+
+        def stays(values: Array) -> bool:
+            several = in_batches(values, *batch)[0]
+            return all(one.inside for one in program.check({INPUT: several}))
+
+        for start in range(0, len(given), each):
+            some = given[start : start + each]
+            all_of_them = stays(some)
+            for number in range(len(some)):
+                inside.append(all_of_them or (each > 1 and stays(some[number : number + 1])))
+                told.tick()
         count, outside = len(given), inside.count(False)
         if outside == count:
             return NetworkCheck(count, outside)
         given, right = given[inside], None if right is None else right[inside]
         exact = self(given).reshape(len(given), -1)
-        samples = Samples({INPUT: given}, program.operands, 1.0)
+        samples = Samples({INPUT: in_batches(given, *batch)}, program.operands, 1.0)
         runs = sampled_runs(program.plan, program.executed, samples, progress)
-        numbers = [number for number, _ in runs.noisy]
+        drawn = np.concatenate([each * number + np.arange(each) for number, _ in runs.noisy])
+        known = drawn < len(given)  # a last batch is filled with others
+        numbers, width = drawn[known], exact.shape[1]
         return NetworkCheck(
             count,
             outside,
             NetworkRuns.of(exact, exact, right),
-            NetworkRuns.of(_rows(runs.exact), exact, right),
+            NetworkRuns.of(_rows(runs.exact, width)[: len(given)], exact, right),
             NetworkRuns.of(
-                _rows([found for _, found in runs.noisy]),
+                _rows([found for _, found in runs.noisy], width)[known],
                 exact[numbers],
                 None if right is None else right[numbers],
             ),
         )
+
+    def _batch_of(self, program: Program) -> tuple[int, ...]:
+        """The number of inputs of a run, where a first axis counts them."""
+        shape = program.operands[INPUT].shape if INPUT in program.operands else self.shape
+        return shape[:1] if shape[1:] == self.shape else ()
 
     def _array(self, values: Any, what: str) -> Array:
         """Numbers for one input or several, in float64."""
@@ -392,7 +434,15 @@ class TrainedNetwork:
 
 def _check_options(options: Mapping[str, Any]) -> None:
     """Raise MismatchError where one is none of `compile`, and name the nearest, also of those of networks alone."""
-    known = ("degree", "activation", "ranges", "bound", "progress", *PlanOptions.__dataclass_fields__)
+    known = (
+        "degree",
+        "activation",
+        "ranges",
+        "bound",
+        "batch",
+        "progress",
+        *PlanOptions.__dataclass_fields__,
+    )
     for name in options:
         if name not in known:
             raise MismatchError(
@@ -403,9 +453,17 @@ def _check_options(options: Mapping[str, Any]) -> None:
             )
 
 
-def _rows(runs: Sequence[Sequence[Array]]) -> Array:
-    """The scores of several runs, a row each."""
-    return np.stack([scores.reshape(-1) for (scores,) in runs])
+def in_batches(inputs: Array, batch: int | None = None) -> Array:
+    """Inputs by batches; the last one is filled with the first ones."""
+    if batch is None:
+        return inputs
+    count = -(-len(inputs) // batch)
+    return inputs[np.arange(count * batch) % len(inputs)].reshape(count, batch, *inputs.shape[1:])
+
+
+def _rows(runs: Sequence[Sequence[Array]], width: int) -> Array:
+    """The scores of several runs, a row for each input."""
+    return np.concatenate([scores.reshape(-1, width) for (scores,) in runs])
 
 
 def _shape_text(shape: Shape) -> str:

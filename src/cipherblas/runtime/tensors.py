@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cipherblas.common.errors import ParameterError, ShapeError, UnsuitedError
 from cipherblas.common.work import ENTRIES_PER_STEP
@@ -151,16 +152,20 @@ class TensorRun(SlotRun):
             seen |= set(map(id, others))
         return min(found) if len(found) == 1 else None
 
-    def weights_of(self, node: Expression) -> Callable[[Inputs], Weights]:
-        """A clear factor of a layer, of the inputs of a run."""
-        number = self.run.number[id(node)]
+    def weights_of(self, node: Expression, columns: bool = False) -> Callable[[Inputs], Weights]:
+        """A clear factor of a layer, of the inputs of a run.
+
+        Args:
+            columns: an output sees a column of a matrix, not a row.
+        """
+        number, rows = self.run.number[id(node)], node.T if columns else node
         if (known := node.tensor) is not None:
-            bound, total, norm = node.bound, node.row_sum, max(node.row_norm, node.bound)
+            bound, total, norm = rows.bound, rows.row_sum, max(rows.row_norm, rows.bound)
             weights = Weights(("weights", number), lambda: known, bound, total, norm)
             return lambda inputs: weights
-        seen = math.prod(node.shape[1:])
-        sums = node.bound * seen, node.bound * math.sqrt(seen)
-        sums = (node.row_sum, node.row_norm) if len(node.shape) == 2 else sums
+        seen = math.prod(rows.shape[1:])
+        sums = rows.bound * seen, rows.bound * math.sqrt(seen)
+        sums = (rows.row_sum, rows.row_norm) if len(rows.shape) == 2 else sums
 
         def given(inputs: Inputs) -> Weights:
             key = ("operand", number, inputs.run)
@@ -219,13 +224,13 @@ class TensorRun(SlotRun):
         choice = self.run.choice(node, value.tensor)
         options = dict(choice.options)
         if "layout" in options:
-            layout = options.pop("layout")
-            tensor = relaid_layout(value.tensor, layout)
+            layout, before = options.pop("layout"), window_of(node, value.tensor)
+            tensor = relaid_layout(value.tensor, layout, before.images if before is not None else 1)
             ev.spend(tensor.ciphertexts, "ciphertexts of an image or a vector")
             value = self.filled(value, tensor) if "filled" in layout else self.relaid(value, tensor)
         if options.pop("mask", False):
             value = self.masked(value, once=True)
-        x, window = value.tensor, window_of(node)
+        x, window = value.tensor, window_of(node, value.tensor)
         if window is not None:  # what its method looks at before it says how many steps it takes
             ev.spend(math.prod(window.kernel) * x.segments**2, "taps of a filter")
             ev.spend(window.outputs * window.shape[0] // ENTRIES_PER_STEP, "channels")
@@ -265,8 +270,11 @@ def operand(run: TensorRun, node: Expression, required: None) -> Value:
 
 @computes(TENSORS, "matmul")
 def matmul(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
-    """W @ x, or W @ X: a convolution of the rows of X, taken for channels, with filters of one entry."""
+    """W @ x, or W @ X: a convolution of the rows of X, taken for channels, with filters of one entry; or X @ W, of one
+    image in each row of X, with filters of all of it."""
     weights, x = node.children
+    if of_images := weights.secret:
+        x, weights = node.children
     if weights.secret or not x.secret or not node.shape:
         raise UnsuitedError(
             "A product of a network needs a clear matrix and an encrypted factor.",
@@ -274,14 +282,19 @@ def matmul(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
             got=node.title,
         )
     value = yield from run.read(x)
-    found, window = run.weights_of(weights), window_of(node)
+    found, window = run.weights_of(weights, columns=of_images), window_of(node, value.tensor)
     if window is None:
         return run.layer(node, value, found)
     shape = window.weight_shape
 
     def filters(inputs: Inputs) -> Weights:
         matrix = found(inputs)
-        return replace(matrix, values=lambda: matrix.values().reshape(shape))
+
+        def rows() -> NDArray[Any]:
+            values = matrix.values()
+            return np.ascontiguousarray(values.T if of_images else values).reshape(shape)
+
+        return replace(matrix, values=rows)
 
     return run.layer(node, value, filters)
 
@@ -462,12 +475,22 @@ def _may_exceed(value: Value, node: Expression) -> bool:
     return most * abs(value.unit) > node.bound * (1 + RANGE_TOLERANCE)
 
 
-def window_of(node: Expression) -> Window | None:
-    """The window that slides over the input of a layer; None for a product with a vector."""
+def window_of(node: Expression, image: TensorLayout | None = None) -> Window | None:
+    """The window that slides over the input of a layer; None for a product with a vector.
+
+    Args:
+        image: layout of the input, which a product of images with a matrix sees all of.
+    """
     if not node.product or len(node.shape) < 2:
         return node.window
-    weights, x = node.children
-    return Window((x.shape[0], 1, x.shape[1]), weights.shape[0], (1, 1))
+    left, right = node.children
+    if not left.secret:
+        return Window((right.shape[0], 1, right.shape[1]), left.shape[0], (1, 1))
+    if image is None:
+        return None
+    (channels, *sizes), images = image.shape, left.shape[0]
+    shape = images, channels // images, *sizes
+    return Window.of_images(shape, right.shape[1], (sizes[0], sizes[1]), (1, 1), (0, 0), 1)
 
 
 def packing(node: Expression, slots: int, **options: Any) -> TensorLayout:
@@ -477,11 +500,11 @@ def packing(node: Expression, slots: int, **options: Any) -> TensorLayout:
     return contiguous(node.shape, slots, **options)
 
 
-def relaid_layout(x: TensorLayout, options: dict[str, Any]) -> TensorLayout:
-    """The layout that an input is brought into before a layer: see `grid`; or with channels in all gaps, in so many
-    copies as "filled" says."""
+def relaid_layout(x: TensorLayout, options: dict[str, Any], images: int = 1) -> TensorLayout:
+    """The layout that an input, of so many images, is brought into before a layer: see `grid`; or with channels in all
+    gaps, in so many copies as "filled" says."""
     if "filled" in options:
-        return gaps_filled(x).repeated(int(options["filled"]))
+        return gaps_filled(x, images).repeated(int(options["filled"]))
     return grid(x.shape, x.slots, options)
 
 
@@ -509,7 +532,7 @@ def stages(source: TensorLayout, target: TensorLayout) -> list[TensorLayout]:
 
 def method_of(node: Expression, x: TensorLayout, choice: MethodChoice) -> LayerMethod:
     """The method that a choice names."""
-    window = window_of(node)
+    window = window_of(node, x)
     if window is not None:
         return build_conv(choice.method, x, window, choice.options)
     inner = node.children[0].shape[1]

@@ -96,6 +96,14 @@ def nn(
             help="Or the share of the samples whose label is that of the clear network.", show_default=False
         ),
     ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="With --models: images of one run. Seconds are those of one of them.",
+            show_default="one by one",
+        ),
+    ] = None,
     degree: Annotated[
         int | None,
         typer.Option(
@@ -152,6 +160,7 @@ def nn(
     planned = without_none(
         error=error,
         agreement=agreement,
+        batch=batch,
         degree=degree,
         weight_budget=weight_budget,
         memory_budget=memory_budget,

@@ -380,9 +380,9 @@ class Products(Levels):
         for group in groups:
             terms = len(group.sources)
             self.costs.multiply_plain_sum(self.counts, terms, limbs)
-            if group.stored:
+            if group.stored and not group.again:
                 self.costs.write_weights(self.counts, terms, limbs)
-            else:
+            elif not group.stored:
                 self.costs.encode(self.counts, terms, terms * limbs)
             self.counts.operand_encodings += terms * (not group.stored)
         scale = self.policy.product(cts[0].scale, plain_scale)

@@ -350,12 +350,14 @@ class WeightGroup:
         sources: position in the list of the ciphertext of every term.
         build: term → its S slots, of absolute value at most 1.
         stored: encoded once and kept for all runs.
+        again: those of an earlier group, which are encoded by then where they are stored.
     """
 
     key: Hashable
     sources: tuple[int, ...]
     build: Callable[[int], NDArray[Any]]
     stored: bool = True
+    again: bool = False
 
 
 class Masks(Mapping["int | tuple[int, ...]", Plain]):

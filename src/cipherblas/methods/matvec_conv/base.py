@@ -41,7 +41,11 @@ class Weights:
     stored: bool = True
 
     def group(
-        self, place: Hashable, sources: Sequence[int], build: Callable[[int], NDArray[Any]]
+        self,
+        place: Hashable,
+        sources: Sequence[int],
+        build: Callable[[int], NDArray[Any]],
+        again: bool = False,
     ) -> WeightGroup:
         """Slot vectors of weights in units of the bound; see `Evaluator.weighted_sums`.
 
@@ -49,13 +53,14 @@ class Weights:
             place: identifies them within the layer.
             sources: position of the ciphertext that each is multiplied by.
             build: term → slots.
+            again: there was a group at this place before.
         """
 
         def in_units(term: int) -> NDArray[Any]:
             slots = np.asarray(build(term))
             return slots / self.bound if np.iscomplexobj(slots) else slots.astype(np.float64) / self.bound
 
-        return WeightGroup((self.key, self.bound, place), tuple(sources), in_units, self.stored)
+        return WeightGroup((self.key, self.bound, place), tuple(sources), in_units, self.stored, again)
 
     @property
     def rows(self) -> tuple[float, float]:

@@ -391,7 +391,8 @@ class ConvMetaKernel(_MetaKernel):
             chosen = (co < outputs) & (ci < inputs)
             chosen[chosen] = self._connected[first_out + co[chosen], first_in + ci[chosen]]
             depth = window.shape[0] // window.groups
-            found = values[first_out + co[chosen], (first_in + ci[chosen]) % depth, i, j]
+            filters = (first_out + co[chosen]) % len(values)  # of one image
+            found = values[filters, (first_in + ci[chosen]) % depth, i, j]
             places = (start + group * pattern.rows + units[chosen]) * pattern.unit
             slots[(places[:, None] + read[None, :]) % pattern.slots] = found[:, None]
         return slots

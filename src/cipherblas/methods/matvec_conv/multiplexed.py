@@ -6,6 +6,11 @@ share the grid of one, channel (a·g + b) of them beginning at row a and column 
 two such layouts: one diagonal for every distance between what it reads and where its result stands. Distances are split
 into baby steps, rotations of the input which share what is hoisted, and giant steps of sums.
 
+Several images lie side by side in the grid of one: of all that share a ciphertext the same channel, then the next
+one. Distances are then the same for each of them, and those beyond the last slot lead to the first one of the same
+image, so that there are no more than of one image with as many slots. Images of further ciphertexts lie as these do:
+one set of encoded weights serves all.
+
 Source of the layout: Lee, Lee, Lee, Kim, Kim, No, Choi, "Low-complexity deep convolutional neural networks on fully
 homomorphic encryption using multiplexed parallel convolutions" (2022), computed there by masks and sums of rotations.
 """
@@ -15,7 +20,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -57,20 +62,24 @@ class ConvMultiplexed(LayerMethod):
         unit: half of it is the longest baby step, giant steps are its multiples.
         paired: two weights in each slot of an encoded vector, of diagonals half a period apart, which an image with its
             own rotation as imaginary part is multiplied by. Half the weights, and two rotations more.
+        joined: the second half of the images are imaginary parts of the first one: weights are real. Half of all, and
+            a conjugation for each two results.
 
     Raises:
-        FitError: the image cannot be multiplexed, results need more rows or columns than there are, or there is no half
-            of the slots after which it repeats itself.
+        FitError: the image cannot be multiplexed, results need more rows or columns than there are, there is no half
+            of the slots after which it repeats itself, or no half of the ciphertexts that lies as the other one.
     """
 
     name, baseline = "multiplexed", False
     title = "multiplexed convolution (baby steps, giant steps)"
     source = "layout of Lee et al. 2022"
 
-    def __init__(self, x: TensorLayout, window: Window, unit: int, paired: bool = False) -> None:
-        self.x, self.window, self.unit, self.paired = x, window, unit, paired
+    def __init__(
+        self, x: TensorLayout, window: Window, unit: int, paired: bool = False, joined: bool = False
+    ) -> None:
+        self.x, self.window, self.unit, self.paired, self.joined = x, window, unit, paired, joined
         self.out = multiplexed_output(x, window)
-        self._reads = _Reads(x, self.out, window)
+        self._reads = _Reads.of(x, self.out, window, joined)
         if paired and self._reads.period % 2:
             raise FitError(
                 "The image repeats itself after an odd number of slots.",
@@ -80,7 +89,8 @@ class ConvMultiplexed(LayerMethod):
 
     @property
     def options(self) -> dict[str, Any]:
-        return {"unit": self.unit, **({"paired": True} if self.paired else {})}
+        kinds = {"paired": self.paired, "joined": self.joined}
+        return {"unit": self.unit, **{name: True for name, chosen in kinds.items() if chosen}}
 
     @property
     def plaintexts(self) -> int:
@@ -99,19 +109,19 @@ class ConvMultiplexed(LayerMethod):
         wide, rows, keys = reads.period, [], []
         for copy, (outputs, sources, steps) in enumerate(reads.of_copies()):
             second, steps = np.divmod(steps, self._half)
-            own = (outputs * wide + giants[steps]) * self.x.ciphertexts + sources
+            own = (outputs * wide + giants[steps]) * reads.x.ciphertexts + sources
             keys.append((own * unit + babies[steps] + unit // 2).ravel())
             rows.append((reads.numbers() + (copy + second * reads.copies) * reads.weights).ravel())
         key, row = np.concatenate(keys), np.concatenate(rows).astype(np.int32)
-        order = np.argsort(key)
+        order = np.argsort(key, kind="stable")  # so that images are listed alike
         key, row = key[order], row[order]
         starts = np.flatnonzero(np.diff(key, prepend=-1))
         found: dict[tuple[int, int], list[Diagonal]] = {}
         for first, own in zip(key[starts].tolist(), np.split(row, starts[1:]), strict=True):
             rest, baby = divmod(first, unit)
-            rest, source = divmod(rest, self.x.ciphertexts)
+            rest, source = divmod(rest, reads.x.ciphertexts)
             found.setdefault(divmod(rest, wide), []).append(Diagonal(source, baby - unit // 2, own))
-        for output in range(self.out.ciphertexts):  # one that sees nothing but padding is zero
+        for output in range(reads.out.ciphertexts):  # one that sees nothing but padding is zero
             if all(place != output for place, _ in found):
                 found[output, 0] = [Diagonal(0, 0, np.zeros(0, np.int32))]
         return found
@@ -124,14 +134,37 @@ class ConvMultiplexed(LayerMethod):
     @functools.cached_property
     def _steps(self) -> list[list[int]]:
         """The baby steps of every input ciphertext."""
-        steps: list[set[int]] = [set() for _ in range(self.x.ciphertexts)]
+        steps: list[set[int]] = [set() for _ in range(self._reads.x.ciphertexts)]
         for diagonals in self._groups.values():
             for one in diagonals:
                 steps[one.source].add(one.baby)
         return [sorted(wanted) for wanted in steps]
 
+    @functools.cached_property
+    def _alike(self) -> list[int]:
+        """For each output ciphertext the first one that is computed by the same weights."""
+        reads, own = self._reads, math.prod(self.window.weight_shape)
+        each = reads.weights // reads.window.outputs
+        known: dict[tuple[Any, ...], int] = {}
+        found = []
+        for output in range(reads.out.ciphertexts):
+            described: list[Any] = []
+            giants = sorted(giant for place, giant in self._groups if place == output)
+            first = min(one.source for giant in giants for one in self._groups[output, giant])
+            for giant in giants:
+                diagonals = self._groups[output, giant]
+                kinds, rows = np.divmod(np.concatenate([one.rows for one in diagonals]), reads.weights)
+                slots = reads.first[rows // each]
+                terms = tuple((one.source - first, one.baby, len(one.rows)) for one in diagonals)
+                described.append((giant, terms, kinds.tobytes(), (rows % own).tobytes(), slots.tobytes()))
+            found.append(known.setdefault(tuple(described), output))
+        return found
+
     def run(self, ev: Evaluator, cts: Sequence[Ct], weights: Weights) -> list[Ct]:
         ev.require_levels(cts[0], self.levels, self.title)
+        if self.joined:
+            half = len(cts) // 2
+            cts = [self._with_imaginary(ev, *two) for two in zip(cts[:half], cts[half:], strict=True)]
         rotated: list[Ct] = []
         position: dict[tuple[int, int], int] = {}
         for source, (ct, steps) in enumerate(zip(cts, self._steps, strict=True)):
@@ -139,21 +172,22 @@ class ConvMultiplexed(LayerMethod):
             image = self._with_its_rotation(ev, ev.for_masks(ct)) if self.paired else ev.for_masks(ct)
             rotated += ev.rotate_many(image, [step % self.x.slots for step in steps])
         limbs = min(ct.limbs for ct in rotated)
-        share = 0.5 if self.paired else 1.0  # the conjugate has the other one
+        share = 0.5 if self.paired or self.joined else 1.0  # the conjugate has the other one
         rows = weights.rows[0] * share, weights.rows[1] * share
         bound = max(ct.bound for ct in rotated) * rows[0]
         errors = worst(ct.errors for ct in rotated).mapped(*rows)
         results = []
-        for output in range(self.out.ciphertexts):
+        for output in range(self._reads.out.ciphertexts):
             giants = sorted(giant for place, giant in self._groups if place == output)
             groups = [self._group(weights, output, giant, position) for giant in giants]
             sums = ev.weighted_sums(rotated, groups, ev.mask_scale(limbs), rows=rows)
             rounding = sum(ct.errors.common - errors.common for ct in sums)
             own = errors.rotated().with_common(max(rounding, 0.0))
             result = ev.rotate_sum(sums, giants, rescale=True, bound=bound, errors=own)
-            results.append(
-                self._with_its_conjugate(ev, result, bound * math.sqrt(2)) if self.paired else result
-            )
+            results.append(result)
+        if self.joined or self.paired:
+            parts = [self._parts(ev, result, bound * math.sqrt(2)) for result in results]
+            results = [part for some in zip(*parts, strict=True) for part in some]
         return results
 
     def _with_its_rotation(self, ev: Evaluator, ct: Ct) -> Ct:
@@ -161,18 +195,24 @@ class ConvMultiplexed(LayerMethod):
 
         Errors have both parts. What a row of weights makes of the sum sees each of them once.
         """
-        rotation = ev.rotate(ct, self._half)
-        found = ev.add(ct, ev.times_monomial(rotation, ev.n // 2))
-        found.errors = worst((ct.errors, rotation.errors)).times(math.sqrt(2))
-        return ev.bounded(found, ct.bound * math.sqrt(2))
+        return self._with_imaginary(ev, ct, ev.rotate(ct, self._half))
 
     @staticmethod
-    def _with_its_conjugate(ev: Evaluator, ct: Ct, bound: float) -> Ct:
-        """Twice the real part, up to a bound."""
+    def _with_imaginary(ev: Evaluator, ct: Ct, other: Ct) -> Ct:
+        """Two real images as one complex one."""
+        found = ev.add(ct, ev.times_monomial(other, ev.n // 2))
+        found.errors = worst((ct.errors, other.errors)).times(math.sqrt(2))
+        return ev.bounded(found, max(ct.bound, other.bound) * math.sqrt(2))
+
+    def _parts(self, ev: Evaluator, ct: Ct, bound: float) -> list[Ct]:
+        """Twice the real part, and of images that were joined twice the imaginary one, up to a bound."""
         other = ev.conjugate(ct)
-        found = ev.add(ct, other)
-        found.errors = worst((ct.errors, other.errors)).times(2.0)
-        return ev.bounded(found, bound)
+        parts = [ev.add(ct, other)]
+        if self.joined:
+            parts.append(ev.times_monomial(ev.sub(other, ct), ev.n // 2))
+        for part in parts:
+            part.errors = worst((ct.errors, other.errors)).times(2.0)
+        return [ev.bounded(part, bound) for part in parts]
 
     def _group(
         self, weights: Weights, output: int, giant: int, position: dict[tuple[int, int], int]
@@ -183,21 +223,24 @@ class ConvMultiplexed(LayerMethod):
             return self._slots(weights.values, giant, diagonals[term].rows)
 
         sources = [position[one.source, one.baby] for one in diagonals]
-        place = (self.name, self.x.key, self.window, self.unit, self.paired, output, giant)
-        return weights.group(place, sources, build)
+        own = self.paired, self.joined, self._alike[output]
+        place = (self.name, self.x.key, self.window, self.unit, *own, giant)
+        return weights.group(place, sources, build, again=self._alike[output] != output)
 
     def _slots(self, values: Callable[[], NDArray[Any]], giant: int, rows: Numbers) -> NDArray[Any]:
         """Some weights, where the rotation by a giant step finds them.
 
         Of a pair the second one is the imaginary part, less than nothing: Re (x + i·x')·(w - i·w') = x·w + x'·w'.
         """
-        reads, out = self._reads, self.out
+        reads, out = self._reads, self._reads.out
         slots = np.zeros(self.x.slots, np.complex128 if self.paired else np.float64)
         copies, numbers = np.divmod(rows, reads.weights)
         second, copies = np.divmod(copies, reads.copies)
-        found = values().reshape(-1)[numbers]
+        filters = values().reshape(-1)
+        found = filters[numbers % len(filters)] * (0.5 if self.joined else 1.0)
         found = np.where(second, -0.5j, 0.5) * found if self.paired else found
-        channels, taps = numbers // (reads.weights // self.window.outputs), numbers % len(self.window.taps)
+        channels = numbers // (reads.weights // reads.window.outputs)
+        taps = numbers % len(self.window.taps)
         first = reads.first[channels] + copies * (out.slots // out.copies) + giant
         for tap, part in np.unique(np.stack([taps, second]), axis=1).T:
             own = (taps == tap) & (second == part)
@@ -212,6 +255,7 @@ class _Reads:
 
     Args:
         x, out: layouts of the image and of the result.
+        window: the convolution; of several images weights are numbered as if each had its own.
 
     Attributes:
         weights: how many there are.
@@ -222,7 +266,7 @@ class _Reads:
     """
 
     def __init__(self, x: TensorLayout, out: TensorLayout, window: Window) -> None:
-        self._x, self._out, self._window = x, out, window
+        self.x, self.out, self.window = x, out, window
         self.covered: list[Numbers] = [covered(x, out, window, tap) for tap in window.taps]
         self._seen = np.flatnonzero([len(one) for one in self.covered])
         self._depth = window.shape[0] // window.groups
@@ -230,19 +274,38 @@ class _Reads:
         self.period, self.copies = x.slots // x.copies, out.copies // math.gcd(out.copies, x.copies)
         self.first = _places(out)[:, 1]
 
+    @classmethod
+    def of(cls, x: TensorLayout, out: TensorLayout, window: Window, joined: bool) -> _Reads:
+        """Of all images, or of the first half of them, which the others are imaginary parts of.
+
+        Raises:
+            FitError: there are no two such halves.
+        """
+        if not joined:
+            return cls(x, out, window)
+        if window.images % 2:
+            raise FitError("There is no half of the images.", expected="an even number", got=window.images)
+        channels, height, width = window.shape
+        half = replace(
+            window,
+            shape=(channels // 2, height, width),
+            outputs=window.outputs // 2,
+            groups=window.groups // 2,
+            images=window.images // 2,
+        )
+        return cls(_half_of(x), _half_of(out), half)
+
     def numbers(self) -> Numbers:
         """Of the weights that read anything: (outputs, inputs, taps)."""
-        shape = self._window.outputs, self._depth, len(self._window.taps)
+        shape = self.window.outputs, self._depth, len(self.window.taps)
         return np.arange(self.weights, dtype=np.int32).reshape(shape)[:, :, self._seen]
 
     def of_copies(self) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
         """For each copy of the result: ciphertexts of result and image, and slots from the result to what it reads."""
-        window, out = self._window, self._out
+        window, out = self.window, self.out
         channels = np.arange(window.outputs)[:, None] * window.groups // window.outputs * self._depth
-        ours, theirs = _places(out)[:, None], _places(self._x)[channels + np.arange(self._depth)]
-        offsets = np.array(
-            [tap_step(self._x, window, window.taps[tap]) for tap in self._seen], dtype=np.int32
-        )
+        ours, theirs = _places(out)[:, None], _places(self.x)[channels + np.arange(self._depth)]
+        offsets = np.array([tap_step(self.x, window, window.taps[tap]) for tap in self._seen], dtype=np.int32)
         distances = (theirs[..., 1] - ours[..., 1])[:, :, None] + offsets
         for copy in range(self.copies):
             steps = (distances - copy * (out.slots // out.copies)) % self.period
@@ -253,17 +316,17 @@ class _Reads:
     maxsize=256
 )  # a search asks for each layer of a network once for every ring that it tries
 def rotations_by_unit(
-    x: TensorLayout, window: Window, paired: bool = False
+    x: TensorLayout, window: Window, paired: bool = False, joined: bool = False
 ) -> Mapping[int, tuple[int, int, int]]:
     """Baby steps, giant steps, those by nothing left out, and plaintexts of every unit that is a power of two.
 
-    Rotations and conjugations that pairs take are among the giant steps.
+    Rotations and conjugations that pairs and images that are joined take are among the giant steps.
 
     Raises:
         FitError: as `ConvMultiplexed`.
     """
-    out = multiplexed_output(x, window)
-    reads = _Reads(x, out, window)
+    reads = _Reads.of(x, multiplexed_output(x, window), window, joined)
+    x, out = reads.x, reads.out
     period = reads.period
     there = np.zeros((out.ciphertexts, x.ciphertexts, period), dtype=bool)
     for outputs, sources, steps in reads.of_copies():
@@ -272,7 +335,7 @@ def rotations_by_unit(
         if period % 2:
             return {}
         there = there[..., : period // 2] | there[..., period // 2 :]
-    more = x.ciphertexts + out.ciphertexts if paired else 0
+    more = (x.ciphertexts if paired else 0) + (out.ciphertexts if paired or joined else 0)
     output, source, step = np.nonzero(there)
     found = {}
     for bits in range(period.bit_length()):
@@ -311,28 +374,56 @@ def multiplexed_output(x: TensorLayout, window: Window) -> TensorLayout:
             expected=f"at most {x.pitch // row} rows and {row} columns",
             got=f"{down} rows and {across} columns",
         )
-    units, most = -(-channels // gap**2), x.slots // x.pitch
-    numbers = np.arange(channels)
-    unit, place = np.divmod(numbers, gap * gap)
+    most, own = x.slots // x.pitch, channels // window.images
+    together = _together(window.images, most * gap**2 // own)
+    units = -(-own * together // gap**2)
+    image, channel = np.divmod(np.arange(channels), own)
+    unit, place = np.divmod(channel * together + image % together, gap * gap)
+    ciphertext = image // together * -(-units // most) + unit // most
     first = unit % most * x.pitch + place // gap * row + place % gap
     copies = 1
     while units * x.pitch * 2 * copies <= x.slots and x.slots % (2 * copies) == 0:
         copies *= 2
-    places = tuple(zip((unit // most).tolist(), first.tolist(), strict=True))
+    places = tuple(zip(ciphertext.tolist(), first.tolist(), strict=True))
     return TensorLayout(
         *(window.out_shape, x.slots, min(channels, most), x.pitch, row * gap, gap, height),
-        places=places if gap > 1 else None,
+        places=places if gap > 1 or window.images > 1 else None,
         copies=copies if units <= most else 1,
     )
 
 
-def gaps_filled(x: TensorLayout) -> TensorLayout:
-    """The same image with channels in all gaps, and copies where ciphertexts have room.
+def _together(images: int, room: int) -> int:
+    """The images of a ciphertext that has room for some: a power of two, no more than there are."""
+    if images == 1 or room < 2:
+        return 1
+    return 1 << min(room.bit_length() - 1, (images - 1).bit_length())
+
+
+def gaps_filled(x: TensorLayout, images: int = 1) -> TensorLayout:
+    """The same image, or images, with channels in all gaps, and copies where ciphertexts have room.
 
     Raises:
         FitError: it cannot be multiplexed.
     """
-    return multiplexed_output(x, Window(x.shape, x.shape[0], (1, 1)))
+    return multiplexed_output(x, Window(x.shape, x.shape[0], (1, 1), groups=images, images=images))
+
+
+def _half_of(layout: TensorLayout) -> TensorLayout:
+    """The layout of the first half of the images.
+
+    Raises:
+        FitError: the others do not lie as these do, in as many other ciphertexts.
+    """
+    (channels, height, width), number = layout.shape, layout.ciphertexts // 2
+    places, half = _places(layout), channels // 2
+    if not number or not np.array_equal(places[:half] + np.array([number, 0]), places[half:]):
+        raise FitError(
+            "The images have no two halves that lie alike in ciphertexts of their own.",
+            expected="as many ciphertexts for each",
+            got=f"{layout.ciphertexts} ciphertexts",
+        )
+    kept = None if layout.places is None else layout.places[:half]
+    return replace(layout, shape=(half, height, width), places=kept)
 
 
 def _places(layout: TensorLayout) -> Numbers:

@@ -32,6 +32,7 @@ QUICK_DRAWS = 16  # while plans are compared
 # Entries of all nodes that are drawn, at most, and while plans are compared: samples that are so large show in few
 # draws what others show in many. MIN_LARGE_DRAWS are made of any.
 MAX_DRAWN, MAX_QUICKLY_DRAWN, MIN_LARGE_DRAWS = 1 << 28, 1 << 26, 4
+MATRIX = 2  # dimensions
 BITS = (
     16.0  # an entry of a result errs by more than stated with probability 2^-16, for values like the samples
 )
@@ -100,7 +101,8 @@ class Simulation:
             runs = self.exact(expression)
             self._approximations[id(expression)] = [
                 _approximation(
-                    [run[place] for run in runs], [one[place] for one in self._written], self.samples.slack
+                    *([run[place] for run in runs], [one[place] for one in self._written]),
+                    *(self.samples.slack, self.samples.batched),
                 )
                 for place in range(len(results_of(expression)))
             ]
@@ -147,7 +149,7 @@ class Simulation:
         with np.errstate(all="ignore"):
             return tuple(
                 SampledErrors(
-                    noise=_largest(found, min(count, draws)),
+                    noise=_largest(found, min(count, draws), self.samples.batched),
                     noise_rms=math.sqrt(float(np.mean(found))),
                     approximation=known.approximation,
                     approximation_rms=known.approximation_rms,
@@ -205,25 +207,35 @@ def _error(step: StepError, value: Array, random: np.random.Generator) -> Array:
     return np.asarray(own + step.common * random.standard_normal(value.shape))
 
 
-def _largest(squares: Sequence[Array], count: int) -> float:
+def _largest(squares: Sequence[Array], count: int, batched: bool) -> float:
     """The error of the largest entry of a result, from squares of errors of several draws on each of `count` samples.
 
     Deviations differ from entry to entry, and from sample to sample: that of the worst entry, times what the worst
     sample has more than all of them, but for what it has more by chance.
+
+    Args:
+        batched: rows of a result are of samples of their own.
     """
     stacked = np.stack(squares)
+    entries = math.prod(stacked.shape[1:])
+    if rows := _rows_of(stacked[0], batched):
+        count, stacked = count * rows, stacked.reshape(len(squares) * rows, -1)
     mean = float(stacked.mean())
     if not math.isfinite(mean):
         return math.inf
     if mean == 0:
         return 0.0
     entry = math.sqrt(float(stacked.mean(axis=0).max()))
-    entries = math.prod(stacked.shape[1:])
     of_samples = [float(stacked[number::count].mean()) for number in range(count)]
-    seen = min(entries, MAX_INDEPENDENT) * (len(squares) / count)
+    seen = min(stacked[0].size, MAX_INDEPENDENT) * (len(stacked) / count)
     chance = 1 + math.sqrt(2 * math.log(max(count, 2))) / math.sqrt(2 * seen)
     sample = max(1.0, math.sqrt(max(of_samples) / mean) / chance)
     return noise_tail(entries) * entry * sample
+
+
+def _rows_of(result: Array, batched: bool) -> int:
+    """The samples of a result whose rows are of samples of their own; 0 where it is one of one sample."""
+    return len(result) if batched and result.ndim == MATRIX else 0
 
 
 def noise_tail(entries: int) -> float:
@@ -231,7 +243,9 @@ def noise_tail(entries: int) -> float:
     return tail(entries, BITS)
 
 
-def _approximation(exact: Sequence[Array], written: Sequence[Array], slack: float) -> SampledErrors:
+def _approximation(
+    exact: Sequence[Array], written: Sequence[Array], slack: float, batched: bool
+) -> SampledErrors:
     """The polynomial program beside the functions that were written. The largest difference gets the slack, and more
     where few entries were seen."""
     largest = squares = 0.0
@@ -241,7 +255,8 @@ def _approximation(exact: Sequence[Array], written: Sequence[Array], slack: floa
         off = np.abs(value - other)
         largest, squares = max(largest, float(off.max())), squares + float(np.mean(off**2))
         agreed += _agree(value, other)
-    seen = len(exact) * min(math.prod(exact[0].shape), MAX_INDEPENDENT)
+    images = _rows_of(exact[0], batched) or 1
+    seen = len(exact) * images * min(exact[0].size // images, MAX_INDEPENDENT)
     return SampledErrors(
         noise=0.0,
         noise_rms=0.0,

@@ -44,6 +44,7 @@ from cipherblas.runtime.values import Decisions, MethodChoice
 
 Priced = tuple[float, MatVecMetaKernel | ConvMetaKernel]
 LEVELS = {"mask", "layout"}  # options of a layer that take a level
+BATCH_DIMENSIONS = 4  # of several images
 COMPARED = 2  # patterns that are kept: what is taken, and what nearly was
 NOMINAL_DEPTH = 2  # rescales above the base of the ring on which single operations are priced
 
@@ -160,6 +161,7 @@ class GreedyMethods:
             yield {"channels": -(-node.shape[0] // parts)}
             return
         channels, height, width = tensor_shape(node.shape)
+        images = node.shape[0] if len(node.shape) == BATCH_DIMENSIONS else 1
         area = height * width
         if area > self.slots:
             yield {"rows": min(self._stride(node), max(1, self.slots // width))}
@@ -174,6 +176,7 @@ class GreedyMethods:
                 min(channels, most),
                 -(-channels // parts),
                 min(most, 1 << (channels - 1).bit_length()),
+                min(most, channels // images),
             }:
                 yield {"channels": each, "pitch": pitch}
                 copies = 1 << (self.slots // (each * pitch)).bit_length() - 1  # they divide the slots
@@ -214,7 +217,7 @@ class GreedyMethods:
         return (math.inf, 0) if isinstance(found, Infeasible) else found
 
     def _cost(self, node: Expression, x: TensorLayout) -> float:
-        window = window_of(node)
+        window = window_of(node, x)
         if window is not None and (found := self._multiplexed(window, x)) is not None:
             return found[0]
         _, method = self._methods(node, x)[0]
@@ -223,7 +226,7 @@ class GreedyMethods:
 
     def _layer(self, node: Expression, x: TensorLayout) -> MethodChoice:
         options: dict[str, Any] = {}
-        window = window_of(node)
+        window = window_of(node, x)
         if window is not None and (found := self._multiplexed(window, x)) is not None:
             price, one = found
             filled = self._filled(window, x, price)
@@ -245,7 +248,7 @@ class GreedyMethods:
     def _filled(self, window: Window, x: TensorLayout, price: float) -> MethodChoice | None:
         """A convolution of an image whose channels are brought into all gaps before, where that takes less than it
         takes as it is, which means has left room in gaps: one level more."""
-        target = self._closer(x)
+        target = self._closer(x, window.images)
         if target is None:
             return None
         found, method = self._of_any_unit(target, window)
@@ -259,16 +262,19 @@ class GreedyMethods:
         Raises:
             FitError: there is none.
         """
-        price, paired, unit = min(
-            (self.prices.steps(*numbers), paired, unit)
-            for paired in (False, True)
-            for unit, numbers in rotations_by_unit(x, window, paired).items()
+        kinds = [(False, False), (True, False)]
+        joined = attempted(functools.partial(rotations_by_unit, x, window, False, True), only=FitError)
+        kinds += [] if isinstance(joined, Infeasible) else [(False, True)]
+        price, kind, unit = min(
+            (self.prices.steps(*numbers), kind, unit)
+            for kind in kinds
+            for unit, numbers in rotations_by_unit(x, window, *kind).items()
         )
-        return price, multiplexed(x, window, unit, paired)
+        return price, multiplexed(x, window, unit, *kind)
 
     def _gathered(self, node: Expression, x: TensorLayout, price: float) -> MethodChoice | None:
         """The same of a product with the vector that an image becomes, each entry of which stands once."""
-        target = self._closer(x)
+        target = self._closer(x, 1)
         if x.places is None or target is None:
             return None
         target = target.once()
@@ -277,10 +283,10 @@ class GreedyMethods:
             return None
         return MethodChoice(METAKERNEL, {**method.options, "layout": {"filled": 1}})
 
-    def _closer(self, x: TensorLayout) -> TensorLayout | None:
+    def _closer(self, x: TensorLayout, images: int) -> TensorLayout | None:
         """An image with channels in all gaps, where masks may be taken and that makes fewer ciphertexts of it, or room
         for copies."""
-        target = attempted(lambda: gaps_filled(x), only=FitError) if self.masks else None
+        target = attempted(lambda: gaps_filled(x, images), only=FitError) if self.masks else None
         if target is None or isinstance(target, Infeasible):
             return None
         return target if (target.ciphertexts, -target.copies) < (x.ciphertexts, -x.copies) else None
@@ -333,7 +339,7 @@ class GreedyMethods:
 
     def _methods(self, node: Expression, x: TensorLayout) -> list[Priced]:
         """The cheapest way to compute a layer, and what is compared with it in the end, with their prices."""
-        window = window_of(node)
+        window = window_of(node, x)
         return self._matvecs(node, x) if window is None else self._convs(window, x)
 
     def _matvecs(self, node: Expression, x: TensorLayout) -> list[Priced]:
@@ -385,14 +391,21 @@ class GreedyMethods:
 def unsupported(expression: Expression) -> str | None:
     """Why a network cannot be computed on tensors, or None if it can."""
     for node in facts_of(expression).order:
-        if node.product and node.secret and node.children[0].secret:
+        if node.product and node.secret and node.children[0].secret and not _of_images(node):
             return "products of a network are of clear weights and an encrypted factor on their right"
         if node.secret and not node.shape and not node.root:
             return f"{node.title} is a number"
-        if node.secret and len(node.shape) > 3:
+        if node.secret and len(node.shape) > BATCH_DIMENSIONS:
             return f"{node.title} has {len(node.shape)} dimensions"
     unknown = missing(expression, TENSORS)
     return None if unknown is None else f"no method on tensors for {unknown.title}"
+
+
+def _of_images(node: Expression) -> bool:
+    """Whether a product is one of a matrix with a row for each of several images, and a clear matrix."""
+    left, right = node.children
+    images = any(one.secret and len(one.shape) == BATCH_DIMENSIONS for one in facts_of(left).order)
+    return images and not right.secret and len(node.shape) == 2
 
 
 class TensorStrategy(Strategy):

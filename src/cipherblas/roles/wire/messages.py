@@ -34,7 +34,7 @@ from cipherblas.roles.wire.stored import (
 )
 
 KIND = "ciphertext"
-_SHAPE = schema.listed(schema.integer(1), 0, 3)  # a number has none
+_SHAPE = schema.listed(schema.integer(1), 0, 4)  # a number has none
 _HEADER: dict[str, schema.Check] = {
     "role": schema.text,
     "program": schema.text,
