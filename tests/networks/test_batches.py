@@ -71,16 +71,20 @@ def test_refreshed(shallow: None, batch: int) -> None:
     assert plan.seconds < batch * alone.seconds
 
 
-def test_two_images_in_one_complex_ciphertext(shallow: None) -> None:
-    """Where each image takes ciphertexts of its own, convolutions take half of the rotations."""
+@pytest.mark.parametrize(("batch", "key_budget"), [(2, None), (4, None), (4, 1 << 40)])
+def test_two_images_in_one_complex_ciphertext(shallow: None, batch: int, key_budget: int | None) -> None:
+    """Where each image takes ciphertexts of its own, convolutions take half of the rotations; keys of their own, by
+    which ciphertexts share their a part, are taken where they are given a budget."""
     m = Model((3, 32, 32), 7)
     x = "x"
     for channels, outputs, step in ((3, 8, 2), (8, 8, 1), (8, 8, 1)):
         x = m.node("Relu", m.conv(x, channels, outputs, strides=[step, step]))
     x = m.node("Mul", x, x)
     network = cb.networks.from_onnx(m.file(m.dense(m.node("Flatten", m.node("GlobalAveragePool", x)), 8, 10)))
-    samples, images = images_of(network, 8), images_of(network, 2, seed=2)
-    program = network.compile(samples, degree=7, error=1.0, batch=2, **SMALL)
+    samples, images = images_of(network, 8), images_of(network, batch, seed=2)
+    options = {"key_budget": key_budget, "minimise": "server", **SMALL}
+    program = network.compile(samples, degree=7, error=1.0, batch=batch, **options)
+    assert (program.plan.decided.sharing > 0) == (key_budget is not None)
     assert any(choice.options.get("joined") for choice in program.plan.choices)
     parties = Parties(program)
     found = parties.client.decrypt(parties.server.run(parties.inputs({"x": images})))
@@ -94,6 +98,16 @@ def test_more_images_than_samples() -> None:
     images = images_of(network, 5, seed=1)
     images[2:] = images[:3]
     assert np.abs(program.evaluate({"x": images}) - network(images)).max() <= program.plan.error
+
+
+def test_vectors() -> None:
+    """Rows of a matrix, whose products are those of matrices."""
+    m = Model((8,), 1)
+    network = cb.networks.from_onnx(m.file(m.dense(m.node("Relu", m.dense("x", 8, 16)), 16, 3)))
+    program = network.compile(images_of(network, 20), degree=7, error=2.0, batch=5, **TOY)
+    values, parties = images_of(network, 5, seed=2), Parties(program)
+    found = parties.client.decrypt(parties.server.run(parties.inputs({"x": values})))
+    assert found.shape == (5, 3) and np.abs(found - network(values)).max() <= program.plan.error
 
 
 def test_checked() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import heapq
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
@@ -34,7 +34,7 @@ from cipherblas.planner.rings import modulus_chains
 from cipherblas.planner.rings.sizing import DRAFT_SCALE_BITS, drafted
 from cipherblas.planner.search.baselines import BaselineMethods
 from cipherblas.planner.search.budgets import Budgets
-from cipherblas.planner.search.strategy import Candidate, RefuseUpload, Strategy
+from cipherblas.planner.search.strategy import Candidate, RefuseUpload, Scored, Strategy
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import RingShape
@@ -404,8 +404,12 @@ def unsupported(expression: Expression) -> str | None:
 def _of_images(node: Expression) -> bool:
     """Whether a product is one of a matrix with a row for each of several images, and a clear matrix."""
     left, right = node.children
-    images = any(one.secret and len(one.shape) == BATCH_DIMENSIONS for one in facts_of(left).order)
-    return images and not right.secret and len(node.shape) == 2
+    return _has_batches(left) and not right.secret and len(node.shape) == 2
+
+
+def _has_batches(expression: Expression) -> bool:
+    """Whether something is computed of several images at once."""
+    return any(one.secret and len(one.shape) == BATCH_DIMENSIONS for one in facts_of(expression).order)
 
 
 class TensorStrategy(Strategy):
@@ -442,6 +446,12 @@ class TensorStrategy(Strategy):
 
     def families(self, thorough: bool, refuse: RefuseUpload) -> Iterator[Iterator[list[Candidate]]]:
         yield map(self._candidates, self.degrees)
+
+    def with_shared_masks(self, scored: Sequence[Scored]) -> Iterator[Candidate]:
+        """Of batches of images only where a budget of keys is given: they make do with those of one image."""
+        if self.options.key_budget is None and _has_batches(self.expression):
+            return iter(())
+        return super().with_shared_masks(scored)
 
     def _candidates(self, n: int) -> list[Candidate]:
         """The decisions on a draft that carries the network, with patterns that need masks and without."""
