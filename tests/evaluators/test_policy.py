@@ -55,7 +55,7 @@ SCALES = ("product", "divided", "switched", "absorbed", "mask", "masked", "clear
 FIRST = ("addend", "products", "equal_products")
 # Rules that rows ask for, or methods, worst cases and what computes on ciphertexts.
 OF_ROWS = {"check_rows", "switched", "divisor", "log_modulus", "same", "residues"}
-OF_OTHERS = {"size", "magnitude", "in_values", "constant", "product_factor", "approximate"}
+OF_OTHERS = {"size", "magnitude", "in_values", "constant", "fresh", "product_factor", "approximate"}
 
 
 class SealedPolicy:

@@ -41,6 +41,8 @@ WITHOUT = {
 ELSEWHERE = {
     "deferred._fitted": "advice of another error",
     "exact.check_exact": "tests/corpus",
+    "modular.check_modular": "tests/program/test_modular.py",
+    "modular.residues": "tests/program/test_modular.py",
     "nodes.operation": "who writes an operation of their own",
     "nodes._not_of_numpy": "is raised where it is called",
     "polynomials.__init__": BEFORE,

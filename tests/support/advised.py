@@ -371,6 +371,13 @@ DECLARED: dict[str, dict[str, str]] = {
     "Operand((3,), False, 1.0, encoding=cb.Encoding(1, 1.0))": {
         "cb.secret(…) of real numbers for it": "Operand((3,), True, 1.0, encoding=cb.Encoding(1, 1.0))"
     },
+    "cb.secret(3, modulus=1)": {"cb.secret(…, modulus=65537)": "cb.secret(3, modulus=65537)"},
+    "cb.secret(3, modulus=257, bound=2)": {
+        "cb.secret(…, modulus=257) without bound=…": "cb.secret(3, modulus=257)"
+    },
+    "Operand((3,), True, 1.0, modulus=257)": {
+        "cb.secret(…, modulus=257) without dtype=…": "cb.secret(3, modulus=257)"
+    },
     "cb.secret(3, normalise=0.5)": {NORMALISE: "cb.secret(3, normalise=(0.5, 0.25))"},
     "cb.secret(3, normalise=(0.5, 'a'))": {NORMALISE: "cb.secret(3, normalise=([0.5], 0.25))"},
     "cb.secret(3, normalise=(0.5, 0.0))": {NORMALISE: "cb.secret(3, normalise=(0.5, 1e-3))"},

@@ -66,6 +66,11 @@ class Facts:
         return any(node.operand is not None and node.operand.exact for node in self.order)
 
     @functools.cached_property
+    def modulus(self) -> int | None:
+        """t of a program of integers modulo t: that of the first node that has one."""
+        return next((node.modulus for node in self.nodes if node.modulus is not None), None)
+
+    @functools.cached_property
     def constant(self) -> bool:
         """Whether its values are known before operands are: there is none."""
         return all(node.operand is None for node in self.order)

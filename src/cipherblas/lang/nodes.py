@@ -99,6 +99,7 @@ class Expression(Shaped, metaclass=_Watched):
         arranged_of: the value that it is an arrangement of, and the step, where it was pushed to the operands.
         error: by which its value is known to be off the exact one, of exact children.
         window: of a convolution or a mean over windows; None for all other nodes.
+        modulus: t of integers modulo t; None of real numbers.
         written: what it approximates, where it is known: while the program is written, and not in files.
         place: where the user wrote it, as far as that is known.
     """
@@ -120,6 +121,7 @@ class Expression(Shaped, metaclass=_Watched):
     steps: tuple[Step, ...] = ()
     window: Window | None = None
     error: float = 0.0
+    modulus: int | None = None
     written: Written | None = None
     tensor: NDArray[np.float64] | None = None
     names: frozenset[str] = frozenset()
@@ -128,6 +130,13 @@ class Expression(Shaped, metaclass=_Watched):
     def __init__(self, shape: tuple[int, ...], secret: bool, bound: float, *children: Expression) -> None:
         self.shape = shape
         self.secret = secret
+        each = (child.modulus for child in children)
+        if self.operand is not None:
+            self.modulus = self.operand.modulus
+        else:
+            self.modulus = next((modulus for modulus in each if modulus is not None), None)
+        if self.modulus is not None:
+            bound = min(bound, max(1.0, self.modulus // 2))
         self.bound = checked_bound(bound)
         self.children: tuple[Expression, ...] = children
         self.packable: bool = not secret or (self.linear and all(child.packable for child in children))

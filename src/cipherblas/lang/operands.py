@@ -21,7 +21,8 @@ Encryption = Literal["secret-key", "public-key"]  # which key encrypts an operan
 MAX_LENGTH = 1 << 24  # rows or columns of an operand
 IMAGE_DIMENSIONS = 3  # channels, height, width
 MAX_SCALE_BITS = 900  # a float64 holds the scale beside any bound
-ENCODING, NORMALISE = "encoding", "normalise"
+ENCODING, NORMALISE, MODULUS = "encoding", "normalise", "modulus"
+MAX_MODULUS = (1 << 31) - 1  # of integers: products of two residues are int64
 EXACT, KNOWN = "exact", ("row_sum", "column_sum", "norm", "columns")  # what not every operand says
 KNOWN_ROUNDING = 1e-9  # relative, of sums of float64 numbers
 BOUND_RANGE = 2.0**-600, 2.0**600  # products of two bounds stay finite numbers
@@ -112,6 +113,7 @@ class Operand:
     column of a matrix, `column_sum` that of all entries of a vector, `norm` the largest singular value, or the length
     of a vector; `columns` are bounds of the entries of each column. `encoding`: how a secret one comes, where that is
     given. `normalise`: the mean and deviation that the client takes out of a secret one; bounds are of what is left.
+    `modulus`: t of a secret operand of integers modulo t: see `lang.modular`.
     """
 
     shape: tuple[int, ...]
@@ -126,6 +128,7 @@ class Operand:
     columns: tuple[float, ...] | None = None
     encoding: Encoding | None = None
     normalise: Normalisation | None = None
+    modulus: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", _shape(self.shape, self.secret))
@@ -144,6 +147,7 @@ class Operand:
             )
         self._check_known()
         self._check_normalised()
+        self._check_modulus()
         allowed = get_args(Encryption) if self.secret else ("secret-key",)
         if self.encryption not in allowed:
             what = "a secret operand" if self.secret else "a clear operand, which is not encrypted"
@@ -169,7 +173,7 @@ class Operand:
     def declared(self) -> dict[str, Any]:
         """The operand as files hold it. `exact`, further bounds and an encoding stand there only if they are given, so
         that files of other operands stay as they were."""
-        optional = EXACT, *KNOWN, ENCODING, NORMALISE
+        optional = EXACT, *KNOWN, ENCODING, NORMALISE, MODULUS
         said = {name: value for name, value in vars(self).items() if name not in optional or value}
         if self.columns is not None:
             said["columns"] = list(self.columns)
@@ -199,6 +203,30 @@ class Operand:
                 advice="cb.secret(…, normalise=…) without dtype=…, which takes arrays of any real type",
             )
         self.normalise.check_shape(self._normalised_shape)
+
+    def _check_modulus(self) -> None:
+        """Check that a modulus fits the operand."""
+        if self.modulus is None:
+            return
+        if type(self.modulus) is not int or not 2 <= self.modulus <= MAX_MODULUS:
+            raise ParameterError(
+                f"The modulus of an operand must be an integer from 2 to {MAX_MODULUS}.",
+                got=shown(self.modulus),
+                advice="cb.secret(…, modulus=65537)",
+            )
+        others = {
+            "exact=True": self.exact,
+            "normalise=…": self.normalise is not None,
+            "an encoding": self.encoding is not None,
+            **{f"{name}=…": getattr(self, name) is not None for name in KNOWN},
+        }
+        given = [name for name, there in others.items() if there]
+        if not self.secret or not self.whole or given:
+            raise ParameterError(
+                "Only a secret operand of whole numbers has a modulus, and nothing else is declared of it.",
+                got=", ".join(given) or ("real numbers" if self.secret else "a clear operand"),
+                advice=f"cb.secret(…, modulus={self.modulus}) without {given[0] if given else 'dtype=…'}",
+            )
 
     def _check_known(self) -> None:
         """Check that all bounds fit the shape, and that they agree with `bound`."""
@@ -406,6 +434,7 @@ def secret(
     column_sum: float | None = None,
     norm: float | None = None,
     normalise: Any = None,
+    modulus: int | None = None,
 ) -> Operand:
     """Declare an encrypted operand with entries in [-bound, bound].
 
@@ -430,6 +459,9 @@ def secret(
         normalise: (mean, deviation), two numbers or one of each for every channel of an image, or entry of a vector. An
             entry x is encrypted as (x - mean)/deviation, by whoever encrypts it, and the program, its samples and all
             bounds are of that; arrays are given as they are, and may be of bytes.
+        modulus: t of integers modulo t: whoever encrypts the operand reduces it, and results are the integers from 0 to
+            t - 1, int64, exactly, as NumPy's that wrap around. All secret operands of a program have the same. It needs
+            slots: t is a prime = 1 mod 2^13, or more, below 2^31. The dtype may be any integer type; there is no bound.
 
     What is declared is checked where the operand is encrypted.
 
@@ -444,6 +476,8 @@ def secret(
         >>> float(pixels.normalised(np.full((3, 32, 32), 255.0)).max())
         2.0
     """
+    if modulus is not None:
+        return _modular(shape, modulus, bound, encryption, dtype, exact, row_sum, column_sum, norm, normalise)
     kind = _dtype(dtype)
     largest = _largest(kind)
     if not isinstance(exact, bool):
@@ -466,6 +500,30 @@ def secret(
             advice=(f"bound={largest:.0f}, or less", "a wider dtype=…"),
         )
     return operand
+
+
+def _modular(
+    shape: tuple[int, ...],
+    modulus: Any,
+    bound: Any,
+    encryption: Encryption,
+    dtype: Any,
+    exact: bool,
+    *others: Any,
+) -> Operand:
+    """An operand of integers modulo t."""
+    kind = np.dtype(np.int64) if dtype is None else _dtype_of(dtype)
+    names = ("bound", "row_sum", "column_sum", "norm", "normalise")
+    given = [name for name, value in zip(names, (bound, *others), strict=True) if value is not None]
+    given += ["exact"] if exact else []
+    number = modulus if type(modulus) is int and modulus >= 2 else 65537  # else refused below
+    if given or kind.kind not in "iu":
+        raise ParameterError(
+            "An operand with a modulus has whole numbers, which are reduced, and no bound.",
+            got=", ".join(f"{name}=…" for name in given) or f"dtype {kind}",
+            advice=f"cb.secret(…, modulus={number}) without {given[0] if given else 'dtype'}=…",
+        )
+    return Operand(_given_shape(shape), True, max(1.0, number // 2), True, encryption, modulus=modulus)
 
 
 def _known(
@@ -509,6 +567,19 @@ def public(
 
 def _dtype(dtype: Any) -> np.dtype[Any]:
     """A type of entries; DTypeError where they cannot have it."""
+    kind = _dtype_of(dtype)
+    if kind.kind not in "fiu" or (kind.kind != "f" and kind.itemsize > 4):
+        raise DTypeError(
+            "The type of an operand is not supported.",
+            expected="floating point, or an integer of at most 32 bits",
+            got=str(kind),
+            advice="dtype=np.int32, or np.float64 for larger numbers",
+        )
+    return kind
+
+
+def _dtype_of(dtype: Any) -> np.dtype[Any]:
+    """A type of NumPy; DTypeError where it is none."""
     try:
         kind = np.dtype(np.float64 if dtype is None else dtype)
     except TypeError as error:
@@ -517,13 +588,6 @@ def _dtype(dtype: Any) -> np.dtype[Any]:
             got=repr(dtype),
             advice="dtype=np.float64, or np.int8, np.int16, np.int32 for whole numbers",
         ) from error
-    if kind.kind not in "fiu" or (kind.kind != "f" and kind.itemsize > 4):
-        raise DTypeError(
-            "The type of an operand is not supported.",
-            expected="floating point, or an integer of at most 32 bits",
-            got=str(kind),
-            advice="dtype=np.int32, or np.float64 for larger numbers",
-        )
     return kind
 
 

@@ -7,6 +7,7 @@ a pass knows nothing of those after it; the last one searches. What cannot be pl
 
 from __future__ import annotations
 
+from cipherblas.lang.modular import modulus_of
 from cipherblas.planner.plan.passes import Following, Outcome, Pass, PlanRequest
 from cipherblas.planner.rewrite.activations import with_functions_inside
 from cipherblas.planner.rewrite.association import associated
@@ -25,14 +26,18 @@ PASSES: tuple[Pass, ...] = (
     in_blocks_otherwise,  # vectors that layers do not carry
     searched,  # forms, methods, blocks, rings; the fastest plan that holds on its real primes
 )
+# Of programs of integers modulo t: they have neither functions nor refreshes, and no term is too small to count.
+MODULAR_PASSES: tuple[Pass, ...] = (spelled, searched)
 
 
-def planned(request: PlanRequest, passes: tuple[Pass, ...] = PASSES) -> Outcome:
+def planned(request: PlanRequest, passes: tuple[Pass, ...] | None = None) -> Outcome:
     """The fastest plan of a program, or why there is none.
 
     Args:
-        passes: that are done; of the last one nothing follows.
+        passes: that are done; of the last one nothing follows. By default those of its kind of program.
     """
+    if passes is None:
+        passes = PASSES if modulus_of(request.expression) is None else MODULAR_PASSES
     first, *others = passes
     return first(request, _following(tuple(others)))
 

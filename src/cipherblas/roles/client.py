@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cipherblas.common.errors import (
     DTypeError,
     MismatchError,
+    ParameterError,
     RangeError,
     ShapeError,
     capitalized,
@@ -28,6 +29,7 @@ from cipherblas.crypto.keys import (
     PublicKey,
     SecretKey,
     decrypt_coefficients,
+    decrypt_residues,
     generate_public_key,
     generate_secret,
     make_evaluation_keys,
@@ -35,6 +37,8 @@ from cipherblas.crypto.keys import (
 )
 from cipherblas.crypto.keys.generation import WeightSecrets
 from cipherblas.crypto.keys.key_id import FixedWeights
+from cipherblas.crypto.residue_slots import residue_slots
+from cipherblas.evaluators.policy.interface import Scale
 from cipherblas.forms.form import Matrix, Words
 from cipherblas.rlwe.matrices import CoefficientMatrix
 from cipherblas.rlwe.matrices.encryption import combined_secrets
@@ -194,8 +198,8 @@ class Client(NeverCopied):
                 of what `share.deviation` does.
 
         Returns:
-            An array; of a program with several results a tuple, or a dictionary, of arrays. Those of exact integers are
-            int64; what is shared has noise, and is float64 in any program.
+            An array; of a program with several results a tuple, or a dictionary, of arrays. Those of exact integers,
+            and of integers modulo t, are int64; what is shared has noise, and is float64 in any program.
 
         Raises:
             DTypeError: not a result, not encrypted operands, not a `Sharing`.
@@ -210,8 +214,16 @@ class Client(NeverCopied):
         """
         self._check(result)
         self._check_operands(result, of)
+        if self.program.modulus is not None and share is not None:
+            raise ParameterError(
+                "Results modulo t are exact, and tell nothing about errors: they are shared as they are.",
+                got="share=…",
+                advice="client.decrypt(result), without share=",
+            )
         if share is None:
             values, program = self._decrypted(result, progress), self.program
+            if program.modulus is not None:
+                return program.arranged([program.rounded(one) % program.modulus for one in values])
             return program.arranged([program.rounded(one) for one in values] if program.exact else values)
         if not isinstance(share, Sharing):
             raise DTypeError(
@@ -301,6 +313,9 @@ class Client(NeverCopied):
             figures, errors, program.results, parts, strict=True
         ):
             values = output.opened(opener, arrays).reshape(node.shape)
+            if program.modulus is not None:  # there is no bound that it could exceed
+                found.append(values)
+                continue
             limit = node.bound + error
             inside = np.abs(values) <= limit  # not where one is not a number
             if not inside.all():  # the message tells no value
@@ -368,8 +383,16 @@ class KeyOpener:
     def __init__(self, secret: SecretKey, steps: Steps) -> None:
         self._secret, self._steps = secret, steps
 
-    def vector(self, ciphertext: Words, scale: float) -> NDArray[np.complex128]:
+    def vector(self, ciphertext: Words, scale: Scale) -> NDArray[np.complex128]:
         """The slots of a ciphertext."""
+        params = self._secret.params
+        if params.plain_modulus is not None:
+            transforms, inverse = (
+                residue_slots(params.n, params.plain_modulus),
+                pow(scale.value, -1, params.plain_modulus),
+            )
+            self._steps.tick()
+            return transforms.slots(decrypt_residues(self._secret, ciphertext), inverse)
         coefficients = decrypt_coefficients(self._secret, ciphertext)
         slots: NDArray[np.complex128] = self._secret.params.context().decode(coefficients / scale)
         self._steps.tick()

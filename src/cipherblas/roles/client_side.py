@@ -87,6 +87,11 @@ class ClientSide(ABC):
         """Bounds on the error of each result for whatever operands."""
 
     @property
+    def modulus(self) -> int | None:
+        """t of a program of integers modulo t, whose results are int64 from 0 to t - 1; None of any other."""
+        return self.plan.parameters.plain_modulus
+
+    @property
     def results(self) -> tuple[Expression, ...]:
         """The nodes of the results."""
         return results_of(self.expression)

@@ -20,7 +20,10 @@ from cipherblas.common.progress import Progress, Steps
 from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto import randomness
 from cipherblas.crypto.keys import FreshCiphertext, PublicKey, SecretKey, encrypt
+from cipherblas.crypto.residue_slots import residue_slots
+from cipherblas.evaluators.policy.interface import Scale
 from cipherblas.forms.form import Matrix
+from cipherblas.lang.modular import residues
 from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.matrices import CoefficientMatrix
 from cipherblas.rlwe.matrices.encryption import encrypt_rows
@@ -143,6 +146,8 @@ def _checked(program: ClientSide, key: Key, name: str, value: Any) -> Matrix:
             ),
             got="a public key",
         )
+    if operand.modulus is not None:
+        return residues(value, name, operand)
     matrix = finite_array(value, f"operand {name!r}", (len(operand.shape),))
     check_shape(name, matrix.shape, operand.shape)
     matrix = operand.normalised(matrix)
@@ -194,10 +199,11 @@ class KeySealer:
         self.params, self._key, self._steps, self._folder = key.params, key, steps, folder
 
     def vectors(
-        self, vectors: Sequence[Callable[[], NDArray[Any]]], scale: float, limbs: int
+        self, vectors: Sequence[Callable[[], NDArray[Any]]], scale: Scale, limbs: int
     ) -> tuple[FreshCiphertext, ...]:
         """Encrypted in threads, where these are worth it."""
         key, context, n = self._key, self.params.context(), self.params.n
+        modulus = self.params.plain_modulus
         # In the order in which a file has them: it is written from there.
         shape = (len(vectors), *((limbs, n) if isinstance(key, SecretKey) else (2, limbs, n)))
         if self._folder is None:
@@ -208,6 +214,8 @@ class KeySealer:
 
         def encrypted(vector: Callable[[], NDArray[Any]], place: Array) -> FreshCiphertext:
             slots = np.asarray(vector(), dtype=np.complex128)
+            if modulus is not None:
+                return encrypt(key, residue_slots(n, modulus).coefficients(slots, scale.value), limbs, place)
             return encrypt(key, encoded(context, slots, scale, randomness.fresh_dither()), limbs, place)
 
         found: list[FreshCiphertext] = []

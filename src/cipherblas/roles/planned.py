@@ -22,6 +22,7 @@ from cipherblas.common.errors import (
     FormatError,
     LevelError,
     MismatchError,
+    ParameterError,
     UnmatchedError,
     capitalized,
 )
@@ -35,9 +36,19 @@ from cipherblas.lang import graph
 from cipherblas.lang.analysis import evaluate_results
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.facts import facts_of
+from cipherblas.lang.modular import check_modular, evaluate_modular, modulus_of, residues
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.normalisation import Normalisation
-from cipherblas.lang.operands import BOUND_RANGE, ENCODING, MAX_LENGTH, NORMALISE, Encoding, Operand
+from cipherblas.lang.operands import (
+    BOUND_RANGE,
+    ENCODING,
+    MAX_LENGTH,
+    MAX_MODULUS,
+    MODULUS,
+    NORMALISE,
+    Encoding,
+    Operand,
+)
 from cipherblas.lang.results import Arranged, labels_of, results_of
 from cipherblas.lang.samples import Samples
 from cipherblas.planner.plan.assembly import executed, peak_bytes_of, replay
@@ -45,6 +56,7 @@ from cipherblas.planner.plan.by_samples import simulated_plan
 from cipherblas.planner.plan.exact import check_planned
 from cipherblas.planner.plan.explain import explain
 from cipherblas.planner.plan.listed import listed
+from cipherblas.planner.plan.modular import check_modulus_of
 from cipherblas.planner.plan.plan import Plan
 from cipherblas.planner.plan.worst_case import worst_errors
 from cipherblas.planner.predict.dry_run import DryRun, dry_run, listing_of
@@ -68,6 +80,7 @@ OPERAND = schema.record(
         "exact": schema.flag,
         **dict.fromkeys(("row_sum", "column_sum", "norm"), schema.number(*BOUND_RANGE)),
         "columns": schema.listed(schema.number(*BOUND_RANGE), 1, MAX_LENGTH),
+        MODULUS: schema.integer(2, MAX_MODULUS),
         ENCODING: schema.record(
             {"limbs": schema.integer(1), "scale_bits": schema.number(), "error": schema.number()}
         ),
@@ -109,6 +122,9 @@ class PlannedProgram(ClientSide):
         self.executed = executed(expression, plan.decided)
         self.exact = is_exact(expression)
         check_planned(expression, plan.results)
+        check_modulus_of(plan.parameters, modulus_of(expression))
+        if plan.parameters.plain_modulus is not None:
+            check_modular(expression)
         self.operands = dict(operands)
         self.plan: Plan = plan
         self.written: Expression | None = None
@@ -195,13 +211,16 @@ class PlannedProgram(ClientSide):
             progress: called as progress(done, total), counted in operations.
 
         Returns:
-            An array, of a program of exact integers of int64; of several results a tuple, or a dictionary, of arrays.
+            An array, of programs of exact integers, or modulo t, of int64; of several results a tuple, or a dictionary,
+            of arrays.
 
         Raises:
             MismatchError, ShapeError, DTypeError, RangeError: not finite real arrays of all operands and their shapes;
                 of a program of exact integers also fractions, or an entry beyond the declared bound.
         """
         values = self._checked(operands)
+        if self.modulus is not None:
+            return self.arranged(evaluate_modular(self.expression, values))
         for name, operand in self.operands.items():
             if self.exact:  # float64 holds every sum of these
                 check_bound(name, values[name], operand.bound)
@@ -222,6 +241,9 @@ class PlannedProgram(ClientSide):
             )
         values = {}
         for name, operand in self.operands.items():
+            if operand.modulus is not None:
+                values[name] = residues(operands[name], name, operand)
+                continue
             values[name] = finite_array(operands[name], f"operand {name!r}", (len(operand.shape),))
             check_shape(name, values[name].shape, operand.shape)
             values[name] = operand.normalised(values[name])
@@ -281,6 +303,12 @@ class PlannedProgram(ClientSide):
             >>> found.noise < 1e-3
             True
         """
+        if self.modulus is not None:
+            raise ParameterError(
+                "Results modulo t are exact: there are no errors to simulate.",
+                got="simulate",
+                advice="program.evaluate(operands), the results themselves",
+            )
         given = Samples(samples, self.operands, slack)
         found = simulated_plan(self.plan, self.executed, self.written, given, progress)
         return self.arranged(found)

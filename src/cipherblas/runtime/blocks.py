@@ -127,9 +127,9 @@ class BlockRun(SlotRun):
     def clear(self, node: Expression, required: RequiredBlocks | None) -> Value:
         layout = (required or RequiredBlocks()).layout or self.dense(node)
         form = self.form(node, layout)
-        grid = form.grid
-        cells = self.run.perform("pack", (), lambda context: context.inputs.blocks(node, layout, grid))
-        return Value(node.shape, form, cells, node.bound, secret=False)
+        grid, unit = form.grid, node.bound if self.modulus is None else 1.0
+        cells = self.run.perform("pack", (), lambda context: context.inputs.blocks(node, layout, grid, unit))
+        return Value(node.shape, form, cells, unit, secret=False)
 
     def adds_repeated(self, node: Leaf) -> bool:
         """Sums of products along a repeated axis add them up, and what has axes of its own may."""
@@ -216,6 +216,10 @@ def operand(run: BlockRun, node: Expression, required: RequiredBlocks | None) ->
 def scale(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Steps[Value]:
     """A number changes the unit alone."""
     layout, encryption = required or RequiredBlocks()
+    if run.modulus is not None:
+        value = yield from run.read(node.children[0], required)
+        number = node.parameters["factor"]
+        return run.mapped("multiply by a number", value, lambda ev, ct: ev.multiply_scalar(ct, number))
     factor = node.gain(0)
     if encryption is not None:
         encryption = replace(encryption, unit=abs(encryption.unit / factor))

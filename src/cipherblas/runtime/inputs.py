@@ -95,19 +95,21 @@ class Inputs(ABC):
     def _evaluated(self, node: Expression, narrow: bool) -> NDArray[Any]:
         return evaluate_clear(node, self._clear if narrow else self._doubles, narrow)
 
-    def blocks(self, node: Expression, layout: Layout, grid: tuple[int, int]) -> list[list[list[Plain]]]:
-        """The packed blocks of a part without secrets, in units of its bound."""
-        return [[self._block(node, layout, i, j) for j in range(grid[1])] for i in range(grid[0])]
+    def blocks(
+        self, node: Expression, layout: Layout, grid: tuple[int, int], unit: float
+    ) -> list[list[list[Plain]]]:
+        """The packed blocks of a part without secrets, in this unit."""
+        return [[self._block(node, layout, i, j, unit) for j in range(grid[1])] for i in range(grid[0])]
 
-    def _block(self, node: Expression, layout: Layout, i: int, j: int) -> list[Plain]:
+    def _block(self, node: Expression, layout: Layout, i: int, j: int, unit: float) -> list[Plain]:
         constant = is_constant(node)
         name = ("constant", self._content(node)) if constant else ("clear", self.run, self._number(node))
 
         def vector(index: int) -> NDArray[np.complex128]:
             cell = block_of(self.given(node), layout.rows, layout.cols, i, j)
-            return layout.pack_one(cell, index, node.bound)
+            return layout.pack_one(cell, index, unit)
 
-        bound = layout.slot_bound(1.0)
+        bound = layout.slot_bound(node.bound / unit)
         return [
             Plain((name, layout.key, i, j, index), functools.partial(vector, index), bound, constant=constant)
             for index in range(layout.ciphertexts)
@@ -150,10 +152,12 @@ class SymbolicInputs(Inputs):
         """Of constants their values, which keys of fixed weights are made from."""
         return super()._evaluated(node, narrow) if is_constant(node) else np.zeros(node.shape)
 
-    def blocks(self, node: Expression, layout: Layout, grid: tuple[int, int]) -> list[list[list[Plain]]]:
+    def blocks(
+        self, node: Expression, layout: Layout, grid: tuple[int, int], unit: float
+    ) -> list[list[list[Plain]]]:
         """The first block, which stands for all."""
         rows, cols = grid
-        first = self._block(node, layout, 0, 0)
+        first = self._block(node, layout, 0, 0, unit)
         for plain in first:
             plain.blocks = rows * cols
         return [[first] * cols] * rows

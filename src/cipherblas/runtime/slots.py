@@ -11,6 +11,7 @@ from typing import Any
 
 from cipherblas.common.errors import LevelError
 from cipherblas.evaluators.policy.approximate import MAX_ENCODED_BITS
+from cipherblas.evaluators.policy.interface import Scale
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.slot_forms import SlotForm
@@ -44,7 +45,7 @@ class SlotEncryption:
     """Limbs, scale and unit that an operand is encrypted with."""
 
     limbs: int
-    scale: float
+    scale: Scale
     unit: float
 
 
@@ -54,6 +55,7 @@ class SlotRun(FormRun):
     def __init__(self, run: Executor) -> None:
         super().__init__(run)
         self.ev = run.evaluators.slots
+        self.modulus = self.ev.params.plain_modulus  # whose integers are in units of 1
         self._sent: dict[Hashable, Value] = {}  # operands with several uses, at the most limbs so far
 
     def laid(self, shape: tuple[int, ...], form: SlotForm, cells: Cells, unit: float) -> Value:
@@ -119,6 +121,8 @@ class SlotRun(FormRun):
         """How an operand is encrypted: with all limbs that are computed with, slots up to 1 at the scale of the
         parameters."""
         limbs, params = self.ev.top_limbs, self.ev.params
+        if self.modulus is not None:
+            return SlotEncryption(limbs, self.ev.policy.usual, 1.0)
         if self.run.refreshed:
             limbs = bootstrapping_of(params).limbs(limbs)
         return SlotEncryption(limbs, 2.0**params.scale_bits, node.bound)
@@ -129,7 +133,7 @@ class SlotRun(FormRun):
         """A secret operand, as the client encrypts it: what came with more limbs is not sent again with fewer."""
         assert node.operand is not None
         asked = self.usual(node) if encryption is None else encryption
-        how = self._given(node, form) or asked
+        how = self._given(node, form) or replace(asked, scale=self.ev.policy.fresh(asked.scale))
         kind = id(node), form.layout.key, how.scale, how.unit
         value = self._sent.get(kind)
         if value is None or value.first().limbs < how.limbs:
@@ -160,8 +164,10 @@ class SlotRun(FormRun):
         assert node.operand is not None
         bound = form.layout.slot_bound(node.bound / how.unit)
         # Coefficients beyond what the client encodes: the rest of the scale is a factor that the server multiplies.
-        excess = max(0, math.ceil(math.log2(how.scale * bound)) - MAX_ENCODED_BITS)
-        scale = how.scale / 2**excess
+        excess, scale = 0, how.scale
+        if self.modulus is None:
+            excess = max(0, math.ceil(math.log2(how.scale * bound)) - MAX_ENCODED_BITS)
+            scale = how.scale / 2**excess
         assert isinstance(node, Leaf)
         sent = form.repeating(node.shape, node.repeated)
         wanted = Input(
@@ -203,13 +209,13 @@ class SlotRun(FormRun):
             least: a smaller power of two is not worth it.
         """
         factor = 1 << min(max(math.frexp(abs(value.unit) / bound)[1] - 1, 0), MAX_FILLED_BITS)
-        if factor < least:
+        if factor < least or self.modulus is not None:
             return value
         return replace(self._multiplied(value, factor), unit=value.unit / factor)
 
     def with_headroom(self, value: Value, bound: float) -> Value:
         """The value in units of a bound that is far larger than its own."""
-        if bound <= RANGE_MARGIN * _true_bound(value):
+        if self.modulus is not None or bound <= RANGE_MARGIN * _true_bound(value):
             return value
         ev = self.ev
         factor, unit = abs(value.unit) / bound, math.copysign(bound, value.unit)
@@ -230,7 +236,7 @@ class SlotRun(FormRun):
 
         Sums of terms with very different ranges have other scales.
         """
-        if not value.secret:
+        if not value.secret or self.modulus is not None:
             return value
         bits = self.ev.params.scale_bits
         powers = math.log2(value.first().scale) / bits
@@ -304,7 +310,7 @@ class SlotRun(FormRun):
             if one.secret and not one.packable and left is not right
             if total < KNOWN_BELOW * inner * other.bound and not is_constant(other)
         ]
-        if not sides or self.decisions.stepwise:
+        if not sides or self.decisions.stepwise or self.modulus is not None:
             return (yield from multiplied())
         with contextlib.ExitStack() as stack:
             found = []

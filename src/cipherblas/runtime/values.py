@@ -213,8 +213,9 @@ class Input:
 
     @property
     def encoding_scale(self) -> float:
-        """The factor between an entry and its integer in the message."""
-        return self.scale / self.unit
+        """The factor between an entry and its integer in the message; of integers modulo t, whose unit is 1, a
+        `PlainFactor`."""
+        return self.scale if self.unit == 1.0 else self.scale / self.unit
 
 
 @dataclass(frozen=True)

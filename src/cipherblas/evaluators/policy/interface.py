@@ -142,6 +142,10 @@ class PlaintextPolicy(ABC):
         """The scale of clear vectors after whose product with a ciphertext, which was made `mask_bits` larger before,
         a rescale leaves that of the ciphertext."""
 
+    def fresh(self, wanted: Scale) -> Scale:
+        """The scale of a fresh ciphertext that is added to one of this scale."""
+        return wanted
+
     @abstractmethod
     def masked(self, scale: Scale) -> Scale:
         """The scale that such a product and its rescale leave, of the larger one."""

@@ -121,6 +121,9 @@ class ModularPolicy(PlaintextPolicy):
     def mask(self, limbs: int) -> PlainFactor:
         return PlainFactor(self._size(limbs, max(0, limbs - self.level_limbs)))
 
+    def fresh(self, wanted: PlainFactor) -> PlainFactor:
+        return PlainFactor(wanted.value)
+
     def masked(self, scale: PlainFactor) -> PlainFactor:
         return scale
 

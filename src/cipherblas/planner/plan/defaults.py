@@ -29,7 +29,7 @@ def warn_of_default(
     Args:
         options: names of those that were given.
     """
-    if SAID & set(options):
+    if SAID & set(options) or plan.parameters.plain_modulus is not None:
         return
     largest = max(operand.bound for operand in operands.values() if operand.secret)
     for node, result in zip(results_of(expression), plan.results, strict=True):

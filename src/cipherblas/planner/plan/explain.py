@@ -18,7 +18,7 @@ from cipherblas.planner.predict.machine import Machine
 from cipherblas.rlwe.basis import FirstLimbs
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.fast_memory import FastMemory
-from cipherblas.rlwe.noise import FAILURE_BITS
+from cipherblas.rlwe.noise import FAILURE_BITS, WRONG_BITS
 from cipherblas.runtime.blocks import LAYOUT_PRESERVING
 from cipherblas.runtime.conversions import ConversionOptions
 from cipherblas.runtime.executor import NodeFigures
@@ -62,7 +62,7 @@ def explain(
         *_operand_moduli(plan),
         ("dnum", f"{params.dnum}"),
         ("security", security),
-        *([] if alone else [("scale", f"2^{params.scale_bits:.1f}" + _level(params))]),
+        *_scale(params, alone),
         *(_refreshes(plan) or [("levels spent", f"{plan.levels}")]),
         (
             what,
@@ -79,13 +79,10 @@ def explain(
         ("machine", _machine(plan.machine)),
         *_fast_memory(plan),
         *_times(plan),
-        *(
-            (plan.promise.figure, _error(plan, one, shape, exact))
-            for one, shape in zip(plan.results, results, strict=True)
-        ),
+        *_errors(plan, results, exact),
         *_found_on_samples(plan),
         *_exact(exact),
-        ("promise", plan.promise.text()),
+        *_promise(plan),
     ]
     width = max(len(name) for name, _ in rows)
     lines = [printable(f"{name:<{width}}  {value}") for name, value in rows]
@@ -97,6 +94,14 @@ def explain(
             time = f" ({duration(other.seconds)}{what})" if other.seconds is not None else ""
             lines.append(printable(f"  {other.algorithm}{time}: {other.reason.removesuffix('.')}"))
     return "\n".join(lines)
+
+
+def _scale(params: Parameters, alone: bool) -> list[tuple[str, str]]:
+    """The scale of slots; of integers modulo t that, and what they are promised."""
+    if params.plain_modulus is not None:
+        what = f"integers modulo {params.plain_modulus}, exact: wrong with a chance below 2^-{WRONG_BITS}"
+        return [("plaintexts", f"{what}, for whatever operands")]
+    return [] if alone else [("scale", f"2^{params.scale_bits:.1f}" + _level(params))]
 
 
 def _level(params: Parameters) -> str:
@@ -295,6 +300,7 @@ def _kind(operand: Operand) -> str:
     kind += " (by public key)" * operand.public_key
     kind += f", {operand.known}" if operand.known else ""
     kind += f", {operand.normalise}" if operand.normalise is not None else ""
+    kind += f", modulo {operand.modulus}" if operand.modulus is not None else ""
     return f"{kind}, whole numbers up to {operand.bound:.10g}" if operand.exact else kind
 
 
@@ -466,6 +472,21 @@ def _saving(plan: Plan) -> list[tuple[str, str]]:
     plan_of = f"{other.algorithm}, policy {other.key_policy}"
     than = f"{other.rotation_keys} rotation keys, {size(other.key_bytes)} ({plan_of})"
     return [("fewer keys", f"than {than}; cost: {cost}")]
+
+
+def _promise(plan: Plan) -> list[tuple[str, str]]:
+    """Whom the errors of a program with errors are for."""
+    return [] if plan.parameters.plain_modulus is not None else [("promise", plan.promise.text())]
+
+
+def _errors(plan: Plan, results: Sequence[tuple[int, ...]], exact: bool) -> list[tuple[str, str]]:
+    """The predicted errors of all results; integers modulo t have none."""
+    if plan.parameters.plain_modulus is not None:
+        return []
+    return [
+        (plan.promise.figure, _error(plan, one, shape, exact))
+        for one, shape in zip(plan.results, results, strict=True)
+    ]
 
 
 def _exact(exact: bool) -> list[tuple[str, str]]:

@@ -74,4 +74,5 @@ def _until(one: Instruction, end: int, steps: int) -> str:
 
 
 def _bits(encoding: ResultEncoding) -> float | None:
-    return math.log2(encoding.scale) if encoding.scale else None
+    scale: Any = encoding.scale  # of integers modulo t no number
+    return math.log2(scale) if isinstance(scale, float) and scale > 0 else None

@@ -32,6 +32,8 @@ def worst_errors(expression: Expression, plan: Plan, progress: Progress | None =
         Infinite where a value that is refreshed might leave the range in which it comes back.
     """
     params, own = plan.parameters, plan.parameters.family.rows
+    if params.plain_modulus is not None:  # exact, for whatever operands
+        return [0.0] * len(results_of(expression))
     slots = WorstCase(params, key_policy=plan.key_policy)
     rows = RowsWorstCase(own, key_policy=plan.key_policy)
     elements = None if own is params else lambda: WorstCase(own, key_policy=plan.key_policy)

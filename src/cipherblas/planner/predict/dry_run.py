@@ -106,7 +106,11 @@ class DryRun:
     def rounding_errors(self) -> tuple[float, ...]:
         """The part of each result's error that comes from clear factors that are rounded."""
         return tuple(
-            float(max(getattr(handle, "bias", 0.0) / handle.scale for handle in value.handles))
+            float(
+                max(
+                    handle.bias / handle.scale if hasattr(handle, "bias") else 0.0 for handle in value.handles
+                )
+            )
             for value in self.results
         )
 
@@ -116,7 +120,7 @@ class DryRun:
         for value in self.results:
             first = value.first()
             components = getattr(first, "components", 2)
-            scale = first.scale / value.unit
+            scale = first.scale if value.unit == 1.0 else first.scale / value.unit
             n = value.form.degree(ring)
             found.append(Output(value.shape, value.form, first.limbs, components, scale, n))
         return tuple(found)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.graph import deduplicated
+from cipherblas.lang.modular import modulus_of
 from cipherblas.lang.separated import separated
 from cipherblas.lang.shared_values import computed_once
 from cipherblas.planner.plan.passes import Following, Outcome, Planned, PlanRequest
@@ -22,7 +23,7 @@ def spelled(request: PlanRequest, following: Following) -> Outcome:
     """
     traced = deduplicated(request.expression, origins=True)
     once = computed_once(traced)
-    separate = once if is_exact(once) else separated(once)
+    separate = once if is_exact(once) or modulus_of(once) is not None else separated(once)
     found: list[Planned] = []
     failures: list[Infeasible] = []
 

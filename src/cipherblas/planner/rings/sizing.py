@@ -83,6 +83,7 @@ class Sizing:
     row_degree: int | None = None
     digit_limbs: tuple[int, ...] | None = None
     level_limbs: int | None = None
+    plain_modulus: int | None = None
 
     @property
     def digit_bits(self) -> float:
@@ -106,7 +107,7 @@ class Sizing:
         """For the `Symbolic`, before primes are searched."""
         q_bits = _uneven(self.q_bits)
         optional: Any = {"row_degree": self.row_degree, "digit_limbs": self.digit_limbs}
-        optional["level_limbs"] = self.level_limbs
+        optional |= {"level_limbs": self.level_limbs, "plain_modulus": self.plain_modulus}
         return RingShape.from_bits(self.n, q_bits, self.special_bits, self.alpha, self.scale_bits, **optional)
 
     def parameters(self, security: int, insecure: bool) -> Parameters:
@@ -121,6 +122,7 @@ class Sizing:
             row_degree=self.row_degree,
             digit_limbs=self.digit_limbs,
             level_limbs=self.level_limbs,
+            plain_modulus=self.plain_modulus,
         )
 
 
@@ -355,7 +357,7 @@ def _sizings(
     if not found:
         found = [one for size in grouped if (one := _squeezed(run, size, excess, slope, allowed)) is not None]
     if not found:
-        raise _too_large(n, min(one.log_qp for one in grouped), allowed)
+        raise too_large(n, min(one.log_qp for one in grouped), allowed)
     return found
 
 
@@ -480,7 +482,7 @@ def _wanted_scale(ring: RingShape, excess: float) -> float:
     return ring.scale_bits + math.log2(excess) + SLACK_BITS
 
 
-def _too_large(n: int, bits: float, allowed: float) -> NoRingError:
+def too_large(n: int, bits: float, allowed: float) -> NoRingError:
     return NoRingError(
         f"At N = {n} the program needs a modulus of {math.ceil(bits)} bits, with {allowed:.0f} bits allowed.",
         n,
@@ -530,8 +532,8 @@ def _sized(
         q_bits = (max(bits / base, least),) * base + (limb_bits,) * spent
         sizing = Sizing(n, scale_bits, q_bits, min(alpha, len(q_bits)), level_limbs=level_limbs)
         if sizing.log_qp > allowed + SQUEEZED_BITS or len(q_bits) > MAX_LIMBS:
-            raise _too_large(n, sizing.log_qp, allowed)
+            raise too_large(n, sizing.log_qp, allowed)
         found_there = attempted(functools.partial(run, sizing.shape()), only=LevelError)
         if not isinstance(found_there, Infeasible):
             return sizing  # else intermediate values are larger than the result
-    raise _too_large(n, sizing.log_qp, allowed)
+    raise too_large(n, sizing.log_qp, allowed)

@@ -22,7 +22,7 @@ from cipherblas.lang.results import results_of
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.products import build, find
 from cipherblas.planner.plan.assembly import Predictions, key_bytes_of
-from cipherblas.planner.plan.plan import PlanOptions
+from cipherblas.planner.plan.plan import RING_DEGREES, PlanOptions
 from cipherblas.planner.predict.cost import Rates
 from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.predict.lower_bound import least_seconds
@@ -86,7 +86,7 @@ class BlockStrategy(Strategy):
         return all(core(child).operand is not None or not child.secret for child in self.nodes[0].children)
 
     def least_seconds(self, rates: Rates, threads: int) -> float:
-        return least_seconds(self.expression, min(self.degrees), rates, threads)
+        return least_seconds(self.expression, min(self.degrees, default=min(RING_DEGREES)), rates, threads)
 
     def is_single_block(self, candidate: Candidate) -> bool:
         """Whether every matrix is one block."""
@@ -292,7 +292,7 @@ class BlockStrategy(Strategy):
         factors = [
             counted_handles(ev, layout, limbs)
             if side.secret
-            else self._inputs.blocks(side, layout, grid)[0][0]
+            else self._inputs.blocks(side, layout, grid, side.bound if self.modulus is None else 1.0)[0][0]
             for side, layout, grid in zip(node.children, layouts, (left, right), strict=True)
         ]
         found = counted_product(ev, algorithm, (left, right), factors)[0]

@@ -17,7 +17,7 @@ from cipherblas.planner.plan.plan import Plan, Rejected
 from cipherblas.planner.predict.dry_run import DryRun
 from cipherblas.planner.rings.sizing import NoRingError
 from cipherblas.planner.search.budgets import exceeded, larger
-from cipherblas.planner.search.refusals import nearest, refused, refused_exact
+from cipherblas.planner.search.refusals import nearest, refused, refused_exact, refused_modular
 from cipherblas.planner.search.scoring import SearchTerms
 from cipherblas.planner.search.strategy import Scored, Strategy
 from cipherblas.rlwe.rings import Ring
@@ -229,6 +229,8 @@ class Losers:
             exact = refused_exact(strategy.expression, options, failures)
             if exact is not None:
                 return exact
+        if strategy.modulus is not None:
+            return refused_modular(strategy.modulus, options, failures)
         if self._no_ring or not self._losses:
             return refused(strategy.expression, options, failures)
         if len(self._losses) == 1 and failures:

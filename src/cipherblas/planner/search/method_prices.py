@@ -41,7 +41,7 @@ class Priced(Symbolic):
         self.costs.plain_terms(self.counts, number, first.limbs)
         self._book_encodings(MaskGroup((transform.key, "all"), number, tuple), scale, first.limbs)
         bound = min(first.bound * transform.row_sum, most)
-        total = self.make(first.limbs, first.scale * scale, bound, first.errors, 2, None)
+        total = self.make(first.limbs, self.policy.product(first.scale, scale), bound, first.errors, 2, None)
         return [total] * len(groups)
 
 

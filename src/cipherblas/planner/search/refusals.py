@@ -163,6 +163,22 @@ def refused(
     return error
 
 
+def refused_modular(
+    modulus: int, options: PlanOptions, failures: Sequence[CipherblasError]
+) -> ParameterError:
+    """The refusal of a program of integers modulo t.
+
+    Args:
+        failures: of the search: the last one is told.
+    """
+    cause = failures[-1].message if failures else "The options leave no ring degree."
+    return ParameterError(
+        f"No ring of {options.security}-bit security has room for the errors of the program modulo {modulus}.",
+        advice=("fewer products one after another", "a smaller modulus=…"),
+        cause=cause,
+    )
+
+
 def _advice(expression: Expression, options: PlanOptions, ring: NoRingError) -> Sequence[Advice]:
     """The options with which the ring would do, where a coarser precision is below the bound of every result."""
     times = math.inf if ring.coarser is None else SLACK * ring.coarser

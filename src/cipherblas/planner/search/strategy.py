@@ -9,7 +9,9 @@ from typing import ClassVar, Protocol
 
 from cipherblas.common.errors import ParameterError
 from cipherblas.crypto.params import Parameters
+from cipherblas.crypto.residue_slots import has_slots
 from cipherblas.lang.facts import facts_of
+from cipherblas.lang.modular import modulus_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.refreshing import is_refreshed
 from cipherblas.planner.plan.assembly import Predictions, key_bytes_of
@@ -19,6 +21,7 @@ from cipherblas.planner.predict.dry_run import DryRun
 from cipherblas.planner.predict.stages import Stages
 from cipherblas.planner.rings import modulus_chains
 from cipherblas.planner.rings.first import First
+from cipherblas.planner.rings.modular_sizing import modular_draft, modular_sizings
 from cipherblas.planner.rings.sizing import (
     DRAFT_SCALE_BITS,
     PRIME_SPREAD_BITS,
@@ -117,6 +120,7 @@ class Strategy(ABC):
             they have rings of their own.
         policies: key policies in the order in which they are tried; the first that fits the key budget is taken.
         all_policies: all of them are compared.
+        modulus: t of integers modulo t; None of other programs.
         fine: every tiling, option and digit size is compared.
         failing: so many candidates of one algorithm and degree that no ring carries stand for all.
         digits: so many rings of different digits price a candidate.
@@ -138,6 +142,7 @@ class Strategy(ABC):
         self._first = First()  # of the sizes of rings
         self.known: dict[int, list[Ring]] = {}  # by degree, those of the algorithm that was sized last
         self.refreshed = is_refreshed(expression)
+        self.modulus = modulus_of(expression)
         if options.key_policy is not None:
             self.policies = (options.key_policy,)
 
@@ -149,6 +154,10 @@ class Strategy(ABC):
     @property
     def degrees(self) -> Sequence[int]:
         """Ring degrees to try, smallest first."""
+        if self.modulus is not None:
+            degrees = RING_DEGREES if self.options.ring_degree is None else (self.options.ring_degree,)
+            forced = self.options.parameters
+            return [n for n in (degrees if forced is None else (forced.n,)) if has_slots(n, self.modulus)]
         if self.options.parameters is not None:
             return (self.options.parameters.n,)
         if self.refreshed and self.options.ring_degree is None:
@@ -192,7 +201,10 @@ class Strategy(ABC):
         return 0.0
 
     def nominal(self, n: int) -> list[Ring]:
-        """Rings that some candidates may need, the smallest first, to look at strategies before any is searched."""
+        """Rings that some candidates may need, the smallest first, to look at strategies before any is searched; of
+        integers modulo t none."""
+        if self.modulus is not None:
+            return []
         return [RingShape.for_depth(n // 2, depth, DRAFT_SCALE_BITS) for depth in NOMINAL_DEPTHS]
 
     def price(
@@ -247,6 +259,8 @@ class Strategy(ABC):
         Raises:
             NoRingError: none of its degree does.
         """
+        if self.modulus is not None:
+            return modular_draft(run, candidate.n, self.modulus)
         if self.refreshed:
             return self.sizes(candidate, run, 0.0)[0].shape()
         return drafted(run, candidate.n, DRAFT_SCALE_BITS, self.allowed_bits(candidate.n))[0]
@@ -270,6 +284,8 @@ class Strategy(ABC):
             NoRingError: no ring of its degree does; key policies with fewer keys have larger errors yet.
         """
         allowed = self.allowed_bits(candidate.n)
+        if self.modulus is not None:
+            return modular_sizings(run, candidate.n, self.modulus, allowed, extra_bits, self.alphas)
         if self.refreshed:
             if extra_bits:
                 raise NoRingError(

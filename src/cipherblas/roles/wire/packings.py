@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cipherblas.common import schema
 from cipherblas.common.errors import FormatError
 from cipherblas.crypto.params import Parameters
+from cipherblas.evaluators.policy.modular import PlainFactor
 from cipherblas.forms.form import Form
 from cipherblas.forms.layouts import EMPTY, Layout, SlotIndex
 from cipherblas.forms.row_forms import ByteRowForm, Placing, RowForm, SharedRowForm
@@ -197,6 +198,21 @@ def _layout(value: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], place
     )
 
 
+def _scale(value: float, params: Parameters) -> Any:
+    """A scale of a file: of integers modulo t a factor.
+
+    Raises:
+        FormatError: it is none.
+    """
+    if params.plain_modulus is None:
+        return float(value)
+    if value != int(value) or not 0 < value < params.plain_modulus:
+        raise FormatError(
+            "A factor modulo t is out of its range.", expected=f"1 to {params.plain_modulus - 1}"
+        )
+    return PlainFactor(int(value))
+
+
 def input_to_json(one: Input, tensors: Tensors) -> dict[str, Any]:
     """The encoding of an operand as a header has it."""
     found = {
@@ -205,7 +221,7 @@ def input_to_json(one: Input, tensors: Tensors) -> dict[str, Any]:
         "shape": list(one.shape),
         "form": form_to_json(one.form, tensors),
         "limbs": one.basis.primes,
-        "scale": one.scale,
+        "scale": getattr(one.scale, "value", one.scale),
         "unit": one.unit,
         "public_key": one.public_key,
     }
@@ -245,7 +261,7 @@ def input_of_json(
         )
     return Input(
         *(name, value["transposed"], (rows, cols), form, FirstLimbs(limbs) if limbs else OPERAND_BASIS),
-        scale=float(value["scale"]),
+        scale=_scale(value["scale"], params),
         unit=float(value["unit"]),
         public_key=value["public_key"],
         steps=steps,
@@ -268,7 +284,7 @@ def output_to_json(one: Output, tensors: Tensors) -> dict[str, Any]:
         "form": form_to_json(one.form, tensors),
         "limbs": one.limbs,
         "components": one.components,
-        "scale": one.scale,
+        "scale": getattr(one.scale, "value", one.scale),
     }
 
 
@@ -299,7 +315,9 @@ def output_of_json(
         fits = own == _opened(form)
     if math.prod(own) != math.prod(shape) or not fits:
         raise FormatError("A result's encoding does not hold the result.", expected=shape, got=own)
-    return Output(own, form, value["limbs"], value["components"], float(value["scale"]), form.degree(params))
+    return Output(
+        own, form, value["limbs"], value["components"], _scale(value["scale"], params), form.degree(params)
+    )
 
 
 def _opened(form: RowForm) -> tuple[int, int]:

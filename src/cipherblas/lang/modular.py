@@ -1,0 +1,178 @@
+"""Programs of integers modulo t: which they are, and what they are refused for.
+
+A program whose secret operands are declared with `modulus=t` computes as NumPy's integers do, and wraps around at t:
+its results are the integers from 0 to t - 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common.arrays import real_array, shape_text
+from cipherblas.common.errors import ParameterError, RangeError, ShapeError
+from cipherblas.lang.facts import facts_of
+from cipherblas.lang.graph import formula
+from cipherblas.lang.nodes import Expression
+from cipherblas.lang.operands import MAX_MODULUS, Operand
+
+# What is computed modulo t: arrangements of operands, products, sums, whole factors.
+COMPUTED = frozenset({"operand", "view", "constant", "matmul", "add", "multiply", "scale", "results"})
+CLEAR_BITS = 53  # of what is computed in the clear, in float64, before it is reduced
+PIECE_BITS = 16  # of factors of a product in the clear: sums of 2^21 products of pieces are exact
+
+
+def modulus_of(expression: Expression) -> int | None:
+    """The t of a program of integers modulo t; None of any other."""
+    return facts_of(expression).modulus
+
+
+def check_modular(expression: Expression) -> None:
+    """Check that a program of integers modulo t is one of whole numbers, sums and products.
+
+    Raises:
+        ParameterError: secret operands have different moduli, or one has none; an operation is another one, or a number
+            has fractions. RangeError: numbers in the clear are too large.
+    """
+    facts = facts_of(expression)
+    modulus, whole = facts.modulus, facts.integral
+    for node in facts.nodes:
+        if node.operand is not None and node.operand.secret and node.operand.modulus != modulus:
+            raise ParameterError(
+                "The secret operands of a program have one modulus, or none of them has.",
+                expected=f"modulus={modulus}",
+                got=f"{node.name!r} with "
+                + ("none" if node.operand.modulus is None else f"modulus={node.operand.modulus}"),
+                advice=f"cb.secret(…, modulus={modulus}) for {node.name!r}",
+            )
+        if node.op not in COMPUTED or (node.layer and node.secret):
+            raise ParameterError(
+                f"Integers modulo {modulus} are added, subtracted and multiplied, and {_text(node)} is something else.",
+                got=node.op,
+                advice=(
+                    "@, +, -, * of operands, their transposes and slices, and whole numbers",
+                    "operands without modulus=…: real numbers have functions",
+                ),
+            )
+        if not whole[id(node)]:
+            raise ParameterError(
+                f"Integers modulo {modulus} are whole numbers, and {_text(node)} may have fractions.",
+                advice=(
+                    "dtype=np.int32, or another integer type, where the operand is declared"
+                    if node.operand is not None
+                    else "whole constants and factors; divide the decrypted result"
+                ),
+            )
+        clear = node.bound if not node.secret else abs(node.parameters.get("factor", 0.0))
+        if clear >= 2.0**CLEAR_BITS:
+            raise RangeError(
+                f"What is computed in the clear has numbers that float64 may not hold: {_text(node)}.",
+                expected=f"below 2^{CLEAR_BITS}",
+                got=f"{clear:.3g}",
+                advice=f"the same reduced modulo {modulus} before",
+            )
+
+
+def _text(node: Expression) -> str:
+    return f"operand {node.name!r}" if node.operand is not None else formula(node)
+
+
+def residues(values: object, name: str, operand: Operand) -> NDArray[np.float64]:
+    """An array of whole numbers modulo t, of least absolute value, as it is encrypted; it names no entry.
+
+    Raises:
+        DTypeError, ShapeError, RangeError: not whole numbers of the operand's shape; as floating point they have at
+            most 53 bits.
+    """
+    assert operand.modulus is not None
+    array = real_array(values, f"operand {name!r}")
+    if array.shape != operand.shape:
+        raise ShapeError(
+            f"Operand {name!r} has another shape than it was declared with.",
+            expected=shape_text(operand.shape),
+            got=shape_text(array.shape),
+            advice="an array of the declared shape",
+        )
+    if array.dtype.kind == "f":
+        if not (np.isfinite(array).all() and (array == np.rint(array)).all()):
+            raise RangeError(
+                f"Operand {name!r} was declared with a modulus and has fractions.",
+                advice=("np.rint of the array", "another operand, without modulus=…"),
+            )
+        if (np.abs(array) > 2.0**CLEAR_BITS).any():
+            raise RangeError(
+                f"Operand {name!r} has floating-point numbers that are too large to be whole for certain.",
+                advice="an array of int64 or uint64",
+            )
+        array = array.astype(np.int64)
+    wide = array.astype(np.uint64 if array.dtype.kind == "u" else np.int64)
+    reduced = np.asarray(wide % wide.dtype.type(operand.modulus)).astype(np.int64)
+    return centred(reduced, operand.modulus).astype(np.float64)
+
+
+def centred(values: NDArray[np.int64], modulus: int) -> NDArray[np.int64]:
+    """Integers from 0 to t - 1 as those of least absolute value."""
+    return np.where(values > modulus // 2, values - modulus, values)
+
+
+def evaluate_modular(
+    expression: Expression, values: dict[str, NDArray[np.float64]]
+) -> list[NDArray[np.int64]]:
+    """The results of a program of integers modulo t in NumPy, from 0 to t - 1.
+
+    Args:
+        values: of all operands, whole numbers.
+    """
+    modulus = modulus_of(expression)
+    assert modulus is not None
+    found: dict[int, NDArray[np.int64]] = {}
+    for node in facts_of(expression).nodes:
+        if node.operand is not None:
+            given = values[node.name].reshape(node.operand.shape)
+            for step in node.steps:
+                given = step(given)
+            value = _reduced(given.T if node.transposed else given, modulus)
+        else:
+            parts = [found[id(child)] for child in node.children]
+            if node.op == "matmul":
+                value = multiplied(parts[0], parts[1], modulus)
+            elif node.op == "multiply":
+                value = parts[0] * parts[1] % modulus
+            elif node.op == "add":
+                value = (parts[0] + parts[1]) % modulus
+            elif node.op == "scale":
+                value = parts[0] * (int(node.parameters["factor"]) % modulus) % modulus
+            else:
+                value = _reduced(node.evaluate([]), modulus)
+        found[id(node)] = value
+    results = expression.children if expression.root else (expression,)
+    return [found[id(result)] for result in results]
+
+
+def _reduced(values: NDArray[np.float64], modulus: int) -> NDArray[np.int64]:
+    return np.asarray(values).astype(np.int64) % modulus
+
+
+def multiplied(x: NDArray[np.int64], y: NDArray[np.int64], modulus: int) -> NDArray[np.int64]:
+    """x @ y modulo t, of integers from 0 to t - 1 below 2^31: products of halves, which float64 adds up exactly."""
+    total: NDArray[np.int64] = np.zeros(1, np.int64)
+    for shift_x in (0, PIECE_BITS):
+        for shift_y in (0, PIECE_BITS):
+            pieces = [
+                (part >> shift & (1 << PIECE_BITS) - 1).astype(np.float64)
+                for part, shift in ((x, shift_x), (y, shift_y))
+            ]
+            product = np.asarray(pieces[0] @ pieces[1]).astype(np.int64) % modulus
+            total = (total + product * pow(2, shift_x + shift_y, modulus)) % modulus
+    return total.reshape(np.shape(product))
+
+
+__all__ = [
+    "MAX_MODULUS",
+    "centred",
+    "check_modular",
+    "evaluate_modular",
+    "modulus_of",
+    "multiplied",
+    "residues",
+]

@@ -1,0 +1,107 @@
+"""What a program of integers modulo t asks of its plan: slots modulo t, and no precision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from cipherblas.common.errors import Advice, MismatchError, ParameterError
+from cipherblas.crypto.fields import MAX_PLAIN_MODULUS, is_prime
+from cipherblas.crypto.params import Parameters
+from cipherblas.crypto.residue_slots import has_slots
+from cipherblas.lang.graph import as_matrices
+from cipherblas.lang.modular import check_modular, modulus_of
+from cipherblas.lang.nodes import Expression
+from cipherblas.methods.products import GEMM
+from cipherblas.planner.plan.plan import RING_DEGREES, PlanOptions
+from cipherblas.planner.predict.promises import BOUNDS
+from cipherblas.runtime.blocks import BLOCKS
+
+
+def modular_options(expression: Expression, options: PlanOptions, given: Mapping[str, Any]) -> PlanOptions:
+    """The options of a program of integers modulo t; those of any other as they are.
+
+    Args:
+        given: what the user gave.
+
+    Raises:
+        ParameterError: options that contradict exact results, a modulus without slots, an operation that is no sum and
+            no product (`lang.modular`).
+    """
+    modulus = modulus_of(expression)
+    if modulus is None:
+        return options
+    check_modular(expression)
+    for name in ("precision", "error", "samples", "agreement"):
+        if given.get(name) is not None:
+            raise ParameterError(
+                f"Results modulo {modulus} are exact, for every input: {name}= has no place.",
+                got=f"{name}={given[name]!r}" if name in ("precision", "error") else name,
+                advice=f"cb.compile(…) without {name}=",
+            )
+    if options.promised != BOUNDS:
+        raise ParameterError(
+            f"Results modulo {modulus} are exact, for every input.",
+            got=f"promise={options.promised.name!r}",
+            advice='promise="bounds", or none',
+        )
+    if as_matrices(expression) is None:
+        raise ParameterError(
+            f"Integers modulo {modulus} are matrices, vectors or numbers.",
+            got="images",
+            advice="matrices: x.reshape(channels, -1) of an image before it is declared",
+        )
+    if options.form not in (None, BLOCKS) or options.algorithm == GEMM:
+        raise ParameterError(
+            f"Integers modulo {modulus} are computed in blocks of slots.",
+            expected=BLOCKS,
+            got=options.form or options.algorithm,
+            advice=Advice('form="blocks"', {"form": BLOCKS, "algorithm": None}),
+        )
+    check_modulus_of(options.parameters, modulus)
+    degrees = RING_DEGREES if options.ring_degree is None else (options.ring_degree,)
+    degrees = degrees if options.parameters is None else (options.parameters.n,)
+    if not any(has_slots(n, modulus) for n in degrees):
+        raise _without_slots(modulus, degrees)
+    return replace(options, form="blocks")
+
+
+def check_modulus_of(parameters: Parameters | None, modulus: int | None) -> None:
+    """Raise MismatchError unless parameters, where there are any, are for plaintexts modulo this t."""
+    if parameters is not None and parameters.plain_modulus != modulus:
+        raise MismatchError(
+            "The parameters are for another kind of plaintexts than the program.",
+            expected=f"plain_modulus={modulus}",
+            got=f"plain_modulus={parameters.plain_modulus}",
+            advice=f"make_parameters(…, plain_modulus={modulus})",
+        )
+
+
+def _without_slots(modulus: int, degrees: Sequence[int]) -> ParameterError:
+    step = 2 * min(degrees)
+    if not is_prime(modulus):
+        why = "it is not prime"
+    elif modulus % step != 1:
+        why = f"it is not 1 modulo {step}"
+    else:
+        why = "its rings have no slots"
+    near = _nearest(modulus, 2 * min(degrees))
+    return ParameterError(
+        f"The modulus {modulus} has no slots to compute in: {why}.",
+        expected=f"a prime = 1 mod {step} up to {MAX_PLAIN_MODULUS}",
+        got=modulus,
+        advice=[f"modulus={one}" for one in near],
+    )
+
+
+def _nearest(modulus: int, step: int) -> list[int]:
+    """The next primes = 1 modulo a step, above and below."""
+
+    def first(numbers: Iterable[int]) -> list[int]:
+        found = (one for one in numbers if one > 2 and one <= MAX_PLAIN_MODULUS and is_prime(one))
+        return [one for one in [next(found, None)] if one is not None]
+
+    base = modulus - (modulus - 1) % step
+    above = first(range(base + step, MAX_PLAIN_MODULUS + 1, step))
+    return [*above, *first(range(base, 1, -step))]
