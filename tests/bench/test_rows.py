@@ -235,6 +235,20 @@ def test_product_is_right() -> None:
         assert rows[0][stage] >= 0
 
 
+def test_products_modulo_t_stand_beside_the_float_form() -> None:
+    rows = {
+        "cc": next(bench.run_cc([(5, 3, 4)], modulus=65537, budget=0.0)),
+        "pc": next(bench.run_pc([(5, 3, 4)], modulus=65537, dtypes=["int16"], budget=0.0)),
+    }
+    for name, found in rows.items():
+        check(found, bench=name, case="5x3x4", error=0.0, modulus=65537)
+        assert found["modular_over_float"] == found["seconds"] / found["float_seconds"] > 0
+    with pytest.raises(ValueError, match="modulus"):
+        next(bench.run_cc([(5, 3, 4)], modulus=65537, exact="int8"))
+    with pytest.raises(ValueError, match="modulus"):
+        next(bench.run_pc([(5, 3, 4)], modulus=65537, exact=True))
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 def test_exact_products_stand_beside_the_float_form(dtype: str) -> None:
     rows = [

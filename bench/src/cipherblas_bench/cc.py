@@ -22,10 +22,12 @@ from cipherblas_bench.products import (
     AlikeSecretCase,
     Case,
     ExactSecretCase,
+    ModularSecretCase,
     SecretCase,
     exact_fields,
     exact_note,
     gemm_side,
+    modular_fields,
 )
 from cipherblas_bench.sets import FAME_SETS, Shape
 
@@ -44,6 +46,7 @@ def run(
     order: str | None = None,
     one_ciphertext: bool | None = None,
     exact: str | None = None,
+    modulus: int | None = None,
     threads: int = 1,
     budget: float = 2.0,
     **options: Any,
@@ -62,6 +65,8 @@ def run(
             planned and, beside a peer (which has one ciphertext per operand), also with one.
         exact: "int8" or "int16": products of exact integers of that type, and in turns with them the float form of the
             same shape; neither a suite, nor a peer, nor one ciphertext.
+        modulus: t of products of integers modulo t, and in turns with them the float form in slots of the same shape;
+            neither a suite, nor a peer, nor one ciphertext, nor exact.
         threads: of both sides.
         budget: seconds spent on each side of each shape.
         **options: further options of `compile` (precision, security, memory_budget, …).
@@ -85,6 +90,8 @@ def run(
     options = {"threads": threads, **options}
     if exact is not None and (suite is not None or peer is not None or one_ciphertext):
         raise ValueError("exact: expected neither suite, nor peer, nor one ciphertext, got one")
+    if modulus is not None and (suite or peer or one_ciphertext or exact):
+        raise ValueError("modulus: expected neither suite, nor peer, nor one ciphertext, nor exact, got one")
     if suite == "fame":
         yield from _fame(peer, peer_python, threads, budget, options)
         return
@@ -98,6 +105,9 @@ def run(
     by_rows = options.get("form") == "rows"  # has no ciphertext per operand
     both = one_ciphertext is None and peer is not None and algorithm is None and not by_rows
     for shape in shapes:
+        if modulus is not None:
+            yield _modular(shape, modulus, threads, budget, options)
+            continue
         if exact is not None:
             yield _exact(shape, exact, threads, budget, options)
             continue
@@ -196,6 +206,21 @@ def _exact(shape: Shape, dtype: str, threads: int, budget: float, options: dict[
     beside["note"] = exact_note(dtype, beside)
     found = _row(case, error, peak_bytes, threads, gemm, [ours], [], dtype=dtype, **beside)
     for each in (case, floats, alike):
+        each.drop()
+    return found
+
+
+def _modular(shape: Shape, modulus: int, threads: int, budget: float, options: dict[str, Any]) -> Row:
+    """A row of integers modulo t, with the float form in slots measured in turns."""
+    case = type("ModularSecretCase", (ModularSecretCase,), {"modulus": modulus})(shape, options)
+    floats = SecretCase(shape, {"form": "blocks", **options})
+    error, peak_bytes = case.check()
+    floats.check()
+    sides = [case.side, gemm_side(case.left, case.right), floats.side]
+    ours, gemm, other = (Timing.of(runs) for runs in in_turns(sides, budget=budget))
+    beside = modular_fields(modulus, floats.program.plan, ours, other)
+    found = _row(case, error, peak_bytes, threads, gemm, [ours], [], **beside)
+    for each in (case, floats):
         each.drop()
     return found
 

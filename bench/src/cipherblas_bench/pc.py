@@ -19,11 +19,13 @@ from cipherblas_bench.products import (
     AlikeCase,
     Case,
     ExactCase,
+    ModularCase,
     exact_fields,
     exact_note,
     exact_options,
     gemm_side,
     integers,
+    modular_fields,
 )
 from cipherblas_bench.sets import Shape
 
@@ -81,6 +83,27 @@ class ExactPublicCase(ExactCase, PublicCase):
         return compile_program(lambda a, b: a @ b, {"a": public(m, k, dtype=cls.dtype), "b": b}, **options)
 
 
+class ModularPublicCase(ModularCase, PublicCase):
+    """public integers @ secret modulo t."""
+
+    @classmethod
+    def factors(cls, shape: Shape, random: np.random.Generator) -> tuple[NDArray[Any], NDArray[Any]]:
+        m, k, n = shape
+        return integers(cls.dtype, (m, k), random), random.integers(0, cls.modulus, (k, n))
+
+    @classmethod
+    def compile(cls, shape: Shape, options: dict[str, Any]) -> Any:
+        from cipherblas.lang.operands import public, secret
+        from cipherblas.roles.program import compile as compile_program
+
+        m, k, n = shape
+        options, b = exact_options(options), secret(k, n, modulus=cls.modulus)
+        if cls.fixed:
+            weights, _ = cls.factors(shape, np.random.default_rng(1))
+            return compile_program(lambda b: weights @ b, {"b": b}, **options)
+        return compile_program(lambda a, b: a @ b, {"a": public(m, k, dtype=cls.dtype), "b": b}, **options)
+
+
 class AlikePublicCase(AlikeCase, PublicCase):
     """public @ secret of the same integers, the secret ones as real numbers."""
 
@@ -103,6 +126,7 @@ def run(
     dtypes: Sequence[str] = ("int8",),
     fixed: bool = False,
     exact: bool = False,
+    modulus: int | None = None,
     threads: int = 1,
     budget: float = 2.0,
     **options: Any,
@@ -115,6 +139,8 @@ def run(
         fixed: the weights are a constant of the program, prepared once.
         exact: weights and secret matrices are exact integers of an integer type, and float forms of the same shape,
             with weights of that type, are measured in turns with them.
+        modulus: t of secret matrices of integers modulo t, with weights of an integer type, and in turns with them the
+            float form in slots; not with `exact`.
         threads: of the server and of the yardstick.
         budget: seconds spent on each side of each case.
         **options: further options of `compile`.
@@ -124,7 +150,9 @@ def run(
     """
     import cipherblas._core as _core
 
-    known = EXACT_DTYPES if exact else DTYPES
+    if exact and modulus is not None:
+        raise ValueError("modulus: expected no exact integers beside it, got both")
+    known = EXACT_DTYPES if exact or modulus is not None else DTYPES
     for name in dtypes:
         if name not in known:
             raise ValueError(f"dtype: expected {' | '.join(known)}, got {name}")
@@ -133,6 +161,12 @@ def run(
     for shape in shapes:
         for name in dtypes:
             about = {"dtype": name, "fixed": fixed}
+            if modulus is not None:
+                kind: type[PublicCase] = ModularPublicCase
+                case = _made(kind, shape, options, **about, modulus=modulus)
+                others = [_made(PublicCase, shape, {"form": "blocks", **options}, **about)]
+                yield measured(case, others, name, fixed, threads, budget, modulus)
+                continue
             case = _made(ExactPublicCase if exact else PublicCase, shape, options, **about)
             others = []
             if exact:
@@ -151,9 +185,15 @@ def _made(kind: type[PublicCase], shape: Shape, options: dict[str, Any], **attri
 
 
 def measured(
-    case: PublicCase, others: list[PublicCase], dtype: str, fixed: bool, threads: int, budget: float
+    case: PublicCase,
+    others: list[PublicCase],
+    dtype: str,
+    fixed: bool,
+    threads: int,
+    budget: float,
+    modulus: int | None = None,
 ) -> Row:
-    """The row of a case; of exact integers with both float forms beside it."""
+    """The row of a case; of exact integers with both float forms beside it, of integers modulo t with one."""
     error, peak_bytes = case.check()
     for other in others:
         other.check()
@@ -184,7 +224,10 @@ def measured(
         note=f"{dtype} weights{', fixed' if fixed else ''}",
         **case.stages,
     )
-    if others:
+    if modulus is not None:
+        (alike,), (beside,) = others, floats
+        found.update(modular_fields(modulus, alike.program.plan, ours, beside))
+    elif others:
         found.update(exact_fields(others, ours, floats))
         found["note"] = exact_note(dtype + ", fixed" * fixed, found)
     for each in (case, *others):

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.arrays import strips
+from cipherblas.lang.modular import multiplied
 from cipherblas.planner.plan.plan import Plan
 from cipherblas_bench.harness import (
     MeasurementError,
@@ -24,7 +25,7 @@ from cipherblas_bench.harness import (
     peak_memory,
     time_once,
 )
-from cipherblas_bench.sets import Shape
+from cipherblas_bench.sets import MODULUS_31_BITS, Shape
 
 # Benchmarks measure the evaluation: the plan is the one that makes it least.
 SERVER_TIME = {"minimise": "server"}
@@ -195,6 +196,57 @@ class ExactSecretCase(ExactCase):
 
     def encrypted(self) -> dict[str, Any]:
         return dict(self.client.encrypt({"a": self.left, "b": self.right}))
+
+
+class ModularCase(Case):
+    """A product of integers modulo a `modulus`, which a subclass names."""
+
+    modulus = MODULUS_31_BITS
+
+    def expected(self, rows: slice) -> NDArray[Any]:
+        """Rows of the result by NumPy, from 0 to the modulus."""
+        left, right = (np.asarray(one, np.int64) % self.modulus for one in (self.left[rows], self.right))
+        return multiplied(left, right, self.modulus)
+
+    def difference(self, found: NDArray[Any], expected: NDArray[Any]) -> float:
+        """Zero: the result must be that of NumPy, bit for bit."""
+        if found.dtype != np.int64 or not np.array_equal(found, expected):
+            raise MeasurementError("a product of integers modulo t differs from NumPy's")
+        return 0.0
+
+
+class ModularSecretCase(ModularCase):
+    """secret @ secret modulo t."""
+
+    @classmethod
+    def factors(cls, shape: Shape, random: np.random.Generator) -> tuple[NDArray[Any], NDArray[Any]]:
+        m, k, n = shape
+        return random.integers(0, cls.modulus, (m, k)), random.integers(0, cls.modulus, (k, n))
+
+    @classmethod
+    def compile(cls, shape: Shape, options: dict[str, Any]) -> Any:
+        from cipherblas.lang.operands import secret
+        from cipherblas.roles.program import compile as compile_program
+
+        m, k, n = shape
+        a, b = (secret(*each, modulus=cls.modulus) for each in ((m, k), (k, n)))
+        return compile_program(lambda a, b: a @ b, {"a": a, "b": b}, **exact_options(options))
+
+    def encrypted(self) -> dict[str, Any]:
+        return dict(self.client.encrypt({"a": self.left, "b": self.right}))
+
+
+def modular_fields(modulus: int, plan: Plan, ours: Timing, floats: Timing) -> Row:
+    """The fields of a row modulo t for the float form in slots that was measured in turns with it."""
+    ratio = ours.seconds / floats.seconds
+    return {
+        "modulus": modulus,
+        "float_seconds": floats.seconds,
+        "modular_over_float": ratio,
+        "float_algorithm": plan.algorithm,
+        "float_params": params_fields(plan.parameters),
+        "note": f"modulo {modulus}: {ratio:.2f} x float in slots",
+    }
 
 
 def exact_options(options: dict[str, Any]) -> dict[str, Any]:

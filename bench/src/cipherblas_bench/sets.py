@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from cipherblas.crypto.params import Parameters, make_parameters
 
 Shape = tuple[int, int, int]  # m, k, n
+MODULUS_31_BITS = 2147352577  # of integers modulo t: the largest prime below 2^31 that is 1 mod 2^16
 
 
 @dataclass(frozen=True)

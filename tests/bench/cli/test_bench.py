@@ -110,3 +110,6 @@ def test_exact_products_take_a_type_and_no_peer(invoke: Any) -> None:
     assert invoke("bench", "cc", "--dtype", "int8").exit_code == 2
     assert invoke("bench", "cc", "--exact", "--peer", "seal").exit_code == 2
     assert invoke("bench", "cc", "--exact", "--suite", "fame").exit_code == 2
+    assert invoke("bench", "cc", "--modulus", "31bit", "--peer", "seal").exit_code == 2
+    assert invoke("bench", "cc", "--modulus", "31 bits").exit_code == 2
+    assert invoke("bench", "pc", "--modulus", "31bit", "--exact").exit_code == 2

@@ -19,6 +19,7 @@ from cipherblas_bench.cli.bench_options import (
     JsonLines,
     KeyBudget,
     MemoryBudget,
+    Modulus,
     OneThread,
     PeerPython,
     Precision,
@@ -385,6 +386,7 @@ def cc(
         ExactType | None,
         typer.Option(help="Type of the exact integers.", show_default="int8 with --exact"),
     ] = None,
+    modulus: Modulus = None,
     algorithm: Algorithm = None,
     form: Form = None,
     baselines: Annotated[
@@ -418,6 +420,7 @@ def cc(
       cipherblas bench cc --shape 64x64x64 --peer seal
       cipherblas bench cc --shape 160x160x160 --threads 2 --json
       cipherblas bench cc --shape 256x256x256 --exact --dtype int16
+      cipherblas bench cc --shape 64x64x64 --modulus 31bit
       cipherblas bench cc --suite fame --threads 2
       cipherblas bench cc --suite fame --baselines
     """
@@ -427,6 +430,8 @@ def cc(
         raise typer.BadParameter("a suite has shapes of its own", param_hint="--shape")
     if exact and (suite or peer):
         raise typer.BadParameter("takes neither --suite nor --peer", param_hint="--exact")
+    if modulus is not None and (suite or peer or exact or form):
+        raise typer.BadParameter("takes neither --suite, --peer, --exact nor --form", param_hint="--modulus")
     if dtype is not None and not exact:
         raise typer.BadParameter("needs --exact", param_hint="--dtype")
     if baselines and (not suite or peer or algorithm or order or form):
@@ -456,6 +461,7 @@ def cc(
             algorithm=algorithm,
             order=order and order.value,
             exact=(dtype.value if dtype else "int8") if exact else None,
+            modulus=modulus,
             **options,
         )
     printed(rows, json, Display(quiet=quiet))

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from cipherblas.cli.options import bytes_option, output_option
+from cipherblas_bench.sets import MODULUS_31_BITS
 
 JsonLines = Annotated[
     bool, typer.Option("--json", help="One JSON object per line, as soon as it is measured.")
@@ -88,6 +89,26 @@ def parse_triple(text: str) -> tuple[int, int, int]:
     if match is None or not all(int(length) for length in match.groups()):
         raise typer.BadParameter(f"expected MxKxN such as 64x64x64, got {text!r}")
     return int(match[1]), int(match[2]), int(match[3])
+
+
+def parse_modulus(text: str) -> int:
+    """`31bit`, the usual prime of 31 bits, or a number."""
+    if text.strip() == "31bit":
+        return MODULUS_31_BITS
+    if re.fullmatch(r"[1-9]\d{0,9}", text.strip(), re.ASCII) is None:
+        raise typer.BadParameter(f"expected 31bit or a prime such as 65537, got {text!r}")
+    return int(text)
+
+
+Modulus = Annotated[
+    Any,
+    typer.Option(
+        metavar="T",
+        parser=parse_modulus,
+        help="Integers modulo this prime, or 31bit; the float form in slots is measured beside them.",
+        show_default=False,
+    ),
+]
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:

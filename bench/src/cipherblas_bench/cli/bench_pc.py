@@ -14,6 +14,7 @@ from cipherblas_bench.cli.bench_options import (
     Algorithm,
     JsonLines,
     MemoryBudget,
+    Modulus,
     OneThread,
     Precision,
     Seconds,
@@ -56,6 +57,7 @@ def pc(
             "--exact", help="Weights and matrix are exact integers; the float form is measured beside them."
         ),
     ] = False,
+    modulus: Modulus = None,
     suite: Annotated[
         PublicSuite | None,
         typer.Option(help="Run d x d x d products of every form instead.", show_default=False),
@@ -109,16 +111,22 @@ def pc(
     options = without_none(precision=precision, security=security, memory_budget=memory_budget)
     options |= {"threads": threads, "budget": seconds}
     if suite is not None:
-        if shape or dtype or fixed or exact or algorithm or form:
+        if shape or dtype or fixed or exact or modulus or algorithm or form:
             raise typer.BadParameter(
-                "takes none of --shape, --dtype, --fixed, --exact, --algorithm, --form", param_hint="--suite"
+                "takes none of --shape, --dtype, --fixed, --exact, --modulus, --algorithm, --form",
+                param_hint="--suite",
             )
         rows = run_bae(**options, **without_none(sizes=sizes, forms=suite_form, limit=limit))
     else:
         if sizes or suite_form or limit is not None:
             raise typer.BadParameter("needs --suite", param_hint="--sizes, --suite-form, --limit")
+        if modulus is not None and (exact or form):
+            raise typer.BadParameter("takes neither --exact nor --form", param_hint="--modulus")
         forced = without_none(
-            form=form and form.value, algorithm=algorithm, dtypes=dtype and [member.value for member in dtype]
+            modulus=modulus,
+            form=form and form.value,
+            algorithm=algorithm,
+            dtypes=dtype and [member.value for member in dtype],
         )
         rows = run_pc(shape or ((1024, 1024, 1024),), fixed=fixed, exact=exact, **options, **forced)
     printed(rows, json, Display(quiet=quiet))
