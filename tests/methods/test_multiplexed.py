@@ -15,6 +15,7 @@ from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.forms.tensors import TensorLayout, contiguous, grid
 from cipherblas.lang.layers import _windows
 from cipherblas.lang.windows import Window
+from cipherblas.methods.matvec_conv import multiplexed
 from cipherblas.methods.matvec_conv.base import Weights
 from cipherblas.methods.matvec_conv.multiplexed import ConvMultiplexed, multiplexed_output, rotations_by_unit
 from cipherblas.rlwe.rings import RingShape
@@ -43,6 +44,14 @@ NETWORKS = {
     ),
     "several ciphertexts": (1024, (5, 16, 16), [Layer(8, unit=16), Layer(6, padding=0), Layer(9, stride=2)]),
     "units that are not full": (512, (3, 16, 16), [Layer(4, 5, padding=2), Layer(16, stride=2), Layer(33)]),
+    "segments": (
+        *(512, (3, 32, 32)),
+        [
+            *(Layer(8, 7, 2, 3), Layer(8), Layer(20, stride=2), Layer(20, 5, padding=2, groups=4)),
+            *(Layer(9, 1, 2, 0), Layer(9, groups=9), Layer(9, 4, 4, 0, groups=9)),
+        ],
+    ),
+    "segments without a stride": (256, (2, 20, 16), [Layer(3), Layer(4, stride=4), Layer(6)]),
 }
 
 
@@ -53,6 +62,8 @@ def convolved(x: NDArray[np.float64], weights: NDArray[np.float64], window: Wind
 
 def dense(shape: tuple[int, int, int], slots: int) -> TensorLayout:
     channels, height, width = shape
+    if height * width > slots:
+        return contiguous(shape, slots, rows=4)
     options = {"channels": min(channels, slots // (height * width)), "pitch": height * width, "row": width}
     return grid(shape, slots, options)
 
@@ -156,13 +167,21 @@ def test_stages_of_a_batch_share_ciphertexts_and_weights() -> None:
 
 
 @pytest.mark.parametrize("paired", [False, True])
-@pytest.mark.parametrize("unit", [1, 16, 64, 1024])
-def test_rotations_and_plaintexts_are_what_is_counted(unit: int, paired: bool) -> None:
-    x = multiplexed_output(dense((8, 16, 16), 2048), Window((8, 16, 16), 16, (3, 3), (2, 2), (1, 1)))
+@pytest.mark.parametrize("unit", [1, 16, 64, 128])
+@pytest.mark.parametrize("slots", [2048, 128], ids=["whole", "segments"])
+@pytest.mark.parametrize("marked", [multiplexed.MARKED, 0], ids=["marked", "sorted"])
+def test_rotations_and_plaintexts_are_what_is_counted(
+    unit: int, paired: bool, slots: int, marked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(multiplexed, "MARKED", marked)
+    rotations_by_unit.cache_clear()
+    multiplexed._distances.cache_clear()
+    x = multiplexed_output(dense((8, 16, 16), slots), Window((8, 16, 16), 16, (3, 3), (2, 2), (1, 1)))
     window = Window(x.shape, 16, (3, 3), (1, 1), (1, 1))
-    method, ev = ConvMultiplexed(x, window, unit, paired), Symbolic(RingShape.for_depth(2048, 2))
+    method, ev = ConvMultiplexed(x, window, unit, paired), Symbolic(RingShape.for_depth(slots, 2))
     babies, giants, plaintexts = rotations_by_unit(x, window, paired)[unit]
-    method.run(ev, [ev.fresh(None, bound=1.0)], weights_of(np.ones(window.weight_shape), "ones"))
+    cts = [ev.fresh(None, bound=1.0) for _ in range(x.ciphertexts)]
+    method.run(ev, cts, weights_of(np.ones(window.weight_shape), "ones"))
     assert ev.counts.rotations == babies + giants
     assert ev.counts.plain_products == plaintexts == method.plaintexts
 
@@ -176,6 +195,14 @@ def test_stages_of_a_residual_network_lie_in_one_ciphertext_each() -> None:
     assert [one.layout.active_slots for one in (second, third)] == [(slots // 2, True), (slots // 4, True)]
 
 
+def test_a_mean_of_an_image_in_segments_lies_in_the_first_ones() -> None:
+    """Channels keep their places: no two of them are as far from their means."""
+    x = multiplexed_output(dense((4, 16, 16), 128), Window((4, 16, 16), 8, (3, 3), (2, 2), (1, 1)))
+    mean = multiplexed_output(x, Window((8, 8, 8), 8, (8, 8), (8, 8), groups=8))
+    assert (x.ciphertexts, x.segments, mean.ciphertexts, mean.segments) == (4, 2, 2, 1)
+    assert [mean.channel_place(c)[1] for c in range(8)] == [x.channel_place(c)[1] for c in range(8)]
+
+
 @pytest.mark.parametrize(
     "window",
     [Window((4, 16, 16), 4, (3, 3), (2, 1), (1, 1)), Window((4, 16, 16), 4, (3, 3), (1, 1), (2, 2))],
@@ -186,3 +213,10 @@ def test_refused(window: Window) -> None:
         ConvMultiplexed(dense((4, 16, 16), 1024), window, 16)
     with pytest.raises(FitError):
         rotations_by_unit(dense((4, 16, 16), 1024), window)
+
+
+def test_a_stride_divides_the_rows_of_a_segment() -> None:
+    x = contiguous((2, 12, 12), 72, rows=6)
+    assert multiplexed_output(x, Window((2, 12, 12), 2, (3, 3), (3, 3))).ciphertexts == 2
+    with pytest.raises(FitError, match="divide the rows"):
+        multiplexed_output(x, Window((2, 12, 12), 2, (4, 4), (4, 4)))

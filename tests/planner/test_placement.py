@@ -5,16 +5,28 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import cipherblas as cb
+from cipherblas.common.errors import PrecisionError
 from cipherblas.lang.analysis import trace
-from cipherblas.lang.nodes import ordered
+from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.refreshing import REFRESH, SINE
-from cipherblas.planner.rewrite.refresh_placement import LevelNode, before_functions, placed
+from cipherblas.planner.plan.passes import Planned, PlanRequest
+from cipherblas.planner.plan.plan import PlanOptions
+from cipherblas.planner.predict.feasible import Infeasible
+from cipherblas.planner.rewrite.refresh_placement import (
+    MAX_LEVELS,
+    LevelNode,
+    before_functions,
+    least_levels,
+    placed,
+    refreshed,
+)
 from cipherblas.planner.rings import modulus_chains, sizing
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime import arranged
@@ -444,3 +456,40 @@ def test_a_deep_network_finds_its_refreshes(shallow: None) -> None:
     assert program.plan.counts.modulus_raises == by_hand.plan.counts.modulus_raises == 4
     assert program.plan.seconds <= 1.05 * by_hand.plan.seconds
     run(program, {"x": np.random.default_rng(0).uniform(-1, 1, (4, 8, 8))}).check()
+
+
+def _network(layers: int, degree: int) -> Expression:
+    weights = np.eye(4).reshape(4, 4, 1, 1)
+
+    def function(x: Any) -> Any:
+        for _ in range(layers):
+            x = cb.assume(cb.chebyshev(np.tanh, cb.conv2d(x, weights), degree=degree), 1.0)
+        return x
+
+    return trace(function, {"x": S(4, 2, 2)})
+
+
+def test_the_fewest_levels_of_a_network() -> None:
+    assert least_levels(_network(3, 15)) == 3 * (1 + 4)
+    assert least_levels(_network(3, 16)) == 3 * (1 + 5)
+
+
+@pytest.mark.parametrize("carried", [True, False])
+@pytest.mark.parametrize("layers", [3, 17])
+def test_what_no_ring_carries_is_planned_with_refreshes_first(layers: int, carried: bool) -> None:
+    """And without them where that fails, since the largest ring may do."""
+    asked: list[bool] = []
+    why = Infeasible(PrecisionError("The ring is too small."))
+    taken = cast(
+        Planned, SimpleNamespace(plan=SimpleNamespace(minimised=1.0, parameters=SimpleNamespace(n=1 << 17)))
+    )
+
+    def following(request: PlanRequest) -> Any:
+        asked.append(any(node.op == REFRESH for node in ordered(request.expression)))
+        return taken if carried or not asked[-1] else why
+
+    found = refreshed(PlanRequest(_network(layers, 15), PlanOptions(machine=MACHINE)), following)
+    assert found is taken
+    deep = layers * 5 > MAX_LEVELS
+    first = [True] if carried else [True, False]
+    assert asked == (first if deep else [False, True])

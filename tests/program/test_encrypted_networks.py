@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -190,6 +191,24 @@ def test_weights_beyond_the_budget_stream_from_a_file(
     assert weights.file_bytes > 0
     assert (weights.memory_bytes > 0) == (budget > 0)
     assert not list(tmp_path.iterdir())  # the file has no name
+
+
+@pytest.mark.parametrize("part", [0.0, 0.6])
+def test_weights_that_no_disk_holds_are_encoded_in_every_run(
+    program: cb.Program, client: cb.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: float
+) -> None:
+    keys, x = client.evaluation_keys(), client.encrypt(values_of(program))
+    other = program.server(keys, weight_budget=0)
+    expected = bytes_of(other.run(x))
+    whole = other._equipment.encodings.weights.file_bytes
+    monkeypatch.setattr(encodings, "DISK_SHARE", part * whole / shutil.disk_usage(tmp_path).free)
+    server = program.server(keys, weight_budget=0, weight_folder=tmp_path)
+    for _ in range(2):
+        assert bytes_of(server.run(x)) == expected
+    weights = server._equipment.encodings.weights
+    assert server.encoding_seconds == 0  # a part of the run
+    assert weights.file_bytes < whole
+    assert (weights.file_bytes > 0) == (len(weights) > 0) == (part > 0)
 
 
 def test_a_folder_that_is_not_there(program: cb.Program, client: cb.Client, tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import mmap
 import os
+import shutil
+import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
@@ -21,11 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.limits import MASK_BYTES, default_weight_budget
-from cipherblas.common.memory import ResidentParts, mapped_file
+from cipherblas.common.memory import ResidentParts, aligned_empty, mapped_file
 
 SEGMENT_BYTES = 256 << 20  # of the file of a store of weights
 RESIDENT_BYTES = 256 << 20  # of such files that stay in memory: no call should read much more than half of it
 PAGE_BYTES = 4096
+# Of what is free on the disk when the first of them come, that such files may take: what does not fit is encoded anew
+# in every run, which takes about as long as reading it would.
+DISK_SHARE = 0.5
 
 
 class _Makers:
@@ -159,6 +164,8 @@ _Room = tuple[NDArray[np.uint64], "_Place | None"]
 class WeightStore:
     """Encoded weights of a program: in memory up to a budget, the rest in files that are mapped into memory.
 
+    What the disk has no room for either is encoded anew whenever it is asked for.
+
     Both grow by segments; those in memory ask for huge pages. A file has no name, so that it cannot be changed and
     goes with its segment; what is read from it again and again streams through the page cache, and leaves the memory of
     the process behind it. Equal keys must stand for equal arrays. Safe in threads, of which one encodes what several
@@ -183,9 +190,14 @@ class WeightStore:
         self._used = {True: 0, False: 0}
         self._places: dict[Hashable, _Place] = {}  # of arrays in the file, by key
         self._resident = ResidentParts(RESIDENT_BYTES)
+        self._disk: float | None = None  # bytes that files may take
 
     def __len__(self) -> int:
         return len(self._arrays)
+
+    def __contains__(self, key: Hashable) -> bool:
+        with self._lock:
+            return key in self._arrays
 
     def get(self, key: Hashable) -> NDArray[np.uint64] | None:
         """The array of a key, or None."""
@@ -200,7 +212,8 @@ class WeightStore:
     def make(
         self, key: Hashable, shape: Sequence[int], fill: Callable[[NDArray[np.uint64]], object]
     ) -> NDArray[np.uint64]:
-        """The array of a key; the first thread that asks has `fill` write it, the others wait.
+        """The array of a key; the first thread that asks has `fill` write it, the others wait. Where there is no room
+        for it, whoever asks gets an array of its own, and none is kept.
 
         Raises:
             StorageError: the file cannot be made or lengthened.
@@ -216,7 +229,12 @@ class WeightStore:
                     break
             others.wait()  # then it is there, or the other thread failed
         try:
-            array, place = room = self._allocate(tuple(shape))
+            found = self._allocate(tuple(shape))
+            if found is None:
+                array = aligned_empty(tuple(shape))
+                fill(array)
+                return array
+            array, place = room = found
             try:
                 fill(array)
             except BaseException:
@@ -235,8 +253,9 @@ class WeightStore:
                 self._making.pop(key, None)
             ready.set()
 
-    def _allocate(self, shape: tuple[int, ...]) -> _Room:
-        """Room for an array, aligned to pages, and where in the file it is, if it is there."""
+    def _allocate(self, shape: tuple[int, ...]) -> _Room | None:
+        """Room for an array, aligned to pages, and where in the file it is, if it is there; None where neither memory
+        nor disk has any."""
         nbytes = 8 * math.prod(shape)
         room = -(-nbytes // PAGE_BYTES) * PAGE_BYTES
         with self._lock:
@@ -245,6 +264,8 @@ class WeightStore:
             if self.budget is None:
                 self.budget = default_weight_budget()
             in_memory = self.memory_bytes + room <= self.budget
+            if not in_memory and self.file_bytes + room > self._disk_room():
+                return None
             segment = self._segments.get(in_memory)
             if segment is None or self._used[in_memory] + room > len(segment):
                 segment = self._next_segment(max(SEGMENT_BYTES, room), in_memory)
@@ -257,6 +278,15 @@ class WeightStore:
                 self.file_bytes += room
         flat = np.frombuffer(segment, dtype=np.uint64, count=math.prod(shape), offset=start)
         return flat.reshape(shape), None if in_memory else (segment, start, nbytes)
+
+    def _disk_room(self) -> float:
+        """Bytes that files may take."""
+        if self._disk is None:
+            try:
+                self._disk = DISK_SHARE * shutil.disk_usage(self.folder or tempfile.gettempdir()).free
+            except OSError:
+                return math.inf  # there is no such folder: whoever makes a file there says so
+        return self._disk
 
     def _next_segment(self, length: int, in_memory: bool) -> mmap.mmap:
         if in_memory:

@@ -27,8 +27,8 @@ class TensorLayout:
 
     Entry (c, h, w) lies in ciphertext (c div channels)·segments + h div segment, where `segments` is the number of
     segments of a channel, at slot (c mod channels)·pitch + (h mod segment)·row + w·col. With `places`, channel c lies
-    in ciphertext `places[c][0]` from slot `places[c][1]` on. With `copies`, the same stands again every slots/copies
-    slots.
+    in `segments` ciphertexts from `places[c][0]` on, in each from slot `places[c][1]` on. With `copies`, the same
+    stands again every slots/copies slots.
 
     Attributes:
         shape: channels, height, width of the tensor.
@@ -39,7 +39,8 @@ class TensorLayout:
         col: slots from an entry to the next.
         segment: rows of a channel in one ciphertext; fewer than the height where a channel exceeds a ciphertext.
         zero_padded: slots without an entry, or a copy of one, are zero.
-        places: ciphertext and first slot of every channel, where these are not regular.
+        places: first ciphertext, a multiple of the segments, and first slot of every channel, where these are not
+            regular.
         copies: how often every entry stands in its ciphertext.
     """
 
@@ -82,14 +83,14 @@ class TensorLayout:
         """Groups of channels, each in `segments` ciphertexts."""
         return -(-self.shape[0] // self.channels)
 
-    @property
+    @functools.cached_property
     def ciphertexts(self) -> int:
         """How many."""
         if self.places is not None:
-            return 1 + max(ciphertext for ciphertext, _ in self.places)
+            return self.segments + max(ciphertext for ciphertext, _ in self.places)
         return self.groups * self.segments
 
-    @property
+    @functools.cached_property
     def extent(self) -> int:
         """Slots from the first entry of a ciphertext to its last."""
         rows = min(self.segment, self.shape[1])
@@ -107,7 +108,7 @@ class TensorLayout:
             return False
         return self.pitch == height * width or (self.segments > 1 and self.channels == 1)
 
-    @property
+    @functools.cached_property
     def key(self) -> tuple[Any, ...]:
         """Hashable identity."""
         fields = (self.channels, self.pitch, self.row, self.col, self.segment, self.places, self.copies)
@@ -181,19 +182,18 @@ def _entries(layout: TensorLayout, ciphertext: int) -> tuple[NDArray[np.int64], 
             expected=f"0 to {layout.ciphertexts - 1}",
             got=ciphertext,
         )
+    group, part = divmod(ciphertext, layout.segments)
+    first = part * layout.segment
+    rows = min(layout.segment, height - first)
     if layout.places is not None:
-        here = [channel for channel in range(channels) if layout.places[channel][0] == ciphertext]
-        first, rows = 0, height
-        bases = np.array([layout.places[channel][1] for channel in here], dtype=np.int64)
-        numbers = np.array(here, dtype=np.int64)
+        places = np.array(layout.places, dtype=np.int64)
+        numbers = np.flatnonzero(places[:, 0] == ciphertext - part)
+        bases = places[numbers, 1]
     else:
-        group, part = divmod(ciphertext, layout.segments)
         numbers = np.arange(
             group * layout.channels, min((group + 1) * layout.channels, channels), dtype=np.int64
         )
         bases = (numbers - group * layout.channels) * layout.pitch
-        first = part * layout.segment
-        rows = min(layout.segment, height - first)
     h, w = np.arange(rows, dtype=np.int64), np.arange(width, dtype=np.int64)
     slots = bases[:, None, None] + h[None, :, None] * layout.row + w[None, None, :] * layout.col
     flat = (numbers[:, None, None] * height + (h + first)[None, :, None]) * width + w[None, None, :]

@@ -11,6 +11,7 @@ from cipherblas.lang.modular import modulus_of
 from cipherblas.planner.plan.passes import Following, Outcome, Pass, PlanRequest
 from cipherblas.planner.rewrite.activations import with_functions_inside
 from cipherblas.planner.rewrite.association import associated
+from cipherblas.planner.rewrite.large_images import with_images_dealt_out
 from cipherblas.planner.rewrite.precisions import prepared
 from cipherblas.planner.rewrite.refresh_placement import refreshed, with_larger_uploads
 from cipherblas.planner.rewrite.spellings import spelled
@@ -20,6 +21,7 @@ PASSES: tuple[Pass, ...] = (
     spelled,  # x[:4] beside x, and sums of products, in the ways that they can be written
     prepared,  # functions get a precision, sums that approximate are cut, equal nodes become one
     associated,  # chains of products
+    with_images_dealt_out,  # to more channels, where no ciphertext holds one
     with_larger_uploads,  # where nothing else is in the way
     refreshed,  # programs that are too deep for any ring
     with_functions_inside,  # refreshes that find sines, where functions follow

@@ -6,6 +6,9 @@ share the grid of one, channel (a·g + b) of them beginning at row a and column 
 two such layouts: one diagonal for every distance between what it reads and where its result stands. Distances are split
 into baby steps, rotations of the input which share what is hoisted, and giant steps of sums.
 
+Where the grid exceeds a ciphertext it is cut along its height, with all channels that share it: distances to what lies
+in the segment beside that of a result count from there.
+
 Several images lie side by side in the grid of one: of all that share a ciphertext the same channel, then the next
 one. Distances are then the same for each of them, and those beyond the last slot lead to the first one of the same
 image, so that there are no more than of one image with as many slots. Images of further ciphertexts lie as these do:
@@ -19,9 +22,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,28 +39,26 @@ from cipherblas.methods.matvec_conv.taps import covered, tap_step
 from cipherblas.rlwe.noise import worst
 
 Numbers = NDArray[np.integer[Any]]
+MARKED = 1 << 27  # places, at most, that are marked one by one; of more the few that are there are sorted
 
 
-@dataclass(frozen=True)
-class Diagonal:
-    """The weights by which one rotation of an input ciphertext is multiplied, for a giant step of an output.
+class Diagonal(NamedTuple):
+    """One rotation of an input ciphertext that is multiplied by weights, for a giant step of an output.
 
     Attributes:
         source: input ciphertext.
         baby: rotation of it.
-        rows: numbers of the weights, those of copies and of second ones behind the others.
     """
 
     source: int
     baby: int
-    rows: Numbers
 
 
 class ConvMultiplexed(LayerMethod):
     """A convolution from one multiplexed layout to the next one. Levels: 1.
 
     Args:
-        x: layout of the input, in whole channels; with gaps or without.
+        x: layout of the input; with gaps or without.
         window: the convolution, of one stride in both directions.
         unit: half of it is the longest baby step, giant steps are its multiples.
         paired: two weights in each slot of an encoded vector, of diagonals half a period apart, which an image with its
@@ -103,28 +104,44 @@ class ConvMultiplexed(LayerMethod):
     @functools.cached_property
     def _groups(self) -> dict[tuple[int, int], list[Diagonal]]:
         """By output ciphertext and giant step, the diagonals."""
+        output, source, step = _distances(self.x, self.window, self.paired, self.joined)
+        babies, giants = _split(step, self.unit, self._reads.period)
+        order = np.lexsort((babies, source, giants, output))
+        rows = zip(*(one[order].tolist() for one in (output, giants, source, babies)), strict=True)
+        found: dict[tuple[int, int], list[Diagonal]] = {}
+        for place, giant, image, baby in rows:
+            found.setdefault((place, giant), []).append(Diagonal(image, baby))
+        seen = {place for place, _ in found}
+        for place in range(self._reads.out.ciphertexts):  # one that sees nothing but padding is zero
+            if place not in seen:
+                found[place, 0] = [Diagonal(0, 0)]
+        return found
+
+    @functools.cached_property
+    def _weights(self) -> dict[tuple[int, int], list[Numbers]]:
+        """The numbers of the weights of each diagonal of `_groups`, those of segments, of copies and of second ones
+        behind the others."""
         reads, unit = self._reads, self.unit
         babies, giants = _split(np.arange(reads.period), unit, reads.period)
         # Positions in one number: output ciphertext, giant step, input ciphertext, baby step.
         wide, rows, keys = reads.period, [], []
-        for copy, (outputs, sources, steps) in enumerate(reads.of_copies()):
+        for outputs, sources, steps, numbers in reads.all():
             second, steps = np.divmod(steps, self._half)
             own = (outputs * wide + giants[steps]) * reads.x.ciphertexts + sources
             keys.append((own * unit + babies[steps] + unit // 2).ravel())
-            rows.append((reads.numbers() + (copy + second * reads.copies) * reads.weights).ravel())
-        key, row = np.concatenate(keys), np.concatenate(rows).astype(np.int32)
+            rows.append((numbers + second * (reads.different * reads.weights)).ravel())
+        key, row = np.concatenate(keys), np.concatenate(rows)
         order = np.argsort(key, kind="stable")  # so that images are listed alike
         key, row = key[order], row[order]
         starts = np.flatnonzero(np.diff(key, prepend=-1))
-        found: dict[tuple[int, int], list[Diagonal]] = {}
+        found: dict[tuple[int, int], list[Numbers]] = {}
         for first, own in zip(key[starts].tolist(), np.split(row, starts[1:]), strict=True):
-            rest, baby = divmod(first, unit)
-            rest, source = divmod(rest, reads.x.ciphertexts)
-            found.setdefault(divmod(rest, wide), []).append(Diagonal(source, baby - unit // 2, own))
-        for output in range(reads.out.ciphertexts):  # one that sees nothing but padding is zero
-            if all(place != output for place, _ in found):
-                found[output, 0] = [Diagonal(0, 0, np.zeros(0, np.int32))]
+            found.setdefault(divmod(first // (reads.x.ciphertexts * unit), wide), []).append(own)
         return found
+
+    def _numbers(self, output: int, giant: int) -> list[Numbers]:
+        """The weights of the diagonals of a giant step; none where an output sees nothing but padding."""
+        return self._weights.get((output, giant), [np.zeros(0, np.int32)])
 
     @property
     def _half(self) -> int:
@@ -144,6 +161,8 @@ class ConvMultiplexed(LayerMethod):
     def _alike(self) -> list[int]:
         """For each output ciphertext the first one that is computed by the same weights."""
         reads, own = self._reads, math.prod(self.window.weight_shape)
+        if self.window.images == 1:
+            return list(range(reads.out.ciphertexts))
         each = reads.weights // reads.window.outputs
         known: dict[tuple[Any, ...], int] = {}
         found = []
@@ -152,10 +171,13 @@ class ConvMultiplexed(LayerMethod):
             giants = sorted(giant for place, giant in self._groups if place == output)
             first = min(one.source for giant in giants for one in self._groups[output, giant])
             for giant in giants:
-                diagonals = self._groups[output, giant]
-                kinds, rows = np.divmod(np.concatenate([one.rows for one in diagonals]), reads.weights)
+                diagonals, numbers = self._groups[output, giant], self._numbers(output, giant)
+                kinds, rows = np.divmod(np.concatenate(numbers), reads.weights)
                 slots = reads.first[rows // each]
-                terms = tuple((one.source - first, one.baby, len(one.rows)) for one in diagonals)
+                terms = tuple(
+                    (one.source - first, one.baby, len(weights))
+                    for one, weights in zip(diagonals, numbers, strict=True)
+                )
                 described.append((giant, terms, kinds.tobytes(), (rows % own).tobytes(), slots.tobytes()))
             found.append(known.setdefault(tuple(described), output))
         return found
@@ -220,7 +242,7 @@ class ConvMultiplexed(LayerMethod):
         diagonals = self._groups[output, giant]
 
         def build(term: int) -> NDArray[np.float64]:
-            return self._slots(weights.values, giant, diagonals[term].rows)
+            return self._slots(weights.values, giant, self._numbers(output, giant)[term])
 
         sources = [position[one.source, one.baby] for one in diagonals]
         own = self.paired, self.joined, self._alike[output]
@@ -234,20 +256,38 @@ class ConvMultiplexed(LayerMethod):
         """
         reads, out = self._reads, self._reads.out
         slots = np.zeros(self.x.slots, np.complex128 if self.paired else np.float64)
-        copies, numbers = np.divmod(rows, reads.weights)
-        second, copies = np.divmod(copies, reads.copies)
+        place, numbers = np.divmod(rows, reads.weights)
+        second, place = np.divmod(place, reads.different)
+        copies, cut = np.divmod(place, len(reads.cuts) or 1)
         filters = values().reshape(-1)
         found = filters[numbers % len(filters)] * (0.5 if self.joined else 1.0)
         found = np.where(second, -0.5j, 0.5) * found if self.paired else found
         channels = numbers // (reads.weights // reads.window.outputs)
         taps = numbers % len(self.window.taps)
         first = reads.first[channels] + copies * (out.slots // out.copies) + giant
-        for tap, part in np.unique(np.stack([taps, second]), axis=1).T:
-            own = (taps == tap) & (second == part)
-            places = first[own][:, None] + reads.covered[tap][None, :]
+        kind = (cut * len(self.window.taps) + taps) * 2 + second
+        for one in np.unique(kind):
+            own = kind == one
+            at, tap = divmod(int(one) // 2, len(self.window.taps))
+            places = first[own][:, None] + reads.cuts[at].covered[tap][None, :]
             for again in range(0, out.slots, out.slots // out.copies * reads.copies):
                 slots[(places + again) % out.slots] += found[own][:, None]
         return slots
+
+
+class _Cut(NamedTuple):
+    """The entries of one segment of an image that the results of one segment read.
+
+    Attributes:
+        segment, neighbour: their numbers.
+        covered: for every tap the results, from the start of a channel, for which it reads an entry.
+        seen: taps that read any.
+    """
+
+    segment: int
+    neighbour: int
+    covered: Sequence[Numbers]
+    seen: Numbers
 
 
 class _Reads:
@@ -259,19 +299,26 @@ class _Reads:
 
     Attributes:
         weights: how many there are.
+        cuts: pairs of segments, one of which reads of the other.
         period: after so many slots the image repeats itself.
         copies: of the result, those that read at different distances; the others are like these.
+        different: places that one weight reads at: of every copy and every cut.
         first: slot where a channel of the result begins.
-        covered: for every tap the results, from the start of a channel, for which it reads an entry.
     """
 
     def __init__(self, x: TensorLayout, out: TensorLayout, window: Window) -> None:
         self.x, self.out, self.window = x, out, window
-        self.covered: list[Numbers] = [covered(x, out, window, tap) for tap in window.taps]
-        self._seen = np.flatnonzero([len(one) for one in self.covered])
+        self.cuts: list[_Cut] = []
+        for segment in range(out.segments):
+            for neighbour in range(x.segments):
+                read = [covered(x, out, window, tap, segment, neighbour) for tap in window.taps]
+                seen = np.flatnonzero([len(one) for one in read])
+                if len(seen):
+                    self.cuts.append(_Cut(segment, neighbour, read, seen))
         self._depth = window.shape[0] // window.groups
         self.weights = window.outputs * self._depth * len(window.taps)
         self.period, self.copies = x.slots // x.copies, out.copies // math.gcd(out.copies, x.copies)
+        self.different = self.copies * len(self.cuts)
         self.first = _places(out)[:, 1]
 
     @classmethod
@@ -295,21 +342,25 @@ class _Reads:
         )
         return cls(_half_of(x), _half_of(out), half)
 
-    def numbers(self) -> Numbers:
-        """Of the weights that read anything: (outputs, inputs, taps)."""
-        shape = self.window.outputs, self._depth, len(self.window.taps)
-        return np.arange(self.weights, dtype=np.int32).reshape(shape)[:, :, self._seen]
-
-    def of_copies(self) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
-        """For each copy of the result: ciphertexts of result and image, and slots from the result to what it reads."""
-        window, out = self.window, self.out
-        channels = np.arange(window.outputs)[:, None] * window.groups // window.outputs * self._depth
-        ours, theirs = _places(out)[:, None], _places(self.x)[channels + np.arange(self._depth)]
-        offsets = np.array([tap_step(self.x, window, window.taps[tap]) for tap in self._seen], dtype=np.int32)
-        distances = (theirs[..., 1] - ours[..., 1])[:, :, None] + offsets
+    def all(self) -> Iterator[tuple[Numbers, Numbers, Numbers, Numbers]]:
+        """For each copy of the result and each cut: ciphertexts of result and image, slots from the result to what it
+        reads, and the numbers of the weights: (outputs, inputs, taps)."""
+        window, out, depth = self.window, self.out, self._depth
+        channels = np.arange(window.outputs)[:, None] * window.groups // window.outputs * depth
+        ours, theirs = _places(out)[:, None], _places(self.x)[channels + np.arange(depth)]
+        between = (theirs[..., 1] - ours[..., 1])[:, :, None]
+        most = 2 * self.different * self.weights  # of pairs
+        kind = np.int64 if most > np.iinfo(np.int32).max else np.int32
+        numbers: Numbers = np.arange(self.weights, dtype=kind).reshape(
+            window.outputs, depth, len(window.taps)
+        )
         for copy in range(self.copies):
-            steps = (distances - copy * (out.slots // out.copies)) % self.period
-            yield ours[..., None, 0], theirs[..., None, 0], steps
+            for place, cut in enumerate(self.cuts):
+                distance = cut.neighbour - cut.segment
+                offsets = [tap_step(self.x, window, window.taps[tap], distance) for tap in cut.seen]
+                steps = (between + np.array(offsets) - copy * (out.slots // out.copies)) % self.period
+                own = numbers[:, :, cut.seen] + (copy * len(self.cuts) + place) * self.weights
+                yield ours[..., None, 0] + cut.segment, theirs[..., None, 0] + cut.neighbour, steps, own
 
 
 @functools.lru_cache(
@@ -326,17 +377,12 @@ def rotations_by_unit(
         FitError: as `ConvMultiplexed`.
     """
     reads = _Reads.of(x, multiplexed_output(x, window), window, joined)
-    x, out = reads.x, reads.out
+    given, x, out = x, reads.x, reads.out
     period = reads.period
-    there = np.zeros((out.ciphertexts, x.ciphertexts, period), dtype=bool)
-    for outputs, sources, steps in reads.of_copies():
-        there[outputs, sources, steps] = True
-    if paired:
-        if period % 2:
-            return {}
-        there = there[..., : period // 2] | there[..., period // 2 :]
+    if paired and period % 2:
+        return {}
+    output, source, step = _distances(given, window, paired, joined)
     more = (x.ciphertexts if paired else 0) + (out.ciphertexts if paired or joined else 0)
-    output, source, step = np.nonzero(there)
     found = {}
     for bits in range(period.bit_length()):
         babies, giants = _split(step, 1 << bits, period)
@@ -345,6 +391,33 @@ def rotations_by_unit(
         number = int(np.count_nonzero(read % (2 * period) != period))
         found[1 << bits] = number, int(np.count_nonzero(summed % period)) + more, len(step)
     return found
+
+
+@functools.lru_cache(maxsize=256)
+def _distances(
+    x: TensorLayout, window: Window, paired: bool, joined: bool
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Ciphertexts of results and of the image, and the distances between what is read and where its result stands, each
+    once; of pairs those that are half a period apart are one."""
+    reads = _Reads.of(x, multiplexed_output(x, window), window, joined)
+    x, out = reads.x, reads.out
+    half = reads.period // 2 if paired else reads.period
+    places = (
+        (outputs * x.ciphertexts + sources) * half + steps % half
+        for outputs, sources, steps, _ in reads.all()
+    )
+    place, step = np.divmod(_different(places, out.ciphertexts * x.ciphertexts * half), half)
+    return *np.divmod(place, x.ciphertexts), step
+
+
+def _different(parts: Iterable[Numbers], limit: int) -> Numbers:
+    """The different numbers of several arrays, ascending, all below a limit."""
+    if limit > MARKED:
+        return np.unique(np.concatenate([np.unique(one) for one in parts]))
+    there = np.zeros(limit, dtype=bool)
+    for one in parts:
+        there[one] = True
+    return np.flatnonzero(there)
 
 
 def _split(steps: Numbers, unit: int, period: int) -> tuple[Numbers, Numbers]:
@@ -357,22 +430,32 @@ def multiplexed_output(x: TensorLayout, window: Window) -> TensorLayout:
     """Where results stand: channels fill what strides have left free, copies fill the ciphertext.
 
     Raises:
-        FitError: the image is cut into segments, strides differ, or results need more rows or columns than there are.
+        FitError: strides differ, or one does not divide a segment; results need more rows or columns than there are.
     """
     (step, other), (channels, height, width) = window.stride, window.out_shape
-    if x.segments > 1 or step != other or x.row % x.col:
+    if step != other or x.row % x.col:
         raise FitError(
-            "The image cannot be multiplexed.",
-            expected="whole channels, one stride",
-            got=f"stride {window.stride}",
+            "The image cannot be multiplexed.", expected="one stride", got=f"stride {window.stride}"
         )
+    segments, segment = 1, height
+    if x.segments > 1 and (height, width) == (1, 1):
+        step = 1  # of a mean of all that there is
+    elif x.segments > 1:
+        if x.segment % step:
+            raise FitError(
+                "A stride must divide the rows of a segment.",
+                expected=f"a multiple of {step}",
+                got=x.segment,
+            )
+        segment = x.segment // step
+        segments = -(-height // segment)
     gap, row = x.col * step, x.row // x.col
-    down, across = height * gap, width * gap
-    if across > row or down * row > x.pitch or x.pitch > x.slots:
+    down, across = min(segment, height) * gap, width * gap
+    if across > row or down * row > x.pitch or x.pitch > x.slots or segments > x.segments:
         raise FitError(
             "The results of a convolution exceed the grid of its image.",
-            expected=f"at most {x.pitch // row} rows and {row} columns",
-            got=f"{down} rows and {across} columns",
+            expected=f"at most {x.pitch // row * x.segments} rows and {row} columns",
+            got=f"{height * gap} rows and {across} columns",
         )
     most, own = x.slots // x.pitch, channels // window.images
     together = _together(window.images, most * gap**2 // own)
@@ -384,9 +467,9 @@ def multiplexed_output(x: TensorLayout, window: Window) -> TensorLayout:
     copies = 1
     while units * x.pitch * 2 * copies <= x.slots and x.slots % (2 * copies) == 0:
         copies *= 2
-    places = tuple(zip(ciphertext.tolist(), first.tolist(), strict=True))
+    places = tuple(zip((ciphertext * segments).tolist(), first.tolist(), strict=True))
     return TensorLayout(
-        *(window.out_shape, x.slots, min(channels, most), x.pitch, row * gap, gap, height),
+        *(window.out_shape, x.slots, min(channels, most), x.pitch, row * gap, gap, segment),
         places=places if gap > 1 or window.images > 1 else None,
         copies=copies if units <= most else 1,
     )
@@ -427,5 +510,5 @@ def _half_of(layout: TensorLayout) -> TensorLayout:
 
 
 def _places(layout: TensorLayout) -> Numbers:
-    """Ciphertext and first slot of every channel."""
+    """First ciphertext, and first slot there, of every channel."""
     return np.array([layout.channel_place(channel) for channel in range(layout.shape[0])], dtype=np.int64)

@@ -43,8 +43,9 @@ def pooled(x: TensorLayout, window: Window, *, zero_padded: bool) -> TensorLayou
     if x.places is None and x.copies == 1:
         return conv_output(x, window, x.channels, zero_padded=zero_padded)
     (step_h, step_w), shape = window.stride, window.out_shape
+    segment = shape[1] if x.segments == 1 else x.segment // step_h
     return replace(
-        x, shape=shape, row=x.row * step_h, col=x.col * step_w, segment=shape[1], zero_padded=zero_padded
+        x, shape=shape, row=x.row * step_h, col=x.col * step_w, segment=segment, zero_padded=zero_padded
     )
 
 

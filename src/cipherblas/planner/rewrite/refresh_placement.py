@@ -30,7 +30,7 @@ from cipherblas.planner.plan.plan import AskedForm, PlanOptions
 from cipherblas.planner.predict.dry_run import DryRun, dry_run
 from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.rings import modulus_chains
-from cipherblas.planner.rings.sizing import NoRingError, budget_bits
+from cipherblas.planner.rings.sizing import MIN_SCALE_BITS, NoRingError, budget_bits
 from cipherblas.planner.search.blocks import BlockStrategy
 from cipherblas.planner.search.budgets import LAST_UPLOAD, budgets_of, secret_entries
 from cipherblas.planner.search.forms import has_layers, is_layers, may_be_blocks
@@ -46,6 +46,8 @@ MORE_SHARE = 1.25
 # That a ring degree lacks of precision or of budgets: no other distance between refreshes makes up for so much.
 HOPELESS_BITS = 8.0
 LARGE_DEGREE = 1 << 16  # of rings in which a refresh may cost less than the levels that it saves
+# Levels that no ring but the largest has, whatever the precision: what spends more takes far less with refreshes.
+MAX_LEVELS = budget_bits(LARGE_DEGREE, 128, False) / MIN_SCALE_BITS
 MAX_CUTS = 256  # levels at which a graph may be cut, that are looked at
 
 
@@ -70,17 +72,24 @@ class LevelNode:
 def refreshed(request: PlanRequest, following: Following) -> Outcome:
     """The program as it is; where it is too deep for any ring, with refreshes where they cost least. A network that
     takes a large ring is planned in both ways, and the faster one is taken."""
-    found = following(request)
-    if isinstance(found, Infeasible):
-        if not isinstance(found.error, (PrecisionError, MemoryBudgetError)):
-            return found
-    elif found.plan.parameters.n < LARGE_DEGREE:
-        return found
     may = may_refresh(request.expression, request.options)
     network = before_functions(request.expression) if may else None
-    if network is not None:
+    if network is not None and least_levels(request.expression) > MAX_LEVELS:
         request.tell("refreshes before functions")
-        found = _faster(found, following(request.of(network)))
+        with_refreshes = following(request.of(network))
+        if not isinstance(with_refreshes, Infeasible):
+            return with_refreshes
+        found = _faster(following(request), with_refreshes)
+    else:
+        found = following(request)
+        if isinstance(found, Infeasible):
+            if not isinstance(found.error, (PrecisionError, MemoryBudgetError)):
+                return found
+        elif found.plan.parameters.n < LARGE_DEGREE:
+            return found
+        if network is not None:
+            request.tell("refreshes before functions")
+            found = _faster(found, following(request.of(network)))
     if not isinstance(found, Infeasible) or not may:
         return found
     failures: list[CipherblasError] = [found.error]
@@ -127,6 +136,20 @@ def before_functions(expression: Expression) -> Expression | None:
         if function or below:
             after.add(id(node))
     return _refreshed(expression, lambda _, reader: id(reader) in deep)[id(expression)] if deep else None
+
+
+def least_levels(expression: Expression) -> int:
+    """The fewest levels that a network spends from its operands to its results, if nothing is refreshed: those of
+    products with weights, of polynomials, and of products of what is computed."""
+    spent: dict[int, int] = {}
+    for node in facts_of(expression).order:
+        own = 0
+        if isinstance(node, Polynomial) and node.secret:
+            own = node.degree.bit_length()
+        elif node.secret and (node.product or node.op == "conv2d"):
+            own = 1
+        spent[id(node)] = own + max((spent[id(child)] for child in node.children), default=0)
+    return spent[id(expression)]
 
 
 def with_larger_uploads(request: PlanRequest, following: Following) -> Outcome:

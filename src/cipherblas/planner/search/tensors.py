@@ -317,11 +317,11 @@ class GreedyMethods:
 
     def _rearranged(self, window: Window, x: TensorLayout) -> dict[str, Any] | None:
         """The layout that an image is brought into: without gaps where that saves ciphertexts, wider where it must."""
-        if x.segments > 1 or x.places is not None:
+        if x.segments > 1:
             return None
         grid_h, grid_w = needed_grid(window)
         channels = x.shape[0]
-        stuck = not fits(window, x) or not self._computable(window, x)
+        stuck = x.places is not None or not fits(window, x) or not self._computable(window, x)
         for pitch in (grid_h * grid_w, 1 << (grid_h * grid_w - 1).bit_length()):
             if pitch > self.slots:
                 continue
