@@ -103,6 +103,12 @@ case(
     "x + cb.conv2d(cb.square(cb.conv2d(x, W(4, 4, 3, 3), padding=1)), W(4, 4, 3, 3, seed=1), padding=1)",
     x=S(4, 8, 8),
 )
+case(
+    "image/three at once",
+    "cb.flatten(cb.square(cb.conv2d(x, W(4, 2, 3, 3), padding=1))) @ W(256, 5, seed=1)",
+    x=S(3, 2, 8, 8),
+    precision=1e-2,
+)
 case("image/sum with an image", "cb.conv2d(x, W(2, 2, 3, 3)) + W(2, 6, 6) * y", x=S(2, 8, 8), y=S(2, 6, 6))
 case("image/the network of the guide", CNN.format(144, "4, 1, 3, 3", 4), x=S(1, 14, 14), precision=1e-3)
 case(
