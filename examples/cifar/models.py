@@ -1,7 +1,8 @@
 """VGG-11, AlexNet and MobileNet for images of 32×32 pixels, as modules of PyTorch.
 
 ReLU after each convolution, with a batch norm between the two; means in place of maxima, which are no polynomials; no
-layer that is there for training alone. Widths are multiples of a base width, so that tests can make them small.
+layer that is there for training alone. Widths are multiples of a base width, so that tests can make them small. Last
+means leave as many pixels of smaller images as of whole ones, so that these can be trained with too.
 """
 
 from __future__ import annotations
@@ -9,14 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import nn
+from torch.nn import functional
 
 CLASSES = 10
+SMALL = 4  # pixels in each direction, up to which images are convolved by products of matrices
 
 # Means of 2×2 pixels stand between numbers of channels: Simonyan and Zisserman 2015, column A, with one full layer.
-VGG11 = (64, "mean", 128, "mean", 256, 256, "mean", 512, 512, "mean", 512, 512, "mean")
+VGG11 = (64, "mean", 128, "mean", 256, 256, "mean", 512, 512, "mean", 512, 512)
 # Krizhevsky et al. 2012 with windows for small images. The stride of the first layer makes its result one ciphertext.
-ALEXNET = (64, "mean", 192, "mean", 384, 256, 256, "mean")
+ALEXNET = (64, "mean", 192, "mean", 384, 256, 256)
+ALEXNET_PIXELS = 2  # of what the full layers see, in each direction
 ALEXNET_HIDDEN = 4096
 # Channels and stride of each block of Howard et al. 2017.
 MOBILENET = (
@@ -41,7 +46,7 @@ def vgg11(width: int = 64) -> nn.Sequential:
             outputs = int(one) * width // 64
             layers += _convolution(channels, outputs, 3)
             channels = outputs
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels, CLASSES))
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, CLASSES))
 
 
 def alexnet(width: int = 64) -> nn.Sequential:
@@ -60,8 +65,8 @@ def alexnet(width: int = 64) -> nn.Sequential:
             layers += _convolution(channels, outputs, kernel, stride)
             channels, kernel, stride = outputs, 5 if channels == 3 else 3, 1
     hidden = ALEXNET_HIDDEN * width // 64
-    layers.append(nn.Flatten())
-    for inputs in (4 * channels, hidden):
+    layers += [nn.AdaptiveAvgPool2d(ALEXNET_PIXELS), nn.Flatten()]
+    for inputs in (ALEXNET_PIXELS**2 * channels, hidden):
         layers += [nn.Linear(inputs, hidden, bias=False), nn.BatchNorm1d(hidden), nn.ReLU()]
     return nn.Sequential(*layers, nn.Linear(hidden, CLASSES))
 
@@ -78,13 +83,34 @@ def mobilenet(width: int = 64) -> nn.Sequential:
         layers += _convolution(channels, channels, 3, stride, groups=channels)
         layers += _convolution(channels, outputs * width // 64, 1)
         channels = outputs * width // 64
-    return nn.Sequential(*layers, nn.AvgPool2d(2), nn.Flatten(), nn.Linear(channels, CLASSES))
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, CLASSES))
 
 
 def _convolution(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> list[nn.Module]:
     """With zeros around the image, so that its size is divided by the stride; a batch norm takes the part of a bias."""
-    filters = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
+    filters = _Convolution(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
     return [filters, nn.BatchNorm2d(outputs), nn.ReLU()]
+
+
+class _Convolution(nn.Conv2d):  # type: ignore[misc]  # PyTorch is there for examples alone
+    """The same, computed otherwise in training where processors' convolutions in bfloat16 are slow: of small images as
+    products of the filters with all that they see; channel by channel with a stride, or of tiny images, in float32."""
+
+    def forward(self, x: Any) -> Any:
+        (rows, columns), (height, width) = x.shape[2:], self.kernel_size
+        alone, strided = self.groups > 1, self.stride != (1, 1)
+        if not self.training or (max(rows, columns) > SMALL and not (alone and strided)):
+            return super().forward(x)
+        if alone:
+            with torch.autocast("cpu", enabled=False):
+                return super().forward(x.float()).to(x.dtype)
+        if strided:
+            return super().forward(x)
+        margins = (0, 0, width // 2, width // 2, height // 2, height // 2)
+        wide = functional.pad(x.permute(0, 2, 3, 1), margins)
+        taps = [wide[:, i : i + rows, j : j + columns] for i in range(height) for j in range(width)]
+        filters = self.weight.permute(2, 3, 1, 0).flatten(0, 2)
+        return (torch.cat(taps, 3) @ filters).permute(0, 3, 1, 2)
 
 
 MODELS: dict[str, Callable[[int], Any]] = {"vgg11": vgg11, "alexnet": alexnet, "mobilenet": mobilenet}
