@@ -105,6 +105,7 @@ def test_integers_and_least_squares_are_numpys() -> None:
     """What two how-to pages find, as near as the errors of their plans allow."""
     names, _ = run(HOW_TO / "exact-integers.md")
     assert names["C"].dtype == np.int64 and names["C"].shape == (64, 50)
+    assert names["Z"].dtype == np.int64 and names["Z"].max() < names["t"] and names["Z"].min() >= 0
     names, _ = run(HOW_TO / "several-results.md")
     program, found, x, y = (names[name] for name in ("program", "found", "X", "y"))
     gram, moment = (one.error for one in program.plan.results)

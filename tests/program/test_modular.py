@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import pickle
 import random
 from collections.abc import Callable
@@ -391,6 +392,26 @@ def test_a_program_that_is_too_deep_is_refused() -> None:
     with pytest.raises(ParameterError, match="has room for the errors of the program modulo") as caught:
         program_of(function, a=S(2, 2), ring_degree=4096, machine=MACHINE)
     assert caught.value.advice
+
+
+def test_decisions_of_a_file_that_are_none_for_integers() -> None:
+    program = toy(lambda a, b: (a @ b) * a, a=S(4, 4), b=S(4, 4))
+    for change in (
+        lambda decisions: decisions.update(form="rows"),
+        lambda decisions: decisions.update(form="tensors"),
+        lambda decisions: next(iter(decisions["choices"].values())).update(method="features", options={}),
+    ):
+        header, values = program._content()
+        header = json.loads(json.dumps(header))
+        change(header["decisions"])
+        with pytest.raises(FormatError, match="in blocks of matrices alone"):
+            cb.Program._traced(header, values, program.plan.parameters, None)
+    halved = cb.compile(lambda a: (a @ a) / 2, {"a": cb.secret(4, 4)}, machine=MACHINE)
+    header, values = halved._content()
+    header = json.loads(json.dumps(header))
+    header["operands"]["a"] = json.loads(json.dumps(program.operands["a"].declared))
+    with pytest.raises(ParameterError, match="may have fractions"):
+        cb.Program._traced(header, values, program.plan.parameters, None)
 
 
 def test_a_file_of_another_kind_of_ring_is_refused() -> None:

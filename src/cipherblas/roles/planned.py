@@ -122,9 +122,7 @@ class PlannedProgram(ClientSide):
         self.executed = executed(expression, plan.decided)
         self.exact = is_exact(expression)
         check_planned(expression, plan.results)
-        check_modulus_of(plan.parameters, modulus_of(expression))
-        if plan.parameters.plain_modulus is not None:
-            check_modular(expression)
+        _check_kind(expression, plan.parameters)
         self.operands = dict(operands)
         self.plan: Plan = plan
         self.written: Expression | None = None
@@ -416,6 +414,7 @@ class PlannedProgram(ClientSide):
         operands = read_operands(header["operands"])
         expression = graph.from_json(header["graph"], operands, tensors)
         check_expression(expression)
+        _check_kind(expression, parameters)
         plan, run = replay(expression, header["decisions"], header["planned_for"], parameters, progress)
         return cls(expression, operands, plan, run)
 
@@ -481,6 +480,13 @@ def _unpickled(
         raise FormatError("A pickle of a program holds another object.", expected="a Program", got=repr(kind))
     with budget_of(MAX_COMPILED_STEPS):
         return kind._read(json.loads(header), tensors, parameters)
+
+
+def _check_kind(expression: Expression, parameters: Parameters) -> None:
+    """Check that parameters are for the plaintexts of a program, before it is counted on them."""
+    check_modulus_of(parameters, modulus_of(expression))
+    if parameters.plain_modulus is not None:
+        check_modular(expression)
 
 
 def check_expression(expression: Expression) -> None:
