@@ -227,7 +227,7 @@ void relinearised_sums(const Context& context, const std::vector<CiphertextView>
     });
 }
 
-void multiply_plain_sum(const Context& context, const std::vector<PolynomialView>& plaintexts,
+void multiply_plain_sum(const Context& context, const std::vector<FactorView>& plaintexts,
                         const std::vector<CiphertextView>& ciphertexts, bool accumulate,
                         const CiphertextSpan& out) {
     const Kernels& k = kernels();
@@ -235,15 +235,17 @@ void multiply_plain_sum(const Context& context, const std::vector<PolynomialView
     parallel_rows(static_cast<std::size_t>(out.limbs), out.n, 2 * count,
                   [&](std::size_t row, std::size_t offset, std::size_t words) {
                       const int i = static_cast<int>(row);
-                      std::vector<const std::uint64_t*> pointers(3 * count);
+                      const Modulus& m = context.modulus(i);
+                      std::vector<const void*> factors(count);
+                      std::vector<const std::uint64_t*> pointers(2 * count);
                       for (std::size_t t = 0; t < count; ++t) {
-                          pointers[t] = plaintexts[t].limb(i) + offset;
-                          pointers[count + t] = ciphertexts[t].limb(0, i) + offset;
-                          pointers[2 * count + t] = ciphertexts[t].limb(1, i) + offset;
+                          factors[t] = plaintexts[t].at(context, i, offset);
+                          pointers[t] = ciphertexts[t].limb(0, i) + offset;
+                          pointers[count + t] = ciphertexts[t].limb(1, i) + offset;
                       }
                       const std::uint64_t* const* p = pointers.data();
-                      k.multiply_plain_sum(out.limb(0, i) + offset, out.limb(1, i) + offset, p, p + count,
-                                           p + 2 * count, count, accumulate, words, context.modulus(i));
+                      k.multiply_plain_sum(out.limb(0, i) + offset, out.limb(1, i) + offset, factors.data(),
+                                           halves_of(m.bits), p, p + count, count, accumulate, words, m);
                   });
 }
 
@@ -257,19 +259,21 @@ void weighted_sums(const Context& context, const std::vector<WeightBlock>& block
     parallel_for(limbs * pieces, [&](std::size_t task) {
         const int i = static_cast<int>(task / pieces);
         const std::size_t offset = task % pieces * width;
-        std::vector<const std::uint64_t*> pointers(3 * longest);
+        std::vector<const void*> factors(longest);
+        std::vector<const std::uint64_t*> pointers(2 * longest);
+        const std::size_t halves = halves_of(context.modulus(i).bits);
+        const std::size_t before = context.halves_before(i) * context.n() + offset * halves;  // of one term
         for (std::size_t b = 0; b < blocks.size(); ++b) {
             const std::size_t count = blocks[b].terms.size();
-            const std::uint64_t* words = blocks[b].words + task * count * width;
             for (std::size_t t = 0; t < count; ++t) {
                 const CiphertextView& ct = ciphertexts[blocks[b].terms[t]];
-                pointers[t] = words + t * width;
-                pointers[count + t] = ct.limb(0, i) + offset;
-                pointers[2 * count + t] = ct.limb(1, i) + offset;
+                factors[t] = blocks[b].halves + before * count + t * width * halves;
+                pointers[t] = ct.limb(0, i) + offset;
+                pointers[count + t] = ct.limb(1, i) + offset;
             }
             const std::uint64_t* const* p = pointers.data();
-            k.multiply_plain_sum(outs[b].limb(0, i) + offset, outs[b].limb(1, i) + offset, p, p + count,
-                                 p + 2 * count, count, false, width, context.modulus(i));
+            k.multiply_plain_sum(outs[b].limb(0, i) + offset, outs[b].limb(1, i) + offset, factors.data(),
+                                 halves, p, p + count, count, false, width, context.modulus(i));
         }
     });
 }

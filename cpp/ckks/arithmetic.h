@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "rlwe/context.h"
+#include "rlwe/factor.h"
 #include "rlwe/switching_key.h"
 #include "rlwe/views.h"
 
@@ -42,20 +43,19 @@ void multiply_sum(const Context& context, const std::vector<CiphertextView>& lef
 void relinearised_sums(const Context& context, const std::vector<CiphertextView>& lefts,
                        const std::vector<std::vector<CiphertextView>>& rights, const SwitchingKeyView& key,
                        const std::vector<CiphertextSpan>& outs);
-// out (+)= sum_t plaintext_t ciphertext_t, two components; plaintexts in Montgomery form.
-void multiply_plain_sum(const Context& context, const std::vector<PolynomialView>& plaintexts,
+// out (+)= sum_t plaintext_t ciphertext_t, two components.
+void multiply_plain_sum(const Context& context, const std::vector<FactorView>& plaintexts,
                         const std::vector<CiphertextView>& ciphertexts, bool accumulate,
                         const CiphertextSpan& out);
 
-// Plaintexts that are multiplied by some of a list of ciphertexts and summed up: one output. Their limbs are cut into
-// pieces of `width` words, each piece of all terms in a row: [limb][N / width][term][width].
+// Plaintexts that are multiplied by some of a list of ciphertexts and summed up: one output. They lie as in a FactorBlock.
 struct WeightBlock {
-    const std::uint64_t* words;
+    const std::uint32_t* halves;
     std::vector<std::uint32_t> terms;  // positions in the list
 };
 
-// outs[b] = sum_t blocks[b][t] ciphertexts[blocks[b].terms[t]], two components; plaintexts in Montgomery form. A piece
-// of all ciphertexts stays in the core's cache while the blocks stream past it. `width` divides N.
+// outs[b] = sum_t blocks[b][t] ciphertexts[blocks[b].terms[t]], two components. A piece of all ciphertexts stays in the
+// core's cache while the blocks stream past it. `width` divides N.
 void weighted_sums(const Context& context, const std::vector<WeightBlock>& blocks, std::size_t width,
                    const std::vector<CiphertextView>& ciphertexts, const std::vector<CiphertextSpan>& outs);
 

@@ -196,6 +196,20 @@ LimbsOfQ::LimbsOfQ(const Context& context, const AnyArray& array, const char* wh
     : argument_(array, what, {kAny, length(context.n())}),
       limbs_(checked_count(array, what, argument_.shape(0), context.num_q(), "limbs")) {}
 
+int factor_limbs(const Context& context, const AnyArray& array, const char* what, bool special) {
+    for (int limbs = 1; array.ndim() > 0 && limbs <= context.num_q(); ++limbs) {
+        if (array.shape(0) == factor_halves(context, limbs, special)) return limbs;
+    }
+    fail(what,
+         "the halves of 1 to " + std::to_string(context.num_q()) + " limbs" +
+             (special ? " and of " + std::to_string(context.num_p()) + " special limbs" : ""),
+         shape_text(array));
+}
+
+Factor::Factor(const Context& context, const AnyArray& array, const char* what, bool special)
+    : argument_(array, what, {kAny, length(context.n())}),
+      limbs_(factor_limbs(context, array, what, special)) {}
+
 namespace {
 
 // The shape of a key for some number of limbs: that number.

@@ -13,6 +13,7 @@
 #include "ring/aligned.h"
 #include "ring/pool.h"
 #include "rlwe/context.h"
+#include "rlwe/factor.h"
 #include "rlwe/switching_key.h"
 #include "rlwe/views.h"
 
@@ -182,6 +183,20 @@ class LimbsOfQ {
 
   private:
     Argument<std::uint64_t, Layout::kRows> argument_;
+    int limbs_;
+};
+
+// The q limbs of factors of so many halves, with the special ones or without.
+int factor_limbs(const Context& context, const AnyArray& array, const char* what, bool special);
+
+// A factor (halves, N), see rlwe/factor.h, of any number of q limbs, and of the special ones where asked for.
+class Factor {
+  public:
+    Factor(const Context& context, const AnyArray& array, const char* what, bool special);
+    FactorView view() const { return {argument_.data(), limbs_}; }
+
+  private:
+    Argument<std::uint32_t, Layout::kPacked> argument_;
     int limbs_;
 };
 

@@ -59,7 +59,7 @@ Signed encode(const Context& context, const AnyArray& values, double scale, std:
 }
 
 // About how many word operations it is to embed a slot, and to transform a coefficient: see `threads_for_work`.
-constexpr std::size_t kEmbedding = 32, kTransform = 16;
+constexpr std::size_t kEmbedding = 32;
 
 std::vector<Signed> encode_all(const Context& context, const std::vector<AnyArray>& values, double scale,
                                const std::vector<std::uint64_t>& dithers) {
@@ -89,14 +89,13 @@ std::vector<Signed> encode_all(const Context& context, const std::vector<AnyArra
 
 nb::object write_weights(const Context& context, const nb::object& out, std::size_t first,
                          const std::vector<AnyArray>& messages) {
-    auto* const words = static_cast<std::uint64_t*>(writable(out, "out"));
+    auto* const halves = static_cast<std::uint32_t*>(writable(out, "out"));
     const auto array = nb::cast<AnyArray>(out);
-    const Argument<std::uint64_t, Layout::kFlat> checked(array, "out", {kAny, kAny, kAny, kAny});
+    const Argument<std::uint32_t, Layout::kFlat> checked(array, "out", {kAny, kAny, kAny, kAny});
     const std::size_t pieces = checked.shape(1), terms = checked.shape(2), width = checked.shape(3);
     const std::size_t n = context.n();
-    const int limbs = checked_count(array, "out", checked.shape(0), context.num_q(), "limbs");
-    const std::vector<int> positions = limb_positions(context, limbs, false);
-    if (checked.origin() != words) fail("out", "items at multiples of their size", "another address");
+    const int limbs = factor_limbs(context, array, "out", false);
+    if (checked.origin() != halves) fail("out", "items at multiples of their size", "another address");
     if (pieces == 0 || n % pieces != 0 || width != n / pieces) {
         fail("out", "pieces of N words together", shape_text(array));
     }
@@ -105,23 +104,16 @@ nb::object write_weights(const Context& context, const nb::object& out, std::siz
              std::to_string(messages.size()) + " from " + std::to_string(first) + " on");
     }
     std::vector<Coefficients> arguments;
+    std::vector<const std::int64_t*> coefficients;
     arguments.reserve(messages.size());
     for (const AnyArray& message : messages) {
         if (may_overlap(array, message)) fail("out", "memory of its own", "an operand's");
         arguments.emplace_back(context, message, "messages");
+        coefficients.push_back(arguments.back().data());
     }
     {
         const nb::gil_scoped_release release;
-        const std::size_t tasks = messages.size() * positions.size();
-        parallel_for(tasks, threads_for_work(tasks, tasks * n * kTransform), [&](std::size_t task, int) {
-            const std::size_t term = task / positions.size(), limb = task % positions.size();
-            const Buffer residues = Buffer::of_words(n);
-            encode_residues(context, arguments[term].data(), &positions[limb], 1, true, residues.words());
-            for (std::size_t piece = 0; piece < pieces; ++piece) {
-                std::memcpy(words + ((limb * pieces + piece) * terms + first + term) * width,
-                            residues.words() + piece * width, width * sizeof(std::uint64_t));
-            }
-        });
+        encode_factors(context, coefficients, first, {halves, limbs, terms, width});
     }
     return out;
 }
@@ -145,6 +137,18 @@ Words plaintext(const Context& context, const AnyArray& coefficients, int limbs,
         const nb::gil_scoped_release release;
         encode_residues(context, argument.data(), positions.data(), static_cast<int>(positions.size()),
                         montgomery, result.data());
+    }
+    return result.array();
+}
+
+nb::ndarray<nb::numpy, std::uint32_t> factor(const Context& context, const AnyArray& coefficients, int limbs,
+                                             bool special) {
+    const Coefficients argument(context, coefficients, "coefficients");
+    context.check_limbs(limbs);
+    Result<std::uint32_t> result({factor_halves(context, limbs, special), context.n()});
+    {
+        const nb::gil_scoped_release release;
+        encode_factor(context, argument.data(), limbs, special, result.data());
     }
     return result.array();
 }
@@ -353,13 +357,18 @@ void bind_client(nb::class_<Context>& context) {
              "int64 "
              "(N,).")
         .def("write_weights", &write_weights, "out"_a, "first"_a, "messages"_a,
-             "Writes residues of messages, coefficients int64 (N,), in NTT and Montgomery form: the terms "
-             "from "
-             "`first` on of an array (limbs, N / width, terms, width).")
+             "Writes the factors of messages, coefficients int64 (N,): the terms from `first` on of an array "
+             "(halves, N / width,\n"
+             "terms, width), limb after limb as those of `factor`, each [N / width][term][width].")
         .def("decode", &decode, "coefficients"_a, "Slots (S,) of real coefficients (N,), unscaled.")
         .def("plaintext", &plaintext, "coefficients"_a, "limbs"_a, "special"_a = false,
              "montgomery"_a = false,
              "Residues of coefficients in NTT form: `limbs` q limbs, then the special limbs if asked for.")
+        .def("factor", &factor, "coefficients"_a, "limbs"_a, "special"_a = false,
+             "The same to multiply by, in Montgomery form, uint32 (halves, N): limb after limb N residues, "
+             "of 32 "
+             "bits modulo\n"
+             "primes below 2^32, else of 64, which take two rows.")
         .def("uniform", &uniform, "words"_a, "moduli_index"_a,
              "Uniform residues (rows, N) from random words (rows, N + 128); row i modulo "
              "moduli[moduli_index[i]].")

@@ -77,6 +77,7 @@ NB_MODULE(_core, m) {
         "What was counted, name by name; words, if the name says nothing else.");
 
     m.attr("NARROW_KEY_BITS") = cipherblas::kNarrowBits;
+    m.attr("HALF_WORD_BITS") = cipherblas::kHalfBits;
     m.attr("WIDE_KEY_BITS") = cipherblas::kWideBits;
     m.attr("NOISE_SIGMA") = cipherblas::kNoiseSigma;
     m.attr("LARGEST_NOISE") = cipherblas::kLargestNoise;

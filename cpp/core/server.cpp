@@ -220,11 +220,14 @@ nb::object multiply_plain_sum_of(const Context& context, const std::vector<AnyAr
     }
     const Factors factors(context, cts, "cts");
     const int limbs = factors.views.front().limbs;
-    std::vector<Polynomial> arguments;
-    std::vector<PolynomialView> views;
+    std::vector<Factor> arguments;
+    std::vector<FactorView> views;
     for (const AnyArray& array : plaintexts) {
-        arguments.emplace_back(context, array, "plaintexts", limbs);
+        arguments.emplace_back(context, array, "plaintexts", false);
         views.push_back(arguments.back().view());
+        if (views.back().limbs != limbs) {
+            fail("plaintexts", "factors of " + std::to_string(limbs) + " limbs", shape_text(array));
+        }
     }
     Accumulator sum(context, accumulator, 2, limbs, {&plaintexts, &cts});
     {
@@ -245,15 +248,16 @@ std::vector<Words> weighted_sums_of(const Context& context, const std::vector<An
     }
     const std::size_t width = blocks.front().ndim() == 4 ? blocks.front().shape(3) : 0;
     if (width < 64 || context.n() % width != 0) {
-        fail("blocks", "(limbs, N / width, terms, width), width a multiple of 64",
+        fail("blocks", "(halves, N / width, terms, width), width a multiple of 64",
              shape_text(blocks.front()));
     }
-    std::vector<Argument<std::uint64_t, Layout::kPacked>> arguments;
+    const std::int64_t halves = length(factor_halves(context, limbs, false));
+    std::vector<Argument<std::uint32_t, Layout::kPacked>> arguments;
     std::vector<WeightBlock> views;
     std::vector<CiphertextResult> results;
     std::vector<CiphertextSpan> spans;
     for (std::size_t b = 0; b < blocks.size(); ++b) {
-        const std::vector<std::int64_t> shape = {limbs, length(context.n() / width), length(terms[b].size()),
+        const std::vector<std::int64_t> shape = {halves, length(context.n() / width), length(terms[b].size()),
                                                  length(width)};
         arguments.emplace_back(blocks[b], "blocks", shape);
         for (const std::uint32_t term : terms[b]) {
@@ -412,7 +416,7 @@ std::vector<Words> giant_steps(const Context& context, const std::vector<AnyArra
     const CiphertextView& first = inputs.views.front();
     if (first.limbs < 2) fail("limbs", "at least 2 for a rescale", std::to_string(first.limbs));
     std::vector<SwitchingKey> key_arguments;
-    PackedRows rows;
+    std::vector<Factor> factors;
     GiantSteps steps;
     steps.sources = inputs.views;
     for (const auto& [galois, key] : babies) steps.babies.push_back({galois, key});
@@ -425,7 +429,8 @@ std::vector<Words> giant_steps(const Context& context, const std::vector<AnyArra
         steps.keys.push_back(key_arguments.back().view());
     }
     for (const AnyArray& plaintext : plaintexts) {
-        steps.plaintexts.push_back(plaintext_rows(context, plaintext, rows));
+        factors.emplace_back(context, plaintext, "plaintexts", true);
+        steps.plaintexts.push_back(factors.back().view());
     }
     std::vector<CiphertextResult> results;
     std::vector<std::uint64_t*> data;
@@ -518,9 +523,10 @@ void bind_server(nb::class_<Context>& context) {
         .def("relinearised_sums", &relinearised_sums_of, "lefts"_a, "rights"_a, "key"_a,
              "For every list of right factors the sum of left_t right_t, relinearised.")
         .def("weighted_sums", &weighted_sums_of, "blocks"_a, "terms"_a, "cts"_a,
-             "For every block of plaintexts (limbs, N / width, terms, width) in Montgomery form their "
-             "products with\n"
-             "the ciphertexts that its list of terms names, summed up.")
+             "For every block of plaintexts, as write_weights leaves them, their products with the "
+             "ciphertexts "
+             "that its list\n"
+             "of terms names, summed up.")
         .def("polynomial_sums", &polynomial_sums_of, "polynomials"_a, "cts"_a,
              "For every list of clear polynomials, int64 (outputs, terms, count), the sum of polynomial_t "
              "ct_t: "
@@ -528,7 +534,7 @@ void bind_server(nb::class_<Context>& context) {
              "coefficients from the constant one on, a power of two, 8 at least.")
         .def("multiply_plain_sum", &multiply_plain_sum_of, "plaintexts"_a, "cts"_a,
              "accumulator"_a.none() = nb::none(),
-             "(accumulator +) sum of plaintext_t ciphertext_t; plaintexts (limbs, N) in NTT Montgomery form.")
+             "(accumulator +) sum of plaintext_t ciphertext_t; plaintexts of `factor`.")
         .def("rescale", &rescale_by, "ct"_a, "count"_a = 1,
              "Division with rounding by the last `count` limbs.")
         .def("drop", &drop, "ct"_a, "limbs"_a, "A copy of the first `limbs` limbs.")
@@ -550,7 +556,7 @@ void bind_server(nb::class_<Context>& context) {
              "sources, keys: as of linear_transform. babies: (galois, key index, or -1 for 1 alone). giants: "
              "the "
              "same, and a list\n"
-             "of (baby index, plaintext index). Plaintexts: uint64 (limbs + k, N) in NTT Montgomery form.")
+             "of (baby index, plaintext index). Plaintexts: of `factor`, with special limbs.")
         .def("linear_transform", &linear_transform, "sources"_a, "terms"_a, "keys"_a, "plaintexts"_a,
              "outputs"_a, "rescale"_a, "order"_a,
              "Sums of plaintext * automorphism(source) with one ModDown per output.\n\n"

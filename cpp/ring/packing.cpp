@@ -51,4 +51,13 @@ void unpack(std::uint64_t* r, const std::uint64_t* packed, std::size_t n, int bi
     (bits == kNarrowBits ? unpack_all<kNarrowBits> : unpack_all<kWideBits>)(r, packed, n);
 }
 
+void write_factor(void* r, const std::uint64_t* x, std::size_t n, int bits) {
+    if (halves_of(bits) == 2) {
+        std::memcpy(r, x, n * sizeof(std::uint64_t));
+        return;
+    }
+    std::uint32_t* const halves = static_cast<std::uint32_t*>(r);
+    for (std::size_t i = 0; i < n; ++i) halves[i] = static_cast<std::uint32_t>(x[i]);
+}
+
 }  // namespace cipherblas

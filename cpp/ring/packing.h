@@ -1,5 +1,6 @@
-// Words below 2^50 in 50 bits each, one after the other, or in 48 if all are below 2^48: what a computation streams from
-// memory, it streams in about three quarters of the time. Keys are kept so.
+// Words below 2^50 in fewer bits each: what a computation streams from memory, it streams in about that share of the time.
+// Keys are kept in 50 bits a word, one after the other, or in 48 if all are below 2^48; clear factors in 32 bits a word modulo
+// primes below 2^32.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -31,5 +32,13 @@ inline std::uint64_t packed_word(const std::uint64_t* packed, std::size_t i, int
     std::memcpy(&word, packed_at(packed, i, bits), bits == kNarrowBits ? 6 : 7);
     return word >> i * static_cast<std::size_t>(bits) % 8 & ((std::uint64_t{1} << bits) - 1);
 }
+
+inline constexpr int kHalfBits = 32;
+
+// Halves of 64 bits that a residue of a clear factor takes, for a prime of so many bits.
+constexpr std::size_t halves_of(int bits) { return bits <= kHalfBits ? 1 : 2; }
+
+// n words as residues of a factor: integers of 32 or 64 bits.
+void write_factor(void* r, const std::uint64_t* x, std::size_t n, int bits);
 
 }  // namespace cipherblas

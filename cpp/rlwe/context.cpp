@@ -33,7 +33,10 @@ Context::Context(std::size_t n, const std::vector<std::uint64_t>& q, const std::
         throw std::invalid_argument("alpha: expected at most 512 digits, got " +
                                     std::to_string(digits(num_q_)));
     }
-    for (int i = 0; i < basis_.size(); ++i) key_bits_ = std::max(key_bits_, packed_bits(modulus(i).bits));
+    for (int i = 0; i < basis_.size(); ++i) {
+        key_bits_ = std::max(key_bits_, packed_bits(modulus(i).bits));
+        halves_before_.push_back(halves_before_.back() + halves_of(modulus(i).bits));
+    }
 }
 
 void Context::divide(const std::vector<int>& digit_limbs) {

@@ -42,6 +42,9 @@ class Context {
     void write_key_limb(std::uint64_t* limb, const std::uint64_t* residues) const;
     void read_key_limb(std::uint64_t* residues, const std::uint64_t* limb) const;
 
+    // Halves of 64 bits that clear factors take modulo the primes before position i, for each coefficient (ring/packing.h).
+    std::size_t halves_before(int i) const { return halves_before_[static_cast<std::size_t>(i)]; }
+
     // Digits of the first `limbs` q limbs, at least one of them.
     int digits(int limbs) const { return owner(limbs - 1) + 1; }
     // The digit of a q limb.
@@ -68,6 +71,7 @@ class Context {
     std::vector<int> begins_,
         owners_;  // of digits: the first limb of each and the end of all; of limbs: the digit
     int key_bits_ = kNarrowBits;
+    std::vector<std::size_t> halves_before_{0};
     mutable std::mutex lock_;
     mutable std::map<std::tuple<int, int, bool>, std::unique_ptr<const BaseConversion>> conversions_;
 };

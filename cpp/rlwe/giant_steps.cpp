@@ -82,7 +82,7 @@ void check(const Context& context, const GiantSteps& steps) {
         for (const BabyTerm& term : steps.giants[g].terms) {
             check_index(what + ", baby step", term.baby, steps.babies.size());
             check_index(what + ", plaintext", term.plaintext, steps.plaintexts.size());
-            const PlaintextView& plaintext = steps.plaintexts[static_cast<std::size_t>(term.plaintext)];
+            const FactorView& plaintext = steps.plaintexts[static_cast<std::size_t>(term.plaintext)];
             if (plaintext.limbs < limbs) {
                 fail(what + ", plaintext", "at least " + std::to_string(limbs) + " q limbs",
                      std::to_string(plaintext.limbs));
@@ -165,23 +165,24 @@ class BabyWorker {
 
     template <typename Target>
     void add_up(int limb, std::size_t o, std::size_t s, std::size_t begin, const Target& target) {
+        factors_.clear();
         for (std::vector<const std::uint64_t*>& list : pointers_) list.clear();
         for (const BabyTerm& term : sums_->giants[o].terms) {
             const std::size_t b = static_cast<std::size_t>(term.baby);
             if (vanishes(b)) continue;
-            const PlaintextView& plaintext = sums_->plaintexts[static_cast<std::size_t>(term.plaintext)];
-            pointers_[0].push_back(plaintext_limb(*plan_, plaintext, limb, nullptr) + begin);
-            for (std::size_t c = 0; c < 2; ++c) pointers_[1 + c].push_back(rotated(b, c));
+            const FactorView& plaintext = sums_->plaintexts[static_cast<std::size_t>(term.plaintext)];
+            factors_.push_back(plaintext.at(*plan_->context, limb, begin));
+            for (std::size_t c = 0; c < 2; ++c) pointers_[c].push_back(rotated(b, c));
         }
         const std::size_t pairs = pairs_of(*sums_), source = s / pairs, c = s % pairs * 2;
         std::uint64_t* const sum[2] = {target(source, o, c) + begin, target(source, o, c + 1) + begin};
-        if (pointers_[0].empty()) {
+        if (factors_.empty()) {
             for (std::uint64_t* const words : sum) std::fill_n(words, chunk_, std::uint64_t{0});
             return;
         }
-        kernels().multiply_plain_sum(sum[0], sum[1], pointers_[0].data(), pointers_[1].data(),
-                                     pointers_[2].data(), pointers_[0].size(), false, chunk_,
-                                     plan_->context->modulus(limb));
+        const Modulus& m = plan_->context->modulus(limb);
+        kernels().multiply_plain_sum(sum[0], sum[1], factors_.data(), halves_of(m.bits), pointers_[0].data(),
+                                     pointers_[1].data(), factors_.size(), false, chunk_, m);
     }
 
     const TransformPlan* plan_;
@@ -190,7 +191,8 @@ class BabyWorker {
     ExtendedLimbs limbs_;
     std::vector<TermSum> rotations_;
     Buffer rotated_;                                 // [baby][component][chunk]
-    std::vector<const std::uint64_t*> pointers_[3];  // plaintexts, and both components of what they multiply
+    std::vector<const void*> factors_;               // of a sum
+    std::vector<const std::uint64_t*> pointers_[2];  // both components of what they multiply
 };
 
 // The sums of baby steps modulo Q P: of every source, giant step and component all limbs, the special ones last.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "rlwe/factor.h"
 #include "rlwe/transform.h"
 
 namespace cipherblas {
@@ -32,7 +33,7 @@ struct GiantSteps {
     std::vector<Rotation> babies;
     std::vector<GiantStep> giants;
     std::vector<SwitchingKeyView> keys;
-    std::vector<PlaintextView> plaintexts;  // rows
+    std::vector<FactorView> plaintexts;  // with special limbs
 };
 
 // out[s]: [components][limbs - 1][N] of each source, divided by the last limb; all of them read keys and plaintexts together.

@@ -84,10 +84,10 @@ void run_rotation_order(const TransformPlan& plan, std::uint64_t* const* out) {
                     k.add(sum0, sum0, r0, n, m);
                     k.add(sum1, sum1, r1, n, m);
                 } else {
-                    const std::uint64_t* const plaintext =
+                    const void* const plaintext =
                         plaintext_limb(plan, *term.plaintext, limbs[t],
                                        encoded.words() + static_cast<std::size_t>(thread) * n);
-                    k.multiply_plain_sum(sum0, sum1, &plaintext, &r0, &r1, 1, true, n, m);
+                    k.multiply_plain_sum(sum0, sum1, &plaintext, 2, &r0, &r1, 1, true, n, m);
                 }
             });
         }

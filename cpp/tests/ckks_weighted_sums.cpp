@@ -52,20 +52,27 @@ class WeightedSums : public ::testing::TestWithParam<Case> {
 
 TEST_P(WeightedSums, EqualTheScalarReferenceOnAnyNumberOfThreads) {
     const Case& c = GetParam();
-    const Context context(c.n, primes_below(c.n, 50, c.limbs), {}, 1);
+    // Factors modulo every second prime have half a word each.
+    std::vector<std::uint64_t> primes;
+    for (int i = 0; i < c.limbs; ++i) {
+        primes.push_back(primes_below(c.n, i % 2 == 0 ? 50 : 32, i + 1).back());
+    }
+    const Context context(c.n, primes, {}, 1);
     const std::ptrdiff_t n = static_cast<std::ptrdiff_t>(c.n);
-    const std::size_t limbs = static_cast<std::size_t>(c.limbs), pieces = c.n / c.width;
+    const std::size_t limbs = static_cast<std::size_t>(c.limbs);
     std::vector<Words> ciphertexts;
     std::vector<CiphertextView> views;
     for (std::size_t i = 0; i < c.ciphertexts; ++i) {
         ciphertexts.push_back(random_rows(context, 2 * limbs, c.limbs));
         views.push_back({ciphertexts.back().data(), 2, c.limbs, c.limbs * n, n});
     }
-    std::vector<Words> packed, outs, expected;
+    std::vector<AlignedVector<std::uint32_t>> packed;
+    std::vector<Words> outs, expected;
     std::vector<WeightBlock> blocks;
     std::vector<CiphertextSpan> spans;
     for (const std::size_t count : c.terms) {
-        Words block(limbs * count * c.n), sum(2 * limbs * c.n);
+        AlignedVector<std::uint32_t> block(factor_halves(context, c.limbs, false) * count * c.n);
+        Words sum(2 * limbs * c.n);
         std::vector<std::uint32_t> sources;
         for (std::size_t t = 0; t < count; ++t) {
             const Words plain = random_rows(context, limbs, c.limbs);
@@ -73,8 +80,11 @@ TEST_P(WeightedSums, EqualTheScalarReferenceOnAnyNumberOfThreads) {
             const Words& ct = ciphertexts[sources.back()];
             for (std::size_t word = 0; word < limbs * c.n; ++word) {
                 const std::size_t i = word / c.n, k = word % c.n;
-                block[((i * pieces + k / c.width) * count + t) * c.width + k % c.width] = plain[word];
                 const Modulus& m = context.modulus(static_cast<int>(i));
+                const std::size_t place = ((k / c.width) * count + t) * c.width + k % c.width;
+                write_factor(&block[context.halves_before(static_cast<int>(i)) * c.n * count +
+                                    place * halves_of(m.bits)],
+                             &plain[word], 1, m.bits);
                 for (std::size_t component = 0; component < 2; ++component) {
                     std::uint64_t& total = sum[component * limbs * c.n + word];
                     const std::uint64_t x = ct[component * limbs * c.n + word];

@@ -13,6 +13,7 @@
 namespace cipherblas {
 namespace {
 
+using testing::Factors;
 using testing::Fill;
 using testing::from_montgomery;
 using testing::kFills;
@@ -85,14 +86,16 @@ TEST(Sums, MultiplyPlainSum) {
                     for (std::uint64_t& x : limb) x = montgomery_reduce(x, m);
                 }
                 for (const bool accumulate : {false, true}) {
-                    std::vector<Limb> c = start;
-                    kernels().multiply_plain_sum(c[0].data(), c[1].data(), pointers(p).data(),
-                                                 pointers(b0).data(), pointers(b1).data(), count, accumulate,
-                                                 n, m);
-                    const std::vector<Limb> first = accumulate ? start : std::vector<Limb>(2, Limb(n));
-                    ASSERT_EQ(c[0], sum_products(plain, b0, first[0], m))
-                        << "q " << m.q << " count " << count;
-                    ASSERT_EQ(c[1], sum_products(plain, b1, first[1], m));
+                    for (std::size_t halves = halves_of(m.bits); halves <= 2; ++halves) {
+                        std::vector<Limb> c = start;
+                        kernels().multiply_plain_sum(c[0].data(), c[1].data(), Factors(p, halves).data(),
+                                                     halves, pointers(b0).data(), pointers(b1).data(), count,
+                                                     accumulate, n, m);
+                        const std::vector<Limb> first = accumulate ? start : std::vector<Limb>(2, Limb(n));
+                        ASSERT_EQ(c[0], sum_products(plain, b0, first[0], m))
+                            << "q " << m.q << " count " << count;
+                        ASSERT_EQ(c[1], sum_products(plain, b1, first[1], m));
+                    }
                 }
             }
         }
@@ -125,7 +128,7 @@ TEST(Sums, MultiplyShortSum) {
                         for (const bool accumulate : {false, true}) {
                             std::vector<Limb> wanted = start, c = start;
                             scalar().multiply_plain_sum(wanted[0].data(), wanted[1].data(),
-                                                        pointers(whole).data(), pointers(b0).data(),
+                                                        Factors(whole, 2).data(), 2, pointers(b0).data(),
                                                         pointers(b1).data(), count, accumulate, n, m);
                             for (std::size_t first = 0; first < n; first += width) {
                                 std::vector<const std::uint64_t*> x0, x1;
@@ -171,7 +174,8 @@ TEST(Sums, LongestSumsOfTheLargestWords) {
                 EXPECT_EQ(c1, Limb(kN, add_mod(sum, sum, m)));
                 EXPECT_EQ(c2, Limb(kN, sum));
                 const std::uint64_t scaled = from_montgomery(sum, m);
-                kernels().multiply_plain_sum(c0.data(), c1.data(), many_a.data(), many_b.data(),
+                const std::vector<const void*> factors(many_a.begin(), many_a.end());
+                kernels().multiply_plain_sum(c0.data(), c1.data(), factors.data(), 2, many_b.data(),
                                              many_b.data(), count, false, kN, m);
                 EXPECT_EQ(c0, Limb(kN, scaled));
                 EXPECT_EQ(c1, Limb(kN, scaled));
@@ -193,6 +197,24 @@ TEST(Sums, LongestSumsOfTheLargestWords) {
     }
 }
 
+// Modulo the largest prime below 2^32, of which factors have half a word.
+TEST(Sums, LongestSumsOfTheLargestHalves) {
+    constexpr std::size_t kN = 8;
+    const Modulus m(primes_below(8, 32, 1)[0]);
+    const Limb x(kN, m.q - 1);
+    const Factors factor({x}, 1);
+    for (const std::size_t count : {2100u, 70000u}) {
+        const std::vector<const void*> factors(count, factor.data()[0]);
+        const std::vector<const std::uint64_t*> many(count, x.data());
+        Limb c0(kN), c1(kN);
+        kernels().multiply_plain_sum(c0.data(), c1.data(), factors.data(), 1, many.data(), many.data(), count,
+                                     false, kN, m);
+        const std::uint64_t sum = mul_mod(mul_mod(m.q - 1, m.q - 1, m), count, m);
+        EXPECT_EQ(c0, Limb(kN, from_montgomery(sum, m)));
+        EXPECT_EQ(c1, c0);
+    }
+}
+
 TEST(Sums, OfNothing) {
     const Modulus m(primes_below(8, 50, 1)[0]);
     std::mt19937_64 random(3);
@@ -205,7 +227,8 @@ TEST(Sums, OfNothing) {
         EXPECT_EQ(c0, expected);
         EXPECT_EQ(c1, expected);
         EXPECT_EQ(c2, expected);
-        kernels().multiply_plain_sum(c0.data(), c1.data(), nullptr, nullptr, nullptr, 0, accumulate, 16, m);
+        kernels().multiply_plain_sum(c0.data(), c1.data(), nullptr, 2, nullptr, nullptr, 0, accumulate, 16,
+                                     m);
         EXPECT_EQ(c0, expected);
         EXPECT_EQ(c1, expected);
     }

@@ -13,6 +13,7 @@
 #include "ring/aligned.h"
 #include "ring/kernels.h"
 #include "ring/ntt.h"
+#include "ring/packing.h"
 #include "valgrind.h"
 
 namespace cipherblas::testing {
@@ -38,14 +39,14 @@ inline Limb make_limb(std::size_t n, std::uint64_t bound, std::mt19937_64& rando
     return limb;
 }
 
-// NTT primes for 2^log_n: the two largest below 2^50, those next to 2^30, 2^46 and 2^48 (where kernels may change their way
-// of reducing; above them if there is one close by), one of middle size, and the smallest. Where programs are watched, one of
-// each size.
+// NTT primes for 2^log_n: the two largest below 2^50, those next to 2^30, 2^32, 2^46 and 2^48 (where kernels may change their
+// way of reducing, or of reading; above them if there is one close by), one of middle size, and the smallest. Where programs
+// are watched, one of each size.
 inline std::vector<Modulus> test_moduli(int log_n) {
     const std::uint64_t n = std::uint64_t{1} << log_n;
     std::vector<Modulus> moduli;
     for (const std::uint64_t q : primes_below(n, 50, kWatched ? 1 : 2)) moduli.emplace_back(q);
-    for (const int bits : {30, 46, 48}) {
+    for (const int bits : {30, 32, 46, 48}) {
         if (kWatched && bits == 46) continue;
         moduli.emplace_back(primes_below(n, bits, 1)[0]);
         const std::vector<std::uint64_t> near = primes_near(n, std::ldexp(1.0, bits), 4);
@@ -62,6 +63,25 @@ inline std::vector<const std::uint64_t*> pointers(const std::vector<Limb>& limbs
     for (const Limb& limb : limbs) result.push_back(limb.data());
     return result;
 }
+
+// Limbs as factors of a sum, in halves of their words.
+class Factors {
+  public:
+    Factors(const std::vector<Limb>& limbs, std::size_t halves) {
+        const int bits = halves == 1 ? kHalfBits : kMaxModulusBits;
+        for (const Limb& limb : limbs) {
+            // Not where a cache line begins: they need no alignment beyond that of a word.
+            halves_.emplace_back(limb.size() * halves + 2);
+            write_factor(halves_.back().data() + 2, limb.data(), limb.size(), bits);
+            pointers_.push_back(halves_.back().data() + 2);
+        }
+    }
+    const void* const* data() const { return pointers_.data(); }
+
+  private:
+    std::vector<AlignedVector<std::uint32_t>> halves_;
+    std::vector<const void*> pointers_;
+};
 
 inline const Kernels& scalar() { return *kernels_by_name("scalar"); }
 

@@ -22,7 +22,7 @@ COEFFICIENTS = RING.small()
 SECRET = RING.secret
 WIDE = Ring(n=128, special=1, alpha=1)
 CT_WIDE = WIDE.random_ciphertext(3)
-BLOCK = np.zeros((3, 2, 1, 64), dtype=np.uint64)
+BLOCK = np.zeros((6, 2, 1, 64), dtype=np.uint32)  # of three wide primes
 Call = Callable[[], object]
 
 
@@ -120,6 +120,23 @@ BAD: list[tuple[str, Call]] = [
     ("accumulator: expected dtype", lambda: C.multiply_sum([CT], [CT], CT3.astype(float))),
     ("accumulator: expected a C-contiguous", lambda: C.multiply_sum([CT], [CT], C.neg(CT3)[:, ::-1])),
     ("cts: expected 0 ciphertexts, got 1", lambda: C.multiply_plain_sum([], [CT])),
+    (
+        "plaintexts: expected factors of 3 limbs",
+        lambda: C.multiply_plain_sum([C.factor(COEFFICIENTS, 2)], [CT]),
+    ),
+    (
+        "plaintexts: expected the halves of 1 to 5 limbs, got",
+        lambda: C.multiply_plain_sum([C.factor(COEFFICIENTS, 3)[1:]], [CT]),
+    ),
+    (
+        "plaintexts: expected dtype uint32, got uint64",
+        lambda: C.multiply_plain_sum([C.plaintext(COEFFICIENTS, 3)], [CT]),
+    ),
+    ("limbs: expected 1 to 5, got 6", lambda: C.factor(COEFFICIENTS, 6)),
+    (
+        "plaintexts: expected the halves of 1 to 5 limbs and of 2 special limbs",
+        lambda: C.giant_steps([CT], [(5, 0)], [(1, -1, [(0, 0)])], [KEY], [C.factor(COEFFICIENTS, 3)[:3]]),
+    ),
     ("at least one ciphertext", lambda: weighted(cts=[])),
     ("cts: expected 2 components", lambda: weighted(cts=[WIDE.random_ciphertext(3, 3)])),
     ("equal limbs", lambda: weighted(cts=[CT_WIDE, CT_WIDE[:, :2]])),
@@ -127,13 +144,13 @@ BAD: list[tuple[str, Call]] = [
     ("terms: expected 1 lists, one for each block, got 2", lambda: weighted(terms=[[0], [0]])),
     ("terms: expected below 1, got 1", lambda: weighted(terms=[[1]])),
     ("width a multiple of 64", lambda: weighted([BLOCK[0]])),
-    ("width a multiple of 64", lambda: weighted([np.zeros((3, 4, 1, 32), dtype=np.uint64)])),
-    ("width a multiple of 64", lambda: weighted([np.zeros((3, 2, 1, 96), dtype=np.uint64)])),
-    ("width a multiple of 64", lambda: weighted([np.zeros((3, 2, 1, 0), dtype=np.uint64)])),
-    (r"blocks: expected shape \(3, 2, 1, 64\), got shape \(2, 2, 1, 64\)", lambda: weighted([BLOCK[:2]])),
-    (r"blocks: expected shape \(3, 2, 2, 64\)", lambda: weighted(terms=[[0, 0]])),
-    (r"blocks: expected shape \(3, 2, 0, 64\)", lambda: weighted(terms=[[]])),
-    (r"blocks: expected shape \(3, 2, 1, 64\)", lambda: weighted([BLOCK, BLOCK[:, :1]], [[0], [0]])),
+    ("width a multiple of 64", lambda: weighted([np.zeros((6, 4, 1, 32), dtype=np.uint32)])),
+    ("width a multiple of 64", lambda: weighted([np.zeros((6, 2, 1, 96), dtype=np.uint32)])),
+    ("width a multiple of 64", lambda: weighted([np.zeros((6, 2, 1, 0), dtype=np.uint32)])),
+    (r"blocks: expected shape \(6, 2, 1, 64\), got shape \(2, 2, 1, 64\)", lambda: weighted([BLOCK[:2]])),
+    (r"blocks: expected shape \(6, 2, 2, 64\)", lambda: weighted(terms=[[0, 0]])),
+    (r"blocks: expected shape \(6, 2, 0, 64\)", lambda: weighted(terms=[[]])),
+    (r"blocks: expected shape \(6, 2, 1, 64\)", lambda: weighted([BLOCK, BLOCK[:, :1]], [[0], [0]])),
     ("blocks: expected dtype", lambda: weighted([BLOCK.astype(float)])),
     ("rescale count: expected 1 to 2", lambda: C.rescale(CT, 3)),
     ("rescale count: expected 1 to 2", lambda: C.rescale(CT, 0)),

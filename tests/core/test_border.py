@@ -156,7 +156,9 @@ OTHER: dict[str, Callable[[Array], Array]] = {
 # What is never taken.
 REFUSED: dict[str, Callable[[Array], Any]] = {
     "swapped bytes": lambda x: x.astype(x.dtype.newbyteorder()),
-    "other width": lambda x: x.astype({"u": "u4", "i": "u8", "f": "f4", "c": "c8"}[x.dtype.kind]),
+    "other width": lambda x: x.astype(
+        {"u": "u8" if x.itemsize == 4 else "u4", "i": "u8", "f": "f4", "c": "c8"}[x.dtype.kind]
+    ),
     "objects": lambda x: x.astype(object),
     "booleans": lambda x: x != 0,
     "dates": lambda x: np.zeros(x.shape, "M8[s]"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from math import prod
 
 import numpy as np
@@ -14,6 +15,11 @@ from tests.support.ring_oracle import MONTGOMERY, Ring, Words, centred, multiply
 @pytest.fixture(scope="module")
 def ring() -> Ring:
     return Ring()
+
+
+def mixed_ring() -> Ring:
+    """Primes on both sides of 2^32, special ones below it."""
+    return Ring(n=128, q_bits=(50, 32, 33, 30), special=2, alpha=1, special_bits=31)
 
 
 def exact(ring: Ring, x: Words) -> tuple[list, int]:
@@ -201,11 +207,29 @@ def test_relinearised_sums_of_long_limbs(sums: int, terms: int, threads: int) ->
         np.testing.assert_array_equal(one, wide.context.relinearise(product, key, False))
 
 
+def test_factors_take_half_a_word_where_a_prime_does() -> None:
+    """Limb after limb, those of wide primes in two rows: the words of `plaintext`."""
+    ring = mixed_ring()
+    message = ring.small(2**40)
+    for limbs, special in itertools.product(range(1, ring.num_q + 1), (False, True)):
+        found = ring.context.factor(message, limbs, special)
+        words = ring.context.plaintext(message, limbs, special, montgomery=True)
+        primes = ring.moduli[:limbs] + ring.moduli[ring.num_q :] * special
+        row = 0
+        for one, q in zip(words, primes, strict=True):
+            if q < 2**32:
+                np.testing.assert_array_equal(found[row], one)
+            else:
+                np.testing.assert_array_equal(found[row : row + 2].reshape(-1).view(np.uint64), one)
+            row += 1 if q < 2**32 else 2
+        assert (row, np.uint32) == (len(found), found.dtype)
+
+
 @pytest.mark.parametrize("count", [1, 3, 40])
 def test_multiply_plain_sum(ring: Ring, count: int) -> None:
     ciphertexts = [ring.random_ciphertext(3) for _ in range(count)]
     plains = [ring.small(2**30) for _ in range(count)]
-    rows = [ring.context.plaintext(m, 3, montgomery=True) for m in plains]
+    rows = [ring.context.factor(m, 3) for m in plains]
     expected = [to_object([0] * ring.n) for _ in range(2)]
     for m, ciphertext in zip(plains, ciphertexts, strict=True):
         for c, x in enumerate(ring.polynomials(ciphertext)):
@@ -220,13 +244,16 @@ def test_multiply_plain_sum(ring: Ring, count: int) -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_weighted_sums(width: int, threads: int) -> None:
     """Blocks of weights in pieces: bit for bit what `multiply_plain_sum` makes of the same plaintexts."""
-    ring = Ring(n=128, special=1, alpha=1)
+    ring = mixed_ring()
     context, limbs = ring.context, 3
     cts = [ring.random_ciphertext(limbs) for _ in range(4)]
     terms = [[0], [3, 1, 3, 0], [2] * 9]
-    plains = [[context.plaintext(ring.small(2**30), limbs, montgomery=True) for _ in row] for row in terms]
+    messages = [[ring.small(2**30) for _ in row] for row in terms]
+    plains = [[context.factor(message, limbs) for message in row] for row in messages]
+    halves = len(plains[0][0])
     blocks = [
-        np.ascontiguousarray(np.stack([p.reshape(limbs, -1, width) for p in row], axis=2)) for row in plains
+        context.write_weights(np.zeros((halves, ring.n // width, len(row), width), np.uint32), 0, row)
+        for row in messages
     ]
     before = _core.threads()
     try:

@@ -32,7 +32,7 @@ COUNTS = (
         "rotations hoistings relinearisations moddowns linear_transforms modulus_raises transposes row_switches",
     ),
     ("products", "products plain_products sums scalar_products adds rescales"),
-    ("encoded", "encodings operand_encodings mask_encodings weight_encodings stored_bytes"),
+    ("encoded", "encodings operand_encodings mask_encodings weight_encodings weight_limbs stored_bytes"),
     ("limbs", "ntt_limbs encode_ntt_limbs mac_limbs switched_limbs"),
     ("moved", "key_bytes_read plain_bytes_read ciphertext_bytes moved_bytes fresh_bytes"),
     ("gemm", "float_macs float_inputs float_outputs modular_macs modular_inputs modular_outputs"),

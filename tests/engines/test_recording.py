@@ -51,7 +51,7 @@ PROGRAMS: dict[str, Callable[[], cb.Program]] = {
 # by rows together.
 BESIDE = {
     *("linear_transforms", "scalar_products", "mask_encodings", "operand_encodings", "weight_encodings"),
-    *("stored_bytes", "adds", "moved_bytes"),
+    *("weight_limbs", "stored_bytes", "adds", "moved_bytes"),
 }
 
 

@@ -126,8 +126,8 @@ def test_slots(name: str, ring: tuple[int, int, int]) -> None:
     assert kernels.limbs("forward", "inverse") == counts.ntt_limbs + encoded
     assert kernels.limbs("products", "conversions", "scalings") == counts.mac_limbs + encoded
     assert kernels.words["key_bytes"] == counts.key_bytes_read
-    assert 8 * kernels.words["plain_words"] == counts.plain_bytes_read
-    assert 8 * kernels.words["lifts"] == counts.encode_ntt_limbs * 8 * params.n + counts.stored_bytes
+    assert kernels.words["plain_bytes"] == counts.plain_bytes_read
+    assert kernels.limbs("lifts") == counts.encode_ntt_limbs + counts.weight_limbs
     assert kernels.limbs("permuted") == 2 * counts.rotations * (params.limbs + params.special_limbs)
 
 

@@ -126,6 +126,8 @@ def test_a_first_run_encodes_masks_and_weights() -> None:
     assert counts.mask_encodings == len(server._equipment.encodings.masks)
     stored = server._equipment.encodings.weights._arrays.values()
     assert counts.weight_encodings == sum(array.shape[2] for array in stored) > 0
+    assert counts.stored_bytes == sum(array.nbytes for array in stored)
+    assert min(program.plan.parameters.q) < 2**32  # residues take half a word
     assert program.plan.stages.encode > 0
 
 

@@ -61,7 +61,9 @@ class Call:
 
 CT, CT3 = RING.random_ciphertext(3), RING.random_ciphertext(3, 3)
 KEY = RING.random_key(3)
-BLOCK = limbs(3, 2, 2, 64)
+BLOCK = C.write_weights(
+    np.zeros((len(C.factor(RING.small(), 3)), 2, 2, 64), np.uint32), 0, [RING.small()] * 2
+)
 ELEMENTS = _core.transpose_plan(8, "fast")[0]
 ROW_KEYS = [KEY] * len(ELEMENTS)
 
@@ -116,7 +118,8 @@ BY_HAND: dict[str, Call] = {
             "dithers": [0, 5],
         }
     ),
-    "write_weights": Call({"out": limbs(3, 2, 2, 64), "first": 1, "messages": [RING.small()]}),
+    "write_weights": Call({"out": BLOCK.copy(), "first": 1, "messages": [RING.small()]}),
+    "factor": Call({"coefficients": RING.small(), "limbs": 3, "special": True}),
     "decode": Call({"coefficients": GENERATOR.random(N)}),
     "plaintext": Call({"coefficients": RING.small(), "limbs": 3, "special": True, "montgomery": True}),
     "uniform": Call({"words": words(2, N + 128), "moduli_index": [0, 6]}),
@@ -202,7 +205,7 @@ BY_HAND: dict[str, Call] = {
     "multiply_sum": Call({"lefts": [CT, RING.random_ciphertext(3)], "rights": [CT, CT], "accumulator": C.neg(CT3)}),
     "weighted_sums": Call({"blocks": [BLOCK, BLOCK[:, :, :1].copy()], "terms": [[0, 1], [1]], "cts": [CT, C.neg(CT)]}),
     "multiply_plain_sum": Call(
-        {"plaintexts": [limbs(3, N), limbs(3, N)], "cts": [CT, CT], "accumulator": C.neg(CT)}
+        {"plaintexts": [C.factor(RING.small(), 3)] * 2, "cts": [CT, CT], "accumulator": C.neg(CT)}
     ),
     "rescale": Call({"ct": CT3, "count": 1}),
     "drop": Call({"ct": CT3, "limbs": 2}),
@@ -213,7 +216,7 @@ BY_HAND: dict[str, Call] = {
             "babies": [(5, 0), (1, -1)],
             "keys": [KEY],
             "giants": [(1, -1, [(0, 0), (1, 0)]), (5, 0, [(1, 0)])],
-            "plaintexts": [C.plaintext(RING.small(), 3, special=True, montgomery=True)],
+            "plaintexts": [C.factor(RING.small(), 3, special=True)],
         }
     ),
     "linear_transform": Call(

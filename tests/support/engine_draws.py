@@ -50,6 +50,7 @@ RINGS: dict[str, RingSizes] = {
     "N=64": (64, (50.0, 50.0, 40.0, 40.0, 40.0), 2, None),
     "N=64, one digit": (64, (44.0, 36.0, 36.0), 3, 3),
     "N=64, unlike digits": (64, (50.0, 40.0, 40.0, 40.0, 50.0), 3, None, (1, 3, 1)),
+    "N=64, half words": (64, (45.0, 31.0, 33.0, 29.0), 2, None),
     "N=512 packed": (512, (45.0, 38.0, 38.0, 38.0), 2, 2),
 }
 SMALL = {name: RINGS[name] for name in ("N=8", "N=16 packed", "N=64, one digit")}

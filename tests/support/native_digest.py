@@ -13,7 +13,7 @@ import cipherblas._core as _core
 Words = NDArray[np.uint64]
 
 n, limbs, special, alpha = 1 << 11, 5, 2, 2
-q = _core.primes(n, 50, 1) + _core.primes(n, 40, limbs - 1)
+q = _core.primes(n, 50, 1) + _core.primes(n, 40, limbs - 2) + _core.primes(n, 31, 1)
 p = _core.primes(n, 49, special)
 context = _core.Context(n, q, p, alpha)
 generator = np.random.default_rng(1)
@@ -68,9 +68,19 @@ masks = [context.encode(generator.uniform(-1, 1, n // 2).astype(complex), 2.0**4
 terms = [(0, 0, 1, -1, 0), (0, 0, elements[0], 0, 1), (0, 0, elements[1], 1, 2), (1, 0, elements[1], 1, 0)]
 for order in ("limb", "rotation"):
     note(*context.linear_transform([x], terms, keys, masks, 2, True, order))
-weights = [context.plaintext(mask, limbs, montgomery=True) for mask in masks[:2]]
+weights = [note(context.factor(mask, limbs)) for mask in masks[:2]]
 note(context.multiply_plain_sum(weights, [x, y]))
-blocks = np.stack(weights).reshape(2, limbs, -1, 128).transpose(1, 2, 0, 3)
+block = np.zeros((len(weights[0]), n // 128, 2, 128), np.uint32)
+blocks = [note(context.write_weights(block.copy(), 0, masks[first : first + 2])) for first in (0, 1)]
+note(
+    *context.giant_steps(
+        [x],
+        [(1, -1), (elements[0], 0)],
+        [(1, -1, [(0, 0), (1, 1)])],
+        keys,
+        [context.factor(mask, limbs, special=True) for mask in masks[:2]],
+    )
+)
 for kind in (float, complex):  # symmetric or not, rounded to the nearest integers and by chance, of any size
     slots = generator.uniform(-1, 1, n // 2) + (0.5j if kind is complex else 0)
     for scale in (2.0**30, 2.0**55):
@@ -80,7 +90,7 @@ for kind in (float, complex):  # symmetric or not, rounded to the nearest intege
             *[context.plaintext(message, limbs, special=True, montgomery=True) for message in messages],
         )
 note(context.decode(generator.uniform(-1, 1, n)))
-note(*context.weighted_sums([blocks.copy(), blocks[:, :, ::-1].copy()], [[0, 1], [1, 0]], [x, y]))
+note(*context.weighted_sums(blocks, [[0, 1], [1, 0]], [x, y]))
 note(context.phase(secret, x), context.phase(secret, product))
 rows, d = 60, 64
 row_a = np.stack([uniform([i] * rows) for i in range(limbs)])

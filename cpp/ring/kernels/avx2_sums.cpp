@@ -118,30 +118,56 @@ void multiply_sum_by(const A& by, Word* c0, Word* c1, Word* c2, const Word* cons
 
 constexpr std::size_t kTogether = 4;  // plaintexts that are read side by side
 
-template <bool ADD, typename A>
-void multiply_plain_sum_by(const A& by, Word* c0, Word* c1, const Word* const* p, const Word* const* b0,
+// Four words that need no alignment, of 64 bits or of 32.
+CIPHERBLAS_INLINE __m256i load_factor(const Word* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
+CIPHERBLAS_INLINE __m256i load_factor(const std::uint32_t* p) {
+    return _mm256_cvtepu32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+
+// Adds terms to the sums of `size` words; full: these hold as many products as they may. Pointers stay in registers.
+template <std::size_t TERMS, typename Cell, typename A>
+void add_terms(const A& by, Pair<typename A::Sums>* sums, const void* const* p, const Word* const* b0,
+               const Word* const* b1, std::size_t start, std::size_t size, bool full) {
+    const Cell* factors[TERMS];
+    const Word *x0[TERMS], *x1[TERMS];
+#pragma GCC unroll 4
+    for (std::size_t k = 0; k < TERMS; ++k) {
+        factors[k] = static_cast<const Cell*>(p[k]) + start;
+        x0[k] = b0[k] + start;
+        x1[k] = b1[k] + start;
+    }
+    for (std::size_t i = 0; i < size; i += 4) {
+        auto s = sums[i / 4];
+        if (full) {
+            by.fold(s.c0);
+            by.fold(s.c1);
+        }
+#pragma GCC unroll 4
+        for (std::size_t k = 0; k < TERMS; ++k) {
+            const auto factor = by.value(load_factor(factors[k] + i));
+            by.add_product(s.c0, by.value(load(x0[k] + i)), factor);
+            by.add_product(s.c1, by.value(load(x1[k] + i)), factor);
+        }
+        sums[i / 4] = s;
+    }
+}
+
+template <bool ADD, typename Cell, typename A>
+void multiply_plain_sum_by(const A& by, Word* c0, Word* c1, const void* const* p, const Word* const* b0,
                            const Word* const* b1, std::size_t count, std::size_t n, const Modulus& modulus) {
     const __m256i q = broadcast(modulus.q);
     const typename A::Value scale = by.factor(1, 0, modulus);
+    constexpr decltype(&add_terms<1, Cell, A>) kAdd[kTogether] = {
+        add_terms<1, Cell, A>, add_terms<2, Cell, A>, add_terms<3, Cell, A>, add_terms<4, Cell, A>};
     Pair<typename A::Sums> sums[kChunk / 4];
     for (std::size_t start = 0; start < n; start += kChunk) {
         const std::size_t size = std::min(kChunk, n - start);
         for (std::size_t i = 0; i < size / 4; ++i) sums[i] = {by.none(), by.none()};
         for (std::size_t t = 0; t < count; t += kTogether) {
-            const std::size_t end = std::min(t + kTogether, count);
-            for (std::size_t i = 0; i < size; i += 4) {
-                auto s = sums[i / 4];
-                if (t > 0 && t % A::kMaxProducts == 0) {
-                    by.fold(s.c0);
-                    by.fold(s.c1);
-                }
-                for (std::size_t k = t; k < end; ++k) {
-                    const auto factor = by.value(load(p[k] + start + i));
-                    by.add_product(s.c0, by.value(load(b0[k] + start + i)), factor);
-                    by.add_product(s.c1, by.value(load(b1[k] + start + i)), factor);
-                }
-                sums[i / 4] = s;
-            }
+            const auto add = kAdd[std::min(kTogether, count - t) - 1];
+            add(by, sums, p + t, b0 + t, b1 + t, start, size, t > 0 && t % A::kMaxProducts == 0);
         }
         for (std::size_t i = 0; i < size; i += 4) {
             store_sum<ADD>(c0 + start + i, by.finish(sums[i / 4].c0, scale), q);
@@ -233,14 +259,26 @@ void multiply_sum(Word* c0, Word* c1, Word* c2, const Word* const* a0, const Wor
     });
 }
 
-void multiply_plain_sum(Word* c0, Word* c1, const Word* const* p, const Word* const* b0,
-                        const Word* const* b1, std::size_t count, bool accumulate, std::size_t n,
-                        const Modulus& m) {
+namespace {
+
+template <typename Cell>
+void multiply_plains(Word* c0, Word* c1, const void* const* p, const Word* const* b0, const Word* const* b1,
+                     std::size_t count, bool accumulate, std::size_t n, const Modulus& m) {
     with_arithmetic(m, true, [&](const auto& by) {
         using A = std::decay_t<decltype(by)>;
-        const auto run = accumulate ? multiply_plain_sum_by<true, A> : multiply_plain_sum_by<false, A>;
+        const auto run =
+            accumulate ? multiply_plain_sum_by<true, Cell, A> : multiply_plain_sum_by<false, Cell, A>;
         run(by, c0, c1, p, b0, b1, count, n, m);
     });
+}
+
+}  // namespace
+
+void multiply_plain_sum(Word* c0, Word* c1, const void* const* p, std::size_t halves, const Word* const* b0,
+                        const Word* const* b1, std::size_t count, bool accumulate, std::size_t n,
+                        const Modulus& m) {
+    const auto run = halves == 1 ? multiply_plains<std::uint32_t> : multiply_plains<Word>;
+    run(c0, c1, p, b0, b1, count, accumulate, n, m);
 }
 
 // ---- the inner loop of MO-HLT (FAME, Alg. 3)

@@ -145,12 +145,18 @@ struct PairSums {
     Sum c0, c1;
 };
 
-template <std::size_t TERMS>
-CIPHERBLAS_INLINE void add_terms(PairSums& s, const Word* const* p, const Word* const* b0,
+// Eight words that need no alignment, of 64 bits or of 32.
+CIPHERBLAS_INLINE __m512i load_factor(const Word* p) { return _mm512_loadu_si512(p); }
+CIPHERBLAS_INLINE __m512i load_factor(const std::uint32_t* p) {
+    return _mm512_maskz_cvtepu32_epi64(kAllLanes, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+
+template <std::size_t TERMS, typename Cell>
+CIPHERBLAS_INLINE void add_terms(PairSums& s, const void* const* p, const Word* const* b0,
                                  const Word* const* b1, std::size_t t, std::size_t i) {
 #pragma GCC unroll 4
     for (std::size_t k = t; k < t + TERMS; ++k) {
-        const __m512i factor = load(p[k] + i);
+        const __m512i factor = load_factor(static_cast<const Cell*>(p[k]) + i);
         s.c0.add_product(factor, load(b0[k] + i));
         s.c1.add_product(factor, load(b1[k] + i));
     }
@@ -161,7 +167,8 @@ CIPHERBLAS_INLINE void add_terms(PairSums& s, const Word* const* p, const Word* 
 namespace {
 
 // quarters: of 2^52 q, that each product is at most.
-void multiply_plains(Word* c0, Word* c1, const Word* const* p, const Word* const* b0, const Word* const* b1,
+template <typename Cell>
+void multiply_plains(Word* c0, Word* c1, const void* const* p, const Word* const* b0, const Word* const* b1,
                      std::size_t count, bool accumulate, std::size_t n, const Modulus& modulus,
                      std::uint64_t quarters) {
     const Lanes m(modulus);
@@ -178,9 +185,9 @@ void multiply_plains(Word* c0, Word* c1, const Word* const* p, const Word* const
                 PairSums s;
                 if (t > 0) s = stored;
                 if (group == kGroup) {
-                    add_terms<kGroup>(s, p, b0, b1, t, i);
+                    add_terms<kGroup, Cell>(s, p, b0, b1, t, i);
                 } else if (group == 1) {
-                    add_terms<1>(s, p, b0, b1, t, i);
+                    add_terms<1, Cell>(s, p, b0, b1, t, i);
                 }
                 if (left > group) {
                     stored = s;
@@ -200,14 +207,14 @@ void multiply_plains(Word* c0, Word* c1, const Word* const* p, const Word* const
 
 }  // namespace
 
-void multiply_plain_sum(Word* c0, Word* c1, const Word* const* p, const Word* const* b0,
+void multiply_plain_sum(Word* c0, Word* c1, const void* const* p, std::size_t halves, const Word* const* b0,
                         const Word* const* b1, std::size_t count, bool accumulate, std::size_t n,
                         const Modulus& modulus) {
+    const auto run = halves == 1 ? multiply_plains<std::uint32_t> : multiply_plains<Word>;
     std::size_t start = 0;
     do {  // products are below q^2 < 2^50 q
         const std::size_t held = std::min(kMaxTerms, count - start);
-        multiply_plains(c0, c1, p + start, b0 + start, b1 + start, held, accumulate || start > 0, n, modulus,
-                        1);
+        run(c0, c1, p + start, b0 + start, b1 + start, held, accumulate || start > 0, n, modulus, 1);
         start += held;
     } while (start < count);
 }
@@ -262,10 +269,11 @@ void multiply_short_sum(Word* c0, Word* c1, const Word* const* p, std::size_t si
                 multiply_unit(c0, c1, scratch, b0 + start, b1 + start, held, more, at, m, reduce);
             }
         } else {
-            const Word* transforms[kMostShort];
+            const void* transforms[kMostShort];
             for (std::size_t t = 0; t < held; ++t) transforms[t] = scratch + t * n;
             ntt_of_shorts(scratch, p + start, held, size, first, n, table);
-            multiply_plains(c0, c1, transforms, b0 + start, b1 + start, held, more, n, table.modulus, 4);
+            multiply_plains<Word>(c0, c1, transforms, b0 + start, b1 + start, held, more, n, table.modulus,
+                                  4);
         }
         start += held;
     } while (start < count);

@@ -25,7 +25,7 @@ struct Totals {
     std::atomic<std::uint64_t> permuted{
         0};  // made by an automorphism: of each component that is made with one
     std::atomic<std::uint64_t> key_bytes{0};    // of switching keys that are read
-    std::atomic<std::uint64_t> plain_words{0};  // of plaintexts that are read for products
+    std::atomic<std::uint64_t> plain_bytes{0};  // of plaintexts that are read for products
     std::atomic<std::uint64_t> rows{0};         // that butterflies of rows write
 };
 
@@ -164,12 +164,12 @@ void multiply_sum(Word* c0, Word* c1, Word* c2, const Word* const* a0, const Wor
     inner->multiply_sum(c0, c1, c2, a0, a1, b0, b1, terms, accumulate, bypass, n, m);
 }
 
-void multiply_plain_sum(Word* c0, Word* c1, const Word* const* p, const Word* const* b0,
+void multiply_plain_sum(Word* c0, Word* c1, const void* const* p, std::size_t halves, const Word* const* b0,
                         const Word* const* b1, std::size_t terms, bool accumulate, std::size_t n,
                         const Modulus& m) {
     count(totals.products, 2 * terms * n);
-    count(totals.plain_words, terms * n);
-    inner->multiply_plain_sum(c0, c1, p, b0, b1, terms, accumulate, n, m);
+    count(totals.plain_bytes, terms * n * halves * sizeof(std::uint32_t));
+    inner->multiply_plain_sum(c0, c1, p, halves, b0, b1, terms, accumulate, n, m);
 }
 
 // Of a transform so many of its layers as there are.
@@ -196,7 +196,7 @@ void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::si
         if (term.permutation != nullptr) count(totals.permuted, 2 * n);
         if (term.plaintext != nullptr) {
             count(totals.products, 2 * n);
-            count(totals.plain_words, n);
+            count(totals.plain_bytes, n * sizeof(Word));
         }
     }
     inner->accumulate_terms(out0, out1, terms, number, accumulate, begin, end, m);
@@ -252,7 +252,7 @@ void for_each_total(const Body& body) {
     body("lifts", totals.lifts);
     body("permuted", totals.permuted);
     body("key_bytes", totals.key_bytes);
-    body("plain_words", totals.plain_words);
+    body("plain_bytes", totals.plain_bytes);
     body("rows", totals.rows);
 }
 

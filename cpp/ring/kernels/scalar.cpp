@@ -198,9 +198,9 @@ void multiply_sum(Word* c0, Word* c1, Word* c2, const Word* const* a0, const Wor
     }
 }
 
-void multiply_plain_sum(Word* c0, Word* c1, const Word* const* p, const Word* const* b0,
-                        const Word* const* b1, std::size_t count, bool accumulate, std::size_t n,
-                        const Modulus& m) {
+template <typename Cell>
+void multiply_plains(Word* c0, Word* c1, const void* const* p, const Word* const* b0, const Word* const* b1,
+                     std::size_t count, bool accumulate, std::size_t n, const Modulus& m) {
     for (std::size_t i = 0; i < n; ++i) {
         u128 s0 = accumulate ? static_cast<u128>(c0[i]) << kWordBits : 0;
         u128 s1 = accumulate ? static_cast<u128>(c1[i]) << kWordBits : 0;
@@ -209,12 +209,20 @@ void multiply_plain_sum(Word* c0, Word* c1, const Word* const* p, const Word* co
                 fold(s0, m);
                 fold(s1, m);
             }
-            s0 += wide(p[t][i], b0[t][i]);
-            s1 += wide(p[t][i], b1[t][i]);
+            const Word factor = static_cast<const Cell*>(p[t])[i];
+            s0 += wide(factor, b0[t][i]);
+            s1 += wide(factor, b1[t][i]);
         }
         c0[i] = montgomery_reduce(s0, m);
         c1[i] = montgomery_reduce(s1, m);
     }
+}
+
+void multiply_plain_sum(Word* c0, Word* c1, const void* const* p, std::size_t halves, const Word* const* b0,
+                        const Word* const* b1, std::size_t count, bool accumulate, std::size_t n,
+                        const Modulus& m) {
+    const auto run = halves == 1 ? multiply_plains<std::uint32_t> : multiply_plains<Word>;
+    run(c0, c1, p, b0, b1, count, accumulate, n, m);
 }
 
 // 2^52 * (sum_j digit_j * key_j * 2^-52 + add * add_factor * 2^-52) at one position, source being its place among the

@@ -79,12 +79,12 @@ void multiply_short_sum(std::uint64_t* c0, std::uint64_t* c1, const std::uint64_
                         const std::uint64_t* const* b0, const std::uint64_t* const* b1, std::size_t count,
                         bool accumulate, std::size_t first, std::size_t n, std::uint64_t* scratch,
                         const NttTable& table) {
-    std::vector<const std::uint64_t*> transforms(count);
+    std::vector<const void*> transforms(count);
     for (std::size_t t = 0; t < count; ++t) {
         transforms[t] = scratch + t * n;
         kNttOfShort(scratch + t * n, p[t], size, first, n, table);
     }
-    kMultiplyPlainSum(c0, c1, transforms.data(), b0, b1, count, accumulate, n, table.modulus);
+    kMultiplyPlainSum(c0, c1, transforms.data(), 2, b0, b1, count, accumulate, n, table.modulus);
 }
 
 }  // namespace undivided

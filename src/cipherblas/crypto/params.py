@@ -397,6 +397,15 @@ def key_words(n: int, moduli: Sequence[float]) -> int:
     return -(-n * (_core.NARROW_KEY_BITS if narrow else _core.WIDE_KEY_BITS) // 64)
 
 
+def factor_words(n: int, moduli: Sequence[float]) -> int:
+    """Words in memory of a clear vector that ciphertexts of these limbs are multiplied by: residues modulo primes below
+    2^32 take half a word each."""
+    import cipherblas._core as _core
+
+    halves = sum(1 if modulus < 1 << _core.HALF_WORD_BITS else 2 for modulus in moduli)
+    return n * halves // 2
+
+
 class ParameterFamily(RingFamily[Parameters]):
     """The parameters of one program's rings."""
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from cipherblas.crypto.params import factor_words
 from cipherblas.engines.handles import (
     Addend,
     Ciphertext,
@@ -160,7 +161,7 @@ class OnCiphertexts(Protocol):
         ...
 
     @operation(
-        made=lambda ring, message, limbs: (limbs, ring.n),
+        made=lambda ring, message, limbs: (factor_words(ring.n, ring.q[:limbs]),),
         cost=lambda costs, counts, message, limbs: costs.encode(counts, 1, limbs),
     )
     def factor(self, message: Message, limbs: int) -> Factor:
@@ -371,7 +372,7 @@ class OnCiphertexts(Protocol):
         ...
 
     @operation(
-        made=lambda ring, message, limbs: (limbs + len(ring.p), ring.n),
+        made=lambda ring, message, limbs: (factor_words(ring.n, (*ring.q[:limbs], *ring.p)),),
         cost=lambda costs, counts, message, limbs: costs.encode_extended(counts, 1, limbs),
     )
     def extended_factor(self, message: Message, limbs: int) -> Factor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from cipherblas.common.errors import RangeError
 from cipherblas.common.gemm_paths import BYTE_MODULI, BYTE_ROWS, GRAM_COLUMNS, is_byte, is_narrow
 from cipherblas.common.memory import aligned_empty, in_threads
 from cipherblas.crypto.fields import MODULI_OF_WORD
-from cipherblas.crypto.params import Parameters
+from cipherblas.crypto.params import Parameters, factor_words
 from cipherblas.engines.handles import Signed, Term, Words
 from cipherblas.engines.protocol import Engine
 
@@ -24,6 +24,7 @@ from cipherblas.engines.protocol import Engine
 # fit the core's cache.
 PIECE_WORDS, MIN_PIECE_WORDS, PIECES_BYTES = 512, 64, 768 << 10
 ALL = slice(None)
+Halves: TypeAlias = NDArray[np.uint32]  # of words: residues of one or two of them
 MAX_LOOKED_UP = 1 << 17  # integers whose residues are looked up
 
 
@@ -60,21 +61,23 @@ class CpuEngine(Engine):
     def addend(self, message: Signed, limbs: int) -> Words:
         return self._context.plaintext(message, limbs)
 
-    def factor(self, message: Signed, limbs: int) -> Words:
-        return self._context.plaintext(message, limbs, montgomery=True)
+    def factor(self, message: Signed, limbs: int) -> Halves:
+        return self._context.factor(message, limbs)
 
     def encryption(self, addend: Words) -> Words:
         return np.stack([addend, np.zeros_like(addend)])
 
     def weights_shape(self, limbs: int, terms: int, ciphertexts: int) -> tuple[int, ...]:
-        """(limbs, N / width, terms, width)"""
-        width = min(PIECE_WORDS, self._context.n)
+        """(halves, N / width, terms, width / 2), halves of words being those of all limbs"""
+        n = self._context.n
+        width = min(PIECE_WORDS, n)
         while width > MIN_PIECE_WORDS and 16 * width * ciphertexts > PIECES_BYTES:
             width //= 2
-        return limbs, self._context.n // width, terms, width
+        halves = 2 * factor_words(n, self._moduli[:limbs]) // n
+        return halves, n // width, terms, width // 2
 
     def write_weights(self, weights: Words, first: int, messages: Sequence[Signed]) -> None:
-        self._context.write_weights(weights, first, list(messages))
+        self._context.write_weights(weights.view(np.uint32), first, list(messages))
 
     # ---- ciphertexts ----
 
@@ -134,14 +137,14 @@ class CpuEngine(Engine):
         return self._context.multiply_sum(lefts, rights, accumulator)
 
     def multiply_plain_sum(
-        self, plaintexts: Sequence[Words], cts: Sequence[Words], accumulator: Words | None
+        self, plaintexts: Sequence[Halves], cts: Sequence[Words], accumulator: Words | None
     ) -> Words:
         return self._context.multiply_plain_sum(plaintexts, cts, accumulator)
 
     def weighted_sums(
         self, weights: Sequence[Words], terms: Sequence[Sequence[int]], cts: Sequence[Words]
     ) -> list[Words]:
-        return self._context.weighted_sums(weights, terms, cts)
+        return self._context.weighted_sums([each.view(np.uint32) for each in weights], terms, cts)
 
     def polynomial_sums(self, polynomials: Signed, cts: Sequence[Words]) -> list[Words]:
         return self._context.polynomial_sums(polynomials, cts)
@@ -204,8 +207,8 @@ class CpuEngine(Engine):
     ) -> Words:
         return self._context.multiply_rescale(x, y, key, factor, added, added_factor, constant)
 
-    def extended_factor(self, message: Signed, limbs: int) -> Words:
-        return self._context.plaintext(message, limbs, special=True, montgomery=True)
+    def extended_factor(self, message: Signed, limbs: int) -> Halves:
+        return self._context.factor(message, limbs, special=True)
 
     def giant_steps(
         self,
@@ -213,7 +216,7 @@ class CpuEngine(Engine):
         babies: Sequence[tuple[int, int]],
         giants: Sequence[tuple[int, int, Sequence[tuple[int, int]]]],
         keys: Sequence[Words],
-        plaintexts: Sequence[Words],
+        plaintexts: Sequence[Halves],
     ) -> list[Words]:
         return self._context.giant_steps(sources, babies, giants, _pair_by_pair(keys), plaintexts)
 

@@ -24,7 +24,7 @@ from cipherblas.common.gemm_paths import (
 )
 from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto.digits import digit_ranges
-from cipherblas.crypto.params import key_words
+from cipherblas.crypto.params import factor_words, key_words
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import Ring
 from cipherblas.rlwe.working_memory import POLYNOMIAL_COPIES, clear_gemm_bytes, operand_gemm_bytes
@@ -53,6 +53,10 @@ class Costs:
         self._key_limb_bytes = key_words(ring.n, (*ring.q, *ring.p)) * WORD_BYTES
         self._special, self._alpha, self._digit_limbs = len(ring.p), ring.alpha, ring.digit_limbs
         self._moduli = [float(q) for q in ring.q]
+        self._factor_bytes = [
+            factor_words(ring.n, self._moduli[:limbs]) * WORD_BYTES for limbs in range(len(ring.q) + 1)
+        ]
+        self._special_factor_bytes = factor_words(ring.n, ring.p) * WORD_BYTES
         self._operand_moduli = ring.operand_moduli or ()
         self._ring, self._secrets, self._pairs = ring, secrets, (secrets + 1) // 2
 
@@ -165,7 +169,7 @@ class Costs:
         if masks:
             extended = masks * (limbs + special) - masks_in_place * special
             self.encode(counts, masks, extended)
-            self._plain_products(counts, masks, extended)
+            self._plain_products(counts, masks, extended, extended * self._limb_bytes)
         self._mod_down(counts, outputs, limbs, rescale=rescale, extended=switched > 0)
 
     def giant_steps(
@@ -191,9 +195,9 @@ class Costs:
         counts.mac_limbs += (number - keyed) * self._pairs * 2 * limbs
         for masks, in_place in sums:
             counts.sums += 1
-            self._plain_products(counts, masks, masks * (limbs + self._special))
+            read = masks * self.extended_factor_bytes(limbs) - in_place * self._special_factor_bytes
+            self._plain_products(counts, masks, masks * (limbs + self._special), read)
             counts.mac_limbs -= 2 * self._pairs * in_place * self._special
-            counts.plain_bytes_read -= in_place * self._special * self._limb_bytes
         self._divide(counts, giants, self._special, limbs)  # of one component, however many there are
         self._hoistings(counts, giants, limbs)
         self._key_products(counts, giants, limbs, 0)  # added modulo Q·P, not times P
@@ -304,15 +308,23 @@ class Costs:
         """Plaintexts of so many limbs each, modulo Q·P."""
         self.encode(counts, number, number * (limbs + self._special))
 
-    def _plain_products(self, counts: Counts, number: int, limbs: int) -> None:
-        """Plaintexts multiplied into all components, of so many limbs together."""
+    def factor_bytes(self, limbs: int) -> int:
+        """Of a clear vector in memory that ciphertexts of so many limbs are multiplied by."""
+        return self._factor_bytes[limbs]
+
+    def extended_factor_bytes(self, limbs: int) -> int:
+        """The same modulo Q·P."""
+        return self._factor_bytes[limbs] + self._special_factor_bytes
+
+    def _plain_products(self, counts: Counts, number: int, limbs: int, nbytes: int) -> None:
+        """Plaintexts multiplied into all components, of so many limbs and bytes together."""
         counts.plain_products += number
         counts.mac_limbs += 2 * self._pairs * limbs
-        counts.plain_bytes_read += limbs * self._limb_bytes
+        counts.plain_bytes_read += nbytes
 
     def plain_terms(self, counts: Counts, number: int, limbs: int) -> None:
         """Terms of a sum of plaintexts times ciphertexts, which are read, of so many limbs each."""
-        self._plain_products(counts, number, number * limbs)
+        self._plain_products(counts, number, number * limbs, number * self.factor_bytes(limbs))
         counts.ciphertext_bytes += 2 * number * limbs * self._limb_bytes
 
     def multiply_plain_sum(self, counts: Counts, number: int, limbs: int) -> None:
@@ -323,7 +335,8 @@ class Costs:
     def write_weights(self, counts: Counts, number: int, limbs: int) -> None:
         """Plaintexts that are encoded once and kept."""
         counts.weight_encodings += number
-        counts.stored_bytes += number * limbs * self._limb_bytes
+        counts.weight_limbs += number * limbs
+        counts.stored_bytes += number * self.factor_bytes(limbs)
 
     def polynomial_sums(self, counts: Counts, outputs: int, terms: int, limbs: int, count: int) -> None:
         """Sums of ciphertexts times polynomials of `count` coefficients: log2(count) layers of transforms, and two

@@ -30,13 +30,14 @@ class Counts:
         operand_encodings: those of clear operands, which are new in every run, unlike masks.
         mask_encodings: different masks and constants among them, which are encoded in a first run and then kept.
         weight_encodings: stored weights, likewise.
+        weight_limbs: their limbs.
         ntt_limbs: transforms of one limb (forward or inverse), those of encodings left out.
         encode_ntt_limbs: forward transforms of encoded plaintexts, as if nothing were cached.
         mac_limbs: modular multiply-adds and products by one number, in limbs of N: those of a base conversion are its
             sources times the limbs that it makes; those of encodings left out.
         switched_limbs: limbs modulo Q·P that sums of products with keys make, those of rows left out.
         key_bytes_read: bytes of switching keys streamed from memory.
-        plain_bytes_read: bytes of encoded plaintexts that products read, 8·N per limb.
+        plain_bytes_read: bytes of encoded plaintexts that products read, of each as it lies in memory.
         ciphertext_bytes: bytes of ciphertexts that products, sums and rescales read, or write.
         stored_bytes: bytes of weights that are encoded once and kept.
         float_macs: multiply-adds of float64 GEMMs.
@@ -70,6 +71,7 @@ class Counts:
     operand_encodings: int = 0
     mask_encodings: int = 0
     weight_encodings: int = 0
+    weight_limbs: int = 0
     ntt_limbs: int = 0
     encode_ntt_limbs: int = 0
     mac_limbs: int = 0

@@ -174,17 +174,16 @@ class Bookkeeper:
         """Digits of key switching at `limbs` limbs."""
         return self.costs.digits(limbs)
 
-    def _book_encodings(self, plains: Sequence[Plain], scale: Scale, limbs: int = 0) -> int:
-        """Book the memory of encoded plaintexts: coefficients, or `limbs` limbs in NTT form.
+    def _book_encodings(self, plains: Sequence[Plain], scale: Scale, limbs: int, each: int) -> int:
+        """Book the memory of encoded plaintexts, of `each` bytes: as coefficients (no limbs), or to multiply by.
 
         Returns:
             Bytes of those that are not kept, because the caches of the program or of the run are full.
         """
         with self._booking:
-            return self._booked(plains, scale, limbs)
+            return self._booked(plains, scale, limbs, each)
 
-    def _booked(self, plains: Sequence[Plain], scale: Scale, limbs: int) -> int:
-        each = max(1, limbs) * self.limb_bytes()
+    def _booked(self, plains: Sequence[Plain], scale: Scale, limbs: int, each: int) -> int:
         if isinstance(plains, MaskGroup):
             return self._book_masks(plains, scale, limbs, each)
         passing = masks = anew = 0  # encodings of all blocks

@@ -292,7 +292,7 @@ class Native(Evaluator):
     def _plain_product_data(
         self, plains: Sequence[Plain], scale: float, cts: Sequence[Any], accumulator: Any, limbs: int
     ) -> Any:
-        batch = max(1, self.working_bytes // (limbs * self.limb_bytes()))
+        batch = max(1, self.working_bytes // self.costs.factor_bytes(limbs))
         for start in range(0, len(plains), batch):
             group = plains[start : start + batch]
             factors = [self._factor(plain, scale, limbs) for plain in group]
@@ -303,12 +303,12 @@ class Native(Evaluator):
         self, groups: Sequence[WeightGroup], scale: float, cts: Sequence[Any], limbs: int
     ) -> list[Any]:
         results: list[Any] = []
-        start = 0
+        start, each = 0, self.costs.factor_bytes(limbs)
         while start < len(groups):
             # What is not stored is encoded for as many groups as fit the working memory; what is may be in a file.
             stop, room = start, RESIDENT_BYTES // 2 if groups[start].stored else self.working_bytes
             while stop < len(groups) and (stop == start or room >= 0):
-                room -= len(groups[stop].sources) * limbs * self.limb_bytes()
+                room -= len(groups[stop].sources) * each
                 stop += 1
             blocks = []
             for group in groups[start:stop]:

@@ -326,7 +326,7 @@ class Products(Levels):
         self.costs.encode(self.counts, len(cts), len(cts) * limbs)
         self.costs.multiply_plain_sum(self.counts, len(cts), limbs)
         result = self._accumulator(accumulator, 2, limbs, scale, bound, errors)
-        passing = self._book_encodings(plains, plain_scale, limbs)
+        passing = self._book_encodings(plains, plain_scale, limbs, self.costs.factor_bytes(limbs))
         self.ledger.touch(min(passing, self.working_bytes))
         data = self._plain_product_data(
             plains, plain_scale, [ct.data for ct in cts], None if accumulator is None else result.data, limbs

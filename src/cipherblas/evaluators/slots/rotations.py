@@ -173,7 +173,7 @@ def _execute(
     passing = 0  # bytes of encoded diagonals that are not kept
     if plains:
         ev.check_encoded(plains, ev.mask_scale(limbs))
-        passing = ev._book_encodings(plains, ev.mask_scale(limbs))
+        passing = ev._book_encodings(plains, ev.mask_scale(limbs), 0, ev.limb_bytes())
     ev.ledger.touch(costs.transform_bytes(len(sources), outputs, limbs) + passing)
     data = ev._transform_data([ct.data for ct in sources], terms, outputs, limbs, rescale, order)
     return [ev._level_done(one, limbs) for one in data] if rescale else data
@@ -271,7 +271,8 @@ def _double_hoisted(
     for group in groups:
         ev.check_encoded(group.plains, scale)
     # Bytes of encoded diagonals that are not kept.
-    passing = sum(ev._book_encodings(group.plains, scale, extended) for group in groups)
+    each = costs.extended_factor_bytes(limbs)
+    passing = sum(ev._book_encodings(group.plains, scale, extended, each) for group in groups)
     ev.ledger.touch(len(xs) * (costs.giant_bytes(len(groups), limbs) + 2 * limbs * ev.limb_bytes()) + passing)
     datas = ev._giant_steps_data([x.data for x in xs], babies, groups, scale, limbs)
     datas = [ev._level_done(data, limbs) for data in datas]

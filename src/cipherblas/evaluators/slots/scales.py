@@ -246,7 +246,7 @@ class Levels(Bookkeeper, ABC):
         scale, factor = self.policy.addend(x.scale, plain.bound)
         if factor > 1:
             self.costs.multiply_scalar(self.counts, 2, x.limbs)
-        self.ledger.touch(self._book_encodings([plain], scale))
+        self.ledger.touch(self._book_encodings([plain], scale, 0, self.limb_bytes()))
         errors = x.errors.with_common(self.policy.addend_error(scale, plain.bound))
         data = self._add_plain_data(x.data, plain, scale, factor, x.limbs)
         return self.make(x.limbs, x.scale, x.bound + plain.bound, errors, x.components, data)
@@ -319,7 +319,7 @@ class Levels(Bookkeeper, ABC):
         2N-th root of unity; every slot by the imaginary unit where power is N/2. Levels: none."""
         self.counts.sums += 1
         self.counts.mac_limbs += x.components * x.limbs
-        self.counts.plain_bytes_read += x.limbs * self.limb_bytes()
+        self.counts.plain_bytes_read += self.costs.factor_bytes(x.limbs)
         data = self._times_monomial_data(x.data, power, x.limbs)
         return self.make(x.limbs, x.scale, x.bound, x.errors, x.components, data)
 

@@ -101,10 +101,10 @@ def predicted(
     encrypt = fixed + traffic.client_streams * rates.stream_start + expansion + arithmetic / shared
     encrypt += traffic.messages * (vector + ENCRYPT_BOOKS * rates.book)
     encrypt += (traffic.encrypted_words + traffic.messages * n) * WORD_BYTES * rates.fresh
-    stored = counts.stored_bytes // (WORD_BYTES * n)  # limbs of weights
     computing = rates.threads.computing(threads)
     encode = (counts.mask_encodings + counts.weight_encodings) * rates.encoding(n, threads)
-    encode += stored * (points * rates.ntt / computing + n * WORD_BYTES * (rates.stream + rates.fresh))
+    encode += counts.weight_limbs * points * rates.ntt / computing
+    encode += counts.stored_bytes * (rates.stream + rates.fresh)
     decrypt = (
         traffic.answers * (vector + DECRYPT_BOOKS * rates.book)
         + traffic.answer_transforms * points * rates.ntt
