@@ -245,7 +245,7 @@ void multiply_plain_sum(const Context& context, const std::vector<FactorView>& p
                       }
                       const std::uint64_t* const* p = pointers.data();
                       k.multiply_plain_sum(out.limb(0, i) + offset, out.limb(1, i) + offset, factors.data(),
-                                           halves_of(m.bits), p, p + count, count, accumulate, words, m);
+                                           halves_of(m.bits), 1, p, p + count, count, accumulate, words, m);
                   });
 }
 
@@ -273,7 +273,7 @@ void weighted_sums(const Context& context, const std::vector<WeightBlock>& block
             }
             const std::uint64_t* const* p = pointers.data();
             k.multiply_plain_sum(outs[b].limb(0, i) + offset, outs[b].limb(1, i) + offset, factors.data(),
-                                 halves, p, p + count, count, false, width, context.modulus(i));
+                                 halves, 1, p, p + count, count, false, width, context.modulus(i));
         }
     });
 }

@@ -1,6 +1,7 @@
 #include "core/arrays.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <stdexcept>
 
@@ -206,9 +207,24 @@ int factor_limbs(const Context& context, const AnyArray& array, const char* what
          shape_text(array));
 }
 
+namespace {
+
+// Positions of a limb that each word of a factor stands for.
+std::size_t factor_repeats(const Context& context, const AnyArray& array, const char* what) {
+    const std::size_t words = array.ndim() == 2 ? array.shape(1) : 0;
+    if (std::has_single_bit(words) && words <= context.n()) {
+        const std::size_t repeats = context.n() / words;
+        if (repeats != 2 && repeats != 4) return repeats;
+    }
+    fail(what, "N words of a limb, or a power of two from N / 8 down", shape_text(array));
+}
+
+}  // namespace
+
 Factor::Factor(const Context& context, const AnyArray& array, const char* what, bool special)
-    : argument_(array, what, {kAny, length(context.n())}),
-      limbs_(factor_limbs(context, array, what, special)) {}
+    : argument_(array, what, {kAny, special ? kAny : length(context.n())}),
+      limbs_(factor_limbs(context, array, what, special)),
+      repeats_(factor_repeats(context, array, what)) {}
 
 namespace {
 

@@ -189,15 +189,16 @@ class LimbsOfQ {
 // The q limbs of factors of so many halves, with the special ones or without.
 int factor_limbs(const Context& context, const AnyArray& array, const char* what, bool special);
 
-// A factor (halves, N), see rlwe/factor.h, of any number of q limbs, and of the special ones where asked for.
+// A factor (halves, N), see rlwe/factor.h, of any number of q limbs; or of the special ones too, (halves, N / r).
 class Factor {
   public:
     Factor(const Context& context, const AnyArray& array, const char* what, bool special);
-    FactorView view() const { return {argument_.data(), limbs_}; }
+    FactorView view() const { return {argument_.data(), limbs_, repeats_}; }
 
   private:
     Argument<std::uint32_t, Layout::kPacked> argument_;
     int limbs_;
+    std::size_t repeats_;
 };
 
 // Rows by coefficients: (limbs, rows, columns).

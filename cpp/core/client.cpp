@@ -1,6 +1,7 @@
 // The client side of `Context`: encodings, sampling, encryption, decryption, key making.
 #include <nanobind/stl/vector.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -142,13 +143,16 @@ Words plaintext(const Context& context, const AnyArray& coefficients, int limbs,
 }
 
 nb::ndarray<nb::numpy, std::uint32_t> factor(const Context& context, const AnyArray& coefficients, int limbs,
-                                             bool special) {
+                                             bool special, std::size_t repeats) {
     const Coefficients argument(context, coefficients, "coefficients");
     context.check_limbs(limbs);
-    Result<std::uint32_t> result({factor_halves(context, limbs, special), context.n()});
+    if (!std::has_single_bit(repeats) || repeats > context.n() || repeats == 2 || repeats == 4) {
+        fail("repeats", "1, or a power of two from 8 to N", std::to_string(repeats));
+    }
+    Result<std::uint32_t> result({factor_halves(context, limbs, special), context.n() / repeats});
     {
         const nb::gil_scoped_release release;
-        encode_factor(context, argument.data(), limbs, special, result.data());
+        encode_factor(context, argument.data(), limbs, special, repeats, result.data());
     }
     return result.array();
 }
@@ -364,11 +368,13 @@ void bind_client(nb::class_<Context>& context) {
         .def("plaintext", &plaintext, "coefficients"_a, "limbs"_a, "special"_a = false,
              "montgomery"_a = false,
              "Residues of coefficients in NTT form: `limbs` q limbs, then the special limbs if asked for.")
-        .def("factor", &factor, "coefficients"_a, "limbs"_a, "special"_a = false,
+        .def("factor", &factor, "coefficients"_a, "limbs"_a, "special"_a = false, "repeats"_a = 1,
              "The same to multiply by, in Montgomery form, uint32 (halves, N): limb after limb N residues, "
              "of 32 "
              "bits modulo\n"
-             "primes below 2^32, else of 64, which take two rows.")
+             "primes below 2^32, else of 64, which take two rows. Of a polynomial in X^repeats, whose "
+             "residues\n"
+             "repeat so many times in a row: (halves, N / repeats), for giant_steps.")
         .def("uniform", &uniform, "words"_a, "moduli_index"_a,
              "Uniform residues (rows, N) from random words (rows, N + 128); row i modulo "
              "moduli[moduli_index[i]].")

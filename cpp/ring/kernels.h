@@ -153,9 +153,11 @@ struct Kernels {
                          bool accumulate, bool bypass, std::size_t n, const Modulus& m);
     // c0 (+)= sum_t p_t b0_t * 2^-52,  c1 (+)= sum_t p_t b1_t * 2^-52; lazily reduced. p_t in Montgomery form,
     // in one or two halves of 64 bits each word (ring/packing.h): integers of 32 bits, or of 64, which need no further alignment.
+    // Each of them stands for `repeats` positions in a row, 1 or a power of two from 8 on.
     void (*multiply_plain_sum)(std::uint64_t* c0, std::uint64_t* c1, const void* const* p, std::size_t halves,
-                               const std::uint64_t* const* b0, const std::uint64_t* const* b1,
-                               std::size_t count, bool accumulate, std::size_t n, const Modulus& m);
+                               std::size_t repeats, const std::uint64_t* const* b0,
+                               const std::uint64_t* const* b1, std::size_t count, bool accumulate,
+                               std::size_t n, const Modulus& m);
     // The same with polynomials of few coefficients in the place of p_t: words p_t[0 .. size) in Montgomery form, size a power of
     // two that divides N. Their transforms are made here, without the layers that would move zeros, at the positions first to
     // first + n - 1 of the limb: multiples of size and of 128, or all of them. All other pointers are to these; scratch has

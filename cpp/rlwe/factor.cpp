@@ -1,5 +1,8 @@
 #include "rlwe/factor.h"
 
+#include <stdexcept>
+#include <string>
+
 #include "ring/kernels.h"
 #include "ring/packing.h"
 #include "ring/pool.h"
@@ -20,15 +23,24 @@ Buffer residues(const Context& context, const std::int64_t* coefficients, int li
 }  // namespace
 
 void encode_factor(const Context& context, const std::int64_t* coefficients, int limbs, bool special,
-                   std::uint32_t* out) {
+                   std::size_t repeats, std::uint32_t* out) {
+    const std::size_t n = context.n();
+    for (std::size_t i = 0; i < n; ++i) {
+        if (i % repeats == 0 || coefficients[i] == 0) continue;
+        throw std::invalid_argument("coefficients: expected 0 but for those of X^" + std::to_string(repeats) +
+                                    ", got that of X^" + std::to_string(i));
+    }
     const std::size_t rows = static_cast<std::size_t>(limbs + (special ? context.num_p() : 0));
-    const bool symmetric = is_symmetric(coefficients, context.n());
+    const bool symmetric = is_symmetric(coefficients, n);
     parallel_for(
         rows, threads_for_work(rows, rows * context.transform_operations()), [&](std::size_t row, int) {
             const int limb =
                 static_cast<int>(row) + (static_cast<int>(row) < limbs ? 0 : context.num_q() - limbs);
             const Buffer words = residues(context, coefficients, limb, symmetric);
-            write_factor(out + halves_before(context, limbs, limb) * context.n(), words.words(), context.n(),
+            const std::size_t kept = n / repeats;
+            for (std::size_t i = 1; repeats > 1 && i < kept; ++i)
+                words.words()[i] = words.words()[i * repeats];
+            write_factor(out + halves_before(context, limbs, limb) * kept, words.words(), kept,
                          context.modulus(limb).bits);
         });
 }

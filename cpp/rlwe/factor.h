@@ -1,5 +1,7 @@
 // Clear polynomials that ciphertexts are multiplied by, in NTT Montgomery form: limb after limb N residues, of 32 bits modulo
-// primes below 2^32 and of 64 modulo others (ring/packing.h).
+// primes below 2^32 and of 64 modulo others (ring/packing.h). Of a polynomial in X^r, r a power of two, every r residues in a
+// row are equal: the values at them are those of roots that differ by r-th roots of unity. Such a factor may have one of each r,
+// N / r for a limb.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -22,18 +24,20 @@ inline std::size_t factor_halves(const Context& context, int limbs, bool special
 
 struct FactorView {
     const std::uint32_t* halves = nullptr;
-    int limbs = 0;  // q limbs; special ones may follow
+    int limbs = 0;            // q limbs; special ones may follow
+    std::size_t repeats = 1;  // r, not 2 nor 4
 
     // The residues of a limb from the one at `offset` on, as the kernels take them.
     const void* at(const Context& context, int limb, std::size_t offset) const {
-        return halves + halves_before(context, limbs, limb) * context.n() +
-               offset * halves_of(context.modulus(limb).bits);
+        return halves + halves_before(context, limbs, limb) * (context.n() / repeats) +
+               offset / repeats * halves_of(context.modulus(limb).bits);
     }
 };
 
-// Residues of signed coefficients; out has room for N times factor_halves.
+// Residues of signed coefficients; out has room for N / repeats times factor_halves. Throws std::invalid_argument where it is no
+// polynomial in X^repeats.
 void encode_factor(const Context& context, const std::int64_t* coefficients, int limbs, bool special,
-                   std::uint32_t* out);
+                   std::size_t repeats, std::uint32_t* out);
 
 // Factors of all terms of a sum, at so many q limbs. Limbs are cut into pieces of `width` residues, a divisor of N, each piece
 // of all terms in a row: [limb][N / width][term][width].

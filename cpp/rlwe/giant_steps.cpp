@@ -87,6 +87,9 @@ void check(const Context& context, const GiantSteps& steps) {
                 fail(what + ", plaintext", "at least " + std::to_string(limbs) + " q limbs",
                      std::to_string(plaintext.limbs));
             }
+            if (plaintext.repeats != steps.plaintexts.front().repeats) {
+                fail(what + ", plaintext", "as many words as the first one has", "others");
+            }
         }
     }
 }
@@ -181,7 +184,8 @@ class BabyWorker {
             return;
         }
         const Modulus& m = plan_->context->modulus(limb);
-        kernels().multiply_plain_sum(sum[0], sum[1], factors_.data(), halves_of(m.bits), pointers_[0].data(),
+        kernels().multiply_plain_sum(sum[0], sum[1], factors_.data(), halves_of(m.bits),
+                                     sums_->plaintexts.front().repeats, pointers_[0].data(),
                                      pointers_[1].data(), factors_.size(), false, chunk_, m);
     }
 

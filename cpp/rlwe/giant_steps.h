@@ -33,7 +33,7 @@ struct GiantSteps {
     std::vector<Rotation> babies;
     std::vector<GiantStep> giants;
     std::vector<SwitchingKeyView> keys;
-    std::vector<FactorView> plaintexts;  // with special limbs
+    std::vector<FactorView> plaintexts;  // with special limbs, all of which repeat as often
 };
 
 // out[s]: [components][limbs - 1][N] of each source, divided by the last limb; all of them read keys and plaintexts together.

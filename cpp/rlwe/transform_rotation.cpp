@@ -87,7 +87,7 @@ void run_rotation_order(const TransformPlan& plan, std::uint64_t* const* out) {
                     const void* const plaintext =
                         plaintext_limb(plan, *term.plaintext, limbs[t],
                                        encoded.words() + static_cast<std::size_t>(thread) * n);
-                    k.multiply_plain_sum(sum0, sum1, &plaintext, 2, &r0, &r1, 1, true, n, m);
+                    k.multiply_plain_sum(sum0, sum1, &plaintext, 2, 1, &r0, &r1, 1, true, n, m);
                 }
             });
         }

@@ -89,12 +89,45 @@ TEST(Sums, MultiplyPlainSum) {
                     for (std::size_t halves = halves_of(m.bits); halves <= 2; ++halves) {
                         std::vector<Limb> c = start;
                         kernels().multiply_plain_sum(c[0].data(), c[1].data(), Factors(p, halves).data(),
-                                                     halves, pointers(b0).data(), pointers(b1).data(), count,
-                                                     accumulate, n, m);
+                                                     halves, 1, pointers(b0).data(), pointers(b1).data(),
+                                                     count, accumulate, n, m);
                         const std::vector<Limb> first = accumulate ? start : std::vector<Limb>(2, Limb(n));
                         ASSERT_EQ(c[0], sum_products(plain, b0, first[0], m))
                             << "q " << m.q << " count " << count;
                         ASSERT_EQ(c[1], sum_products(plain, b1, first[1], m));
+                    }
+                }
+            }
+        }
+    }
+}
+
+// Against the same with every word written out.
+TEST(Sums, MultiplyPlainSumOfRepeatedWords) {
+    constexpr std::size_t kN = 1536;
+    std::mt19937_64 random(7);
+    for (const Modulus& m : test_moduli(3)) {
+        for (const std::size_t count : {1, 3, 9}) {
+            const auto b0 = make_limbs(count, kN, m, random, Fill::kExtremes);
+            const auto b1 = make_limbs(count, kN, m, random, Fill::kExtremes);
+            const auto start = make_limbs(2, kN, m, random, Fill::kRandom);
+            for (const std::size_t repeats : {8, 64, 512, 2048}) {
+                const auto p = make_limbs(count, (kN + repeats - 1) / repeats, m, random, Fill::kExtremes);
+                std::vector<Limb> whole(count, Limb(kN));
+                for (std::size_t t = 0; t < count; ++t) {
+                    for (std::size_t i = 0; i < kN; ++i) whole[t][i] = p[t][i / repeats];
+                }
+                for (const bool accumulate : {false, true}) {
+                    std::vector<Limb> wanted = start;
+                    scalar().multiply_plain_sum(wanted[0].data(), wanted[1].data(), Factors(whole, 2).data(),
+                                                2, 1, pointers(b0).data(), pointers(b1).data(), count,
+                                                accumulate, kN, m);
+                    for (std::size_t halves = halves_of(m.bits); halves <= 2; ++halves) {
+                        std::vector<Limb> c = start;
+                        kernels().multiply_plain_sum(c[0].data(), c[1].data(), Factors(p, halves).data(),
+                                                     halves, repeats, pointers(b0).data(),
+                                                     pointers(b1).data(), count, accumulate, kN, m);
+                        ASSERT_EQ(c, wanted) << "q " << m.q << " count " << count << " repeats " << repeats;
                     }
                 }
             }
@@ -128,7 +161,7 @@ TEST(Sums, MultiplyShortSum) {
                         for (const bool accumulate : {false, true}) {
                             std::vector<Limb> wanted = start, c = start;
                             scalar().multiply_plain_sum(wanted[0].data(), wanted[1].data(),
-                                                        Factors(whole, 2).data(), 2, pointers(b0).data(),
+                                                        Factors(whole, 2).data(), 2, 1, pointers(b0).data(),
                                                         pointers(b1).data(), count, accumulate, n, m);
                             for (std::size_t first = 0; first < n; first += width) {
                                 std::vector<const std::uint64_t*> x0, x1;
@@ -175,7 +208,7 @@ TEST(Sums, LongestSumsOfTheLargestWords) {
                 EXPECT_EQ(c2, Limb(kN, sum));
                 const std::uint64_t scaled = from_montgomery(sum, m);
                 const std::vector<const void*> factors(many_a.begin(), many_a.end());
-                kernels().multiply_plain_sum(c0.data(), c1.data(), factors.data(), 2, many_b.data(),
+                kernels().multiply_plain_sum(c0.data(), c1.data(), factors.data(), 2, 1, many_b.data(),
                                              many_b.data(), count, false, kN, m);
                 EXPECT_EQ(c0, Limb(kN, scaled));
                 EXPECT_EQ(c1, Limb(kN, scaled));
@@ -207,8 +240,8 @@ TEST(Sums, LongestSumsOfTheLargestHalves) {
         const std::vector<const void*> factors(count, factor.data()[0]);
         const std::vector<const std::uint64_t*> many(count, x.data());
         Limb c0(kN), c1(kN);
-        kernels().multiply_plain_sum(c0.data(), c1.data(), factors.data(), 1, many.data(), many.data(), count,
-                                     false, kN, m);
+        kernels().multiply_plain_sum(c0.data(), c1.data(), factors.data(), 1, 1, many.data(), many.data(),
+                                     count, false, kN, m);
         const std::uint64_t sum = mul_mod(mul_mod(m.q - 1, m.q - 1, m), count, m);
         EXPECT_EQ(c0, Limb(kN, from_montgomery(sum, m)));
         EXPECT_EQ(c1, c0);
@@ -227,7 +260,7 @@ TEST(Sums, OfNothing) {
         EXPECT_EQ(c0, expected);
         EXPECT_EQ(c1, expected);
         EXPECT_EQ(c2, expected);
-        kernels().multiply_plain_sum(c0.data(), c1.data(), nullptr, 2, nullptr, nullptr, 0, accumulate, 16,
+        kernels().multiply_plain_sum(c0.data(), c1.data(), nullptr, 2, 1, nullptr, nullptr, 0, accumulate, 16,
                                      m);
         EXPECT_EQ(c0, expected);
         EXPECT_EQ(c1, expected);

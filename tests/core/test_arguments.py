@@ -32,6 +32,13 @@ def giant_steps(
     return C.giant_steps(list(sources), list(babies), list(giants), list(keys), [])
 
 
+def repeated(words: int) -> Any:
+    """Giant steps of a plaintext, and of one of so many words of a limb."""
+    plaintext = C.factor(0 * COEFFICIENTS, 3, True)
+    other = np.ascontiguousarray(plaintext[:, :words])
+    return C.giant_steps([CT], [(5, 0)], [(1, -1, [(0, 0), (0, 1)])], [KEY], [plaintext, other])
+
+
 def transform(
     terms: list,
     sources: list | None = None,
@@ -137,6 +144,12 @@ BAD: list[tuple[str, Call]] = [
         "plaintexts: expected the halves of 1 to 5 limbs and of 2 special limbs",
         lambda: C.giant_steps([CT], [(5, 0)], [(1, -1, [(0, 0)])], [KEY], [C.factor(COEFFICIENTS, 3)[:3]]),
     ),
+    ("repeats: expected 1, or a power of two from 8 to N, got 4", lambda: C.factor(COEFFICIENTS, 3, True, 4)),
+    ("repeats: expected 1, or a power of two from 8 to N, got 32", lambda: C.factor(COEFFICIENTS, 3, True, 32)),
+    (r"expected 0 but for those of X\^8, got that of X\^1", lambda: C.factor(COEFFICIENTS + 1, 3, True, 8)),
+    ("N words of a limb, or a power of two from N / 8 down", lambda: repeated(8)),
+    ("N words of a limb, or a power of two from N / 8 down", lambda: repeated(0)),
+    ("giant step 0, plaintext: expected as many words as the first one has", lambda: repeated(2)),
     ("at least one ciphertext", lambda: weighted(cts=[])),
     ("cts: expected 2 components", lambda: weighted(cts=[WIDE.random_ciphertext(3, 3)])),
     ("equal limbs", lambda: weighted(cts=[CT_WIDE, CT_WIDE[:, :2]])),

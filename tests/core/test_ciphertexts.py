@@ -225,6 +225,22 @@ def test_factors_take_half_a_word_where_a_prime_does() -> None:
         assert (row, np.uint32) == (len(found), found.dtype)
 
 
+@pytest.mark.parametrize("repeats", [8, 32, 128])
+def test_factors_that_repeat_have_each_word_once(repeats: int) -> None:
+    """Of a polynomial in X^r every r words in a row are equal."""
+    ring = mixed_ring()
+    message = ring.small(2**40) * (np.arange(ring.n) % repeats == 0)
+    whole = ring.context.plaintext(message, 3, True, montgomery=True)
+    np.testing.assert_array_equal(whole, whole[:, ::repeats].repeat(repeats, axis=1))
+    full, found = (ring.context.factor(message, 3, True, each) for each in (1, repeats))
+    assert found.shape == (len(full), ring.n // repeats)
+    row = 0
+    for words, q in zip(whole, ring.moduli[:3] + ring.moduli[ring.num_q :], strict=True):
+        rows = found[row : row + (1 if q < 2**32 else 2)].reshape(-1)
+        np.testing.assert_array_equal(rows if q < 2**32 else rows.view(np.uint64), words[::repeats])
+        row += 1 if q < 2**32 else 2
+
+
 @pytest.mark.parametrize("count", [1, 3, 40])
 def test_multiply_plain_sum(ring: Ring, count: int) -> None:
     ciphertexts = [ring.random_ciphertext(3) for _ in range(count)]

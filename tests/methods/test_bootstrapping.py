@@ -126,6 +126,22 @@ def test_factors_state_their_rows_and_have_few_diagonals(inverse: bool) -> None:
         assert diagonals.max() == pytest.approx(max(p.bound for p in transform.terms.values() if p))
 
 
+def test_factors_tell_how_often_their_diagonals_repeat() -> None:
+    """And so do the diagonals of giant steps: each is encoded once for all repeats."""
+    whole, few = coefficients_to_slots(256, (3, 3, 2)), coefficients_to_slots(16, (2, 2), repeated=16)
+    assert [transform.repeats for transform in whole] == [1, 8, 64]
+    assert [transform.repeats for transform in few] == [16, 1]  # the last one leaves the first 16 slots alone
+    down = slots_to_coefficients(256, (3, 3, 2), halved=True)
+    assert [transform.repeats for transform in down] == [1, 1, 1]
+    down = slots_to_coefficients(256, (3, 3, 2))
+    assert [transform.repeats for transform in down] == [32, 1, 1]  # that of 4 repeats is not worth it
+    for transform in (*whole, *few, *down):
+        for plain in transform.terms.values():
+            assert plain is not None
+            values = plain.rolled(7).values()
+            np.testing.assert_array_equal(values, np.tile(values[: 256 // transform.repeats], transform.repeats))
+
+
 @pytest.mark.parametrize("sizes", [(4,), (2, 2), (1, 2, 1), (3, 1)], ids=str)
 @pytest.mark.parametrize("cut", [True, False])
 def test_factors_of_few_slots(sizes: tuple[int, ...], cut: bool) -> None:

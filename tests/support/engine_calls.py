@@ -239,12 +239,15 @@ def _rescaled_products(draw: Draw) -> Iterator[Call]:
 
 @_cases("extended_factor", "giant_steps")
 def _giant_steps(draw: Draw) -> Iterator[Call]:
-    """Rotations for several sums, one of them in place; sums of one term and of none; several sources."""
+    """Rotations for several sums, one of them in place; sums of one term and of none; several sources; plaintexts that
+    repeat."""
     order = 2 * draw.n
     keys = [draw.key(draw.top) for _ in range(5)]
     babies = [(5, 0), (1, -1), (order - 1, 1), (25 % order, 2)]
     terms: list[list[tuple[int, int]]] = [[(0, 0), (1, 1), (3, 2)], [(2, 0), (0, 3)], []]
-    messages = [draw.message() for _ in range(4)]
+    messages = {1: [draw.message() for _ in range(4)]}
+    for repeats in sorted({8, draw.n}):
+        messages[repeats] = [draw.message() * (np.arange(draw.n) % repeats == 0) for _ in range(4)]
     for giants in ((1,), (5,), (1, 5), (5, 25), (1, 5, 25)):
         steps = [
             (galois % order, -1 if galois == 1 else 2 + number, terms[number])
@@ -253,14 +256,16 @@ def _giant_steps(draw: Draw) -> Iterator[Call]:
         for limbs in sorted({2, draw.top}):
             xs = [draw.ciphertext(limbs) for _ in range(3)]
 
-            def sums(e: Engine, xs: Any, steps: Any = steps, limbs: int = limbs) -> Any:
+            def sums(e: Engine, xs: Any, repeats: int = 1, steps: Any = steps, limbs: int = limbs) -> Any:
                 return e.giant_steps(
                     *([e.upload(x) for x in xs], babies, steps, [e.upload_key(key) for key in keys]),
-                    [e.extended_factor(e.upload_message(m), limbs) for m in messages],
+                    [e.extended_factor(e.upload_message(m), limbs, repeats) for m in messages[repeats]],
+                    repeats,
                 )
 
             if len(giants) == 2:
-                yield lambda e, sums=sums, xs=xs: sums(e, xs)
+                for repeats in messages:
+                    yield lambda e, sums=sums, xs=xs, repeats=repeats: sums(e, xs, repeats)
             yield lambda e, sums=sums, xs=xs: sums(e, xs[:1])
 
 

@@ -328,7 +328,7 @@ class ReferenceEngine(Engine):
             total = self.add(total, Ciphertext(np.concatenate([words, np.zeros_like(words[:1])])))
         return self.relinearise(total, key, True)
 
-    def extended_factor(self, message: Message, limbs: int) -> Factor:
+    def extended_factor(self, message: Message, limbs: int, repeats: int) -> Factor:
         return Factor(self._encoded(message, self._extended(limbs)))
 
     def giant_steps(
@@ -338,6 +338,7 @@ class ReferenceEngine(Engine):
         giants: Sequence[tuple[int, int, Sequence[tuple[int, int]]]],
         keys: Sequence[Key],
         plaintexts: Sequence[Factor],
+        repeats: int,
     ) -> list[Ciphertext]:
         found = []
         for source in sources:

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstring>
 #include <span>
 
 #include "ring/automorphism.h"
@@ -126,15 +128,33 @@ CIPHERBLAS_INLINE __m256i load_factor(const std::uint32_t* p) {
     return _mm256_cvtepu32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
 
+// The factors of four positions: a word of each, or one of all, which stands for 2^shift of them.
+template <typename Cell>
+struct Each {
+    using Type = Cell;
+    CIPHERBLAS_INLINE __m256i at(const Cell* p, std::size_t i) const { return load_factor(p + i); }
+};
+template <typename Cell>
+struct Repeated {
+    using Type = Cell;
+    int shift;
+
+    CIPHERBLAS_INLINE __m256i at(const Cell* p, std::size_t i) const {
+        Cell word;
+        std::memcpy(&word, p + (i >> shift), sizeof word);
+        return broadcast(Word{word});
+    }
+};
+
 // Adds terms to the sums of `size` words; full: these hold as many products as they may. Pointers stay in registers.
-template <std::size_t TERMS, typename Cell, typename A>
-void add_terms(const A& by, Pair<typename A::Sums>* sums, const void* const* p, const Word* const* b0,
-               const Word* const* b1, std::size_t start, std::size_t size, bool full) {
-    const Cell* factors[TERMS];
+template <std::size_t TERMS, typename Factors, typename A>
+void add_terms(const A& by, const Factors& read, Pair<typename A::Sums>* sums, const void* const* p,
+               const Word* const* b0, const Word* const* b1, std::size_t start, std::size_t size, bool full) {
+    const typename Factors::Type* factors[TERMS];
     const Word *x0[TERMS], *x1[TERMS];
 #pragma GCC unroll 4
     for (std::size_t k = 0; k < TERMS; ++k) {
-        factors[k] = static_cast<const Cell*>(p[k]) + start;
+        factors[k] = static_cast<const typename Factors::Type*>(p[k]);
         x0[k] = b0[k] + start;
         x1[k] = b1[k] + start;
     }
@@ -146,7 +166,7 @@ void add_terms(const A& by, Pair<typename A::Sums>* sums, const void* const* p, 
         }
 #pragma GCC unroll 4
         for (std::size_t k = 0; k < TERMS; ++k) {
-            const auto factor = by.value(load_factor(factors[k] + i));
+            const auto factor = by.value(read.at(factors[k], start + i));
             by.add_product(s.c0, by.value(load(x0[k] + i)), factor);
             by.add_product(s.c1, by.value(load(x1[k] + i)), factor);
         }
@@ -154,20 +174,22 @@ void add_terms(const A& by, Pair<typename A::Sums>* sums, const void* const* p, 
     }
 }
 
-template <bool ADD, typename Cell, typename A>
-void multiply_plain_sum_by(const A& by, Word* c0, Word* c1, const void* const* p, const Word* const* b0,
-                           const Word* const* b1, std::size_t count, std::size_t n, const Modulus& modulus) {
+template <bool ADD, typename Factors, typename A>
+void multiply_plain_sum_by(const A& by, const Factors& read, Word* c0, Word* c1, const void* const* p,
+                           const Word* const* b0, const Word* const* b1, std::size_t count, std::size_t n,
+                           const Modulus& modulus) {
     const __m256i q = broadcast(modulus.q);
     const typename A::Value scale = by.factor(1, 0, modulus);
-    constexpr decltype(&add_terms<1, Cell, A>) kAdd[kTogether] = {
-        add_terms<1, Cell, A>, add_terms<2, Cell, A>, add_terms<3, Cell, A>, add_terms<4, Cell, A>};
+    constexpr decltype(&add_terms<1, Factors, A>) kAdd[kTogether] = {
+        add_terms<1, Factors, A>, add_terms<2, Factors, A>, add_terms<3, Factors, A>,
+        add_terms<4, Factors, A>};
     Pair<typename A::Sums> sums[kChunk / 4];
     for (std::size_t start = 0; start < n; start += kChunk) {
         const std::size_t size = std::min(kChunk, n - start);
         for (std::size_t i = 0; i < size / 4; ++i) sums[i] = {by.none(), by.none()};
         for (std::size_t t = 0; t < count; t += kTogether) {
             const auto add = kAdd[std::min(kTogether, count - t) - 1];
-            add(by, sums, p + t, b0 + t, b1 + t, start, size, t > 0 && t % A::kMaxProducts == 0);
+            add(by, read, sums, p + t, b0 + t, b1 + t, start, size, t > 0 && t % A::kMaxProducts == 0);
         }
         for (std::size_t i = 0; i < size; i += 4) {
             store_sum<ADD>(c0 + start + i, by.finish(sums[i / 4].c0, scale), q);
@@ -259,26 +281,24 @@ void multiply_sum(Word* c0, Word* c1, Word* c2, const Word* const* a0, const Wor
     });
 }
 
-namespace {
-
-template <typename Cell>
-void multiply_plains(Word* c0, Word* c1, const void* const* p, const Word* const* b0, const Word* const* b1,
-                     std::size_t count, bool accumulate, std::size_t n, const Modulus& m) {
-    with_arithmetic(m, true, [&](const auto& by) {
-        using A = std::decay_t<decltype(by)>;
-        const auto run =
-            accumulate ? multiply_plain_sum_by<true, Cell, A> : multiply_plain_sum_by<false, Cell, A>;
-        run(by, c0, c1, p, b0, b1, count, n, m);
-    });
-}
-
-}  // namespace
-
-void multiply_plain_sum(Word* c0, Word* c1, const void* const* p, std::size_t halves, const Word* const* b0,
-                        const Word* const* b1, std::size_t count, bool accumulate, std::size_t n,
-                        const Modulus& m) {
-    const auto run = halves == 1 ? multiply_plains<std::uint32_t> : multiply_plains<Word>;
-    run(c0, c1, p, b0, b1, count, accumulate, n, m);
+void multiply_plain_sum(Word* c0, Word* c1, const void* const* p, std::size_t halves, std::size_t repeats,
+                        const Word* const* b0, const Word* const* b1, std::size_t count, bool accumulate,
+                        std::size_t n, const Modulus& m) {
+    const auto run = [&](const auto& read) {
+        using Factors = std::decay_t<decltype(read)>;
+        with_arithmetic(m, true, [&](const auto& by) {
+            using A = std::decay_t<decltype(by)>;
+            const auto sum = accumulate ? multiply_plain_sum_by<true, Factors, A>
+                                        : multiply_plain_sum_by<false, Factors, A>;
+            sum(by, read, c0, c1, p, b0, b1, count, n, m);
+        });
+    };
+    const int shift = std::countr_zero(repeats);
+    if (halves == 1) {
+        shift == 0 ? run(Each<std::uint32_t>()) : run(Repeated<std::uint32_t>{shift});
+    } else {
+        shift == 0 ? run(Each<Word>()) : run(Repeated<Word>{shift});
+    }
 }
 
 // ---- the inner loop of MO-HLT (FAME, Alg. 3)

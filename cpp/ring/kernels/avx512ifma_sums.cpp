@@ -2,6 +2,8 @@
 #include "ring/kernels/avx512ifma_sums.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 #include "ring/kernels/avx512ifma_math.h"
 #include "ring/kernels/avx512ifma_ntt.h"
@@ -151,12 +153,30 @@ CIPHERBLAS_INLINE __m512i load_factor(const std::uint32_t* p) {
     return _mm512_maskz_cvtepu32_epi64(kAllLanes, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
 
-template <std::size_t TERMS, typename Cell>
-CIPHERBLAS_INLINE void add_terms(PairSums& s, const void* const* p, const Word* const* b0,
-                                 const Word* const* b1, std::size_t t, std::size_t i) {
+// The factors of eight positions: a word of each, or one of all, which stands for 2^shift of them.
+template <typename Cell>
+struct Each {
+    CIPHERBLAS_INLINE __m512i at(const void* p, std::size_t i) const {
+        return load_factor(static_cast<const Cell*>(p) + i);
+    }
+};
+template <typename Cell>
+struct Repeated {
+    int shift;
+
+    CIPHERBLAS_INLINE __m512i at(const void* p, std::size_t i) const {
+        Cell word;
+        std::memcpy(&word, static_cast<const Cell*>(p) + (i >> shift), sizeof word);
+        return broadcast(word);
+    }
+};
+
+template <std::size_t TERMS, typename Factors>
+CIPHERBLAS_INLINE void add_terms(PairSums& s, const Factors& factors, const void* const* p,
+                                 const Word* const* b0, const Word* const* b1, std::size_t t, std::size_t i) {
 #pragma GCC unroll 4
     for (std::size_t k = t; k < t + TERMS; ++k) {
-        const __m512i factor = load_factor(static_cast<const Cell*>(p[k]) + i);
+        const __m512i factor = factors.at(p[k], i);
         s.c0.add_product(factor, load(b0[k] + i));
         s.c1.add_product(factor, load(b1[k] + i));
     }
@@ -167,10 +187,10 @@ CIPHERBLAS_INLINE void add_terms(PairSums& s, const void* const* p, const Word* 
 namespace {
 
 // quarters: of 2^52 q, that each product is at most.
-template <typename Cell>
-void multiply_plains(Word* c0, Word* c1, const void* const* p, const Word* const* b0, const Word* const* b1,
-                     std::size_t count, bool accumulate, std::size_t n, const Modulus& modulus,
-                     std::uint64_t quarters) {
+template <typename Factors>
+void multiply_plains(const Factors& factors, Word* c0, Word* c1, const void* const* p, const Word* const* b0,
+                     const Word* const* b1, std::size_t count, bool accumulate, std::size_t n,
+                     const Modulus& modulus, std::uint64_t quarters) {
     const Lanes m(modulus);
     // Beside the products what the sum starts from, 2^52 q.
     const Reduction reduce(modulus, count * quarters + 4);
@@ -185,9 +205,9 @@ void multiply_plains(Word* c0, Word* c1, const void* const* p, const Word* const
                 PairSums s;
                 if (t > 0) s = stored;
                 if (group == kGroup) {
-                    add_terms<kGroup, Cell>(s, p, b0, b1, t, i);
+                    add_terms<kGroup>(s, factors, p, b0, b1, t, i);
                 } else if (group == 1) {
-                    add_terms<1, Cell>(s, p, b0, b1, t, i);
+                    add_terms<1>(s, factors, p, b0, b1, t, i);
                 }
                 if (left > group) {
                     stored = s;
@@ -207,16 +227,24 @@ void multiply_plains(Word* c0, Word* c1, const void* const* p, const Word* const
 
 }  // namespace
 
-void multiply_plain_sum(Word* c0, Word* c1, const void* const* p, std::size_t halves, const Word* const* b0,
-                        const Word* const* b1, std::size_t count, bool accumulate, std::size_t n,
-                        const Modulus& modulus) {
-    const auto run = halves == 1 ? multiply_plains<std::uint32_t> : multiply_plains<Word>;
-    std::size_t start = 0;
-    do {  // products are below q^2 < 2^50 q
-        const std::size_t held = std::min(kMaxTerms, count - start);
-        run(c0, c1, p + start, b0 + start, b1 + start, held, accumulate || start > 0, n, modulus, 1);
-        start += held;
-    } while (start < count);
+void multiply_plain_sum(Word* c0, Word* c1, const void* const* p, std::size_t halves, std::size_t repeats,
+                        const Word* const* b0, const Word* const* b1, std::size_t count, bool accumulate,
+                        std::size_t n, const Modulus& modulus) {
+    const auto run = [&](const auto& factors) {
+        std::size_t start = 0;
+        do {  // products are below q^2 < 2^50 q
+            const std::size_t held = std::min(kMaxTerms, count - start);
+            multiply_plains(factors, c0, c1, p + start, b0 + start, b1 + start, held, accumulate || start > 0,
+                            n, modulus, 1);
+            start += held;
+        } while (start < count);
+    };
+    const int shift = std::countr_zero(repeats);
+    if (halves == 1) {
+        shift == 0 ? run(Each<std::uint32_t>()) : run(Repeated<std::uint32_t>{shift});
+    } else {
+        shift == 0 ? run(Each<Word>()) : run(Repeated<Word>{shift});
+    }
 }
 
 namespace {
@@ -272,8 +300,8 @@ void multiply_short_sum(Word* c0, Word* c1, const Word* const* p, std::size_t si
             const void* transforms[kMostShort];
             for (std::size_t t = 0; t < held; ++t) transforms[t] = scratch + t * n;
             ntt_of_shorts(scratch, p + start, held, size, first, n, table);
-            multiply_plains<Word>(c0, c1, transforms, b0 + start, b1 + start, held, more, n, table.modulus,
-                                  4);
+            multiply_plains(Each<Word>(), c0, c1, transforms, b0 + start, b1 + start, held, more, n,
+                            table.modulus, 4);
         }
         start += held;
     } while (start < count);

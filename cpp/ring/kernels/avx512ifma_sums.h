@@ -9,8 +9,8 @@ void multiply_sum(std::uint64_t* c0, std::uint64_t* c1, std::uint64_t* c2, const
                   const std::uint64_t* const* b1, std::size_t count, bool accumulate, bool bypass,
                   std::size_t n, const Modulus& m);
 void multiply_plain_sum(std::uint64_t* c0, std::uint64_t* c1, const void* const* p, std::size_t halves,
-                        const std::uint64_t* const* b0, const std::uint64_t* const* b1, std::size_t count,
-                        bool accumulate, std::size_t n, const Modulus& m);
+                        std::size_t repeats, const std::uint64_t* const* b0, const std::uint64_t* const* b1,
+                        std::size_t count, bool accumulate, std::size_t n, const Modulus& m);
 void multiply_short_sum(std::uint64_t* c0, std::uint64_t* c1, const std::uint64_t* const* p, std::size_t size,
                         const std::uint64_t* const* b0, const std::uint64_t* const* b1, std::size_t count,
                         bool accumulate, std::size_t first, std::size_t n, std::uint64_t* scratch,

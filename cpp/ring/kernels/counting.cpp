@@ -164,12 +164,12 @@ void multiply_sum(Word* c0, Word* c1, Word* c2, const Word* const* a0, const Wor
     inner->multiply_sum(c0, c1, c2, a0, a1, b0, b1, terms, accumulate, bypass, n, m);
 }
 
-void multiply_plain_sum(Word* c0, Word* c1, const void* const* p, std::size_t halves, const Word* const* b0,
-                        const Word* const* b1, std::size_t terms, bool accumulate, std::size_t n,
-                        const Modulus& m) {
+void multiply_plain_sum(Word* c0, Word* c1, const void* const* p, std::size_t halves, std::size_t repeats,
+                        const Word* const* b0, const Word* const* b1, std::size_t terms, bool accumulate,
+                        std::size_t n, const Modulus& m) {
     count(totals.products, 2 * terms * n);
-    count(totals.plain_bytes, terms * n * halves * sizeof(std::uint32_t));
-    inner->multiply_plain_sum(c0, c1, p, halves, b0, b1, terms, accumulate, n, m);
+    count(totals.plain_bytes, terms * ((n + repeats - 1) / repeats) * halves * sizeof(std::uint32_t));
+    inner->multiply_plain_sum(c0, c1, p, halves, repeats, b0, b1, terms, accumulate, n, m);
 }
 
 // Of a transform so many of its layers as there are.

@@ -1,5 +1,6 @@
 // Portable kernels: the reference that the tables of all instruction sets match bit for bit.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "ring/automorphism.h"
@@ -199,8 +200,10 @@ void multiply_sum(Word* c0, Word* c1, Word* c2, const Word* const* a0, const Wor
 }
 
 template <typename Cell>
-void multiply_plains(Word* c0, Word* c1, const void* const* p, const Word* const* b0, const Word* const* b1,
-                     std::size_t count, bool accumulate, std::size_t n, const Modulus& m) {
+void multiply_plains(Word* c0, Word* c1, const void* const* p, std::size_t repeats, const Word* const* b0,
+                     const Word* const* b1, std::size_t count, bool accumulate, std::size_t n,
+                     const Modulus& m) {
+    const int shift = std::countr_zero(repeats);
     for (std::size_t i = 0; i < n; ++i) {
         u128 s0 = accumulate ? static_cast<u128>(c0[i]) << kWordBits : 0;
         u128 s1 = accumulate ? static_cast<u128>(c1[i]) << kWordBits : 0;
@@ -209,7 +212,7 @@ void multiply_plains(Word* c0, Word* c1, const void* const* p, const Word* const
                 fold(s0, m);
                 fold(s1, m);
             }
-            const Word factor = static_cast<const Cell*>(p[t])[i];
+            const Word factor = static_cast<const Cell*>(p[t])[i >> shift];
             s0 += wide(factor, b0[t][i]);
             s1 += wide(factor, b1[t][i]);
         }
@@ -218,11 +221,11 @@ void multiply_plains(Word* c0, Word* c1, const void* const* p, const Word* const
     }
 }
 
-void multiply_plain_sum(Word* c0, Word* c1, const void* const* p, std::size_t halves, const Word* const* b0,
-                        const Word* const* b1, std::size_t count, bool accumulate, std::size_t n,
-                        const Modulus& m) {
+void multiply_plain_sum(Word* c0, Word* c1, const void* const* p, std::size_t halves, std::size_t repeats,
+                        const Word* const* b0, const Word* const* b1, std::size_t count, bool accumulate,
+                        std::size_t n, const Modulus& m) {
     const auto run = halves == 1 ? multiply_plains<std::uint32_t> : multiply_plains<Word>;
-    run(c0, c1, p, b0, b1, count, accumulate, n, m);
+    run(c0, c1, p, repeats, b0, b1, count, accumulate, n, m);
 }
 
 // 2^52 * (sum_j digit_j * key_j * 2^-52 + add * add_factor * 2^-52) at one position, source being its place among the

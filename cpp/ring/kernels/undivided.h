@@ -84,7 +84,7 @@ void multiply_short_sum(std::uint64_t* c0, std::uint64_t* c1, const std::uint64_
         transforms[t] = scratch + t * n;
         kNttOfShort(scratch + t * n, p[t], size, first, n, table);
     }
-    kMultiplyPlainSum(c0, c1, transforms.data(), 2, b0, b1, count, accumulate, n, table.modulus);
+    kMultiplyPlainSum(c0, c1, transforms.data(), 2, 1, b0, b1, count, accumulate, n, table.modulus);
 }
 
 }  // namespace undivided

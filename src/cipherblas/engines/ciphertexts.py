@@ -82,7 +82,14 @@ def _multiply_rescale(
 
 
 def _giant_steps(
-    costs: Costs, counts: Counts, sources: Any, babies: Any, giants: Any, keys: Any, plaintexts: Any
+    costs: Costs,
+    counts: Counts,
+    sources: Any,
+    babies: Any,
+    giants: Any,
+    keys: Any,
+    plaintexts: Any,
+    repeats: int,
 ) -> None:
     components, limbs, _ = sources[0].shape
     keyed = [key >= 0 for _, key in babies]
@@ -91,7 +98,7 @@ def _giant_steps(
     for _ in sources:
         counts.rotations += sum(keyed) + rotated
         costs.of_components(components).giant_steps(
-            counts, limbs, babies=(len(babies), sum(keyed)), sums=sums, giants=rotated
+            *(counts, limbs), babies=(len(babies), sum(keyed)), sums=sums, giants=rotated, repeats=repeats
         )
 
 
@@ -372,11 +379,18 @@ class OnCiphertexts(Protocol):
         ...
 
     @operation(
-        made=lambda ring, message, limbs: (factor_words(ring.n, (*ring.q[:limbs], *ring.p)),),
-        cost=lambda costs, counts, message, limbs: costs.encode_extended(counts, 1, limbs),
+        made=lambda ring, message, limbs, repeats: (
+            factor_words(ring.n, (*ring.q[:limbs], *ring.p)) // repeats,
+        ),
+        cost=lambda costs, counts, message, limbs, repeats: costs.encode_extended(counts, 1, limbs),
     )
-    def extended_factor(self, message: Message, limbs: int) -> Factor:
-        """A plaintext that `giant_steps` multiplies ciphertexts of so many limbs by: modulo Q·P."""
+    def extended_factor(self, message: Message, limbs: int, repeats: int) -> Factor:
+        """A plaintext that `giant_steps` multiplies ciphertexts of so many limbs by: modulo Q·P.
+
+        Args:
+            repeats: r, where it is a polynomial in X^r: N/r of its residues modulo a prime say all. A power of two, not
+                2 nor 4.
+        """
         ...
 
     @operation(
@@ -393,6 +407,7 @@ class OnCiphertexts(Protocol):
         giants: Sequence[tuple[int, int, Sequence[tuple[int, int]]]],
         keys: Sequence[Key],
         plaintexts: Sequence[Factor],
+        repeats: int,
     ) -> list[Ciphertext]:
         """Of each source Σ_g automorphism_g(Σ_b plaintext·automorphism_b(source)), divided by the last limb in the same
         ModDown. Of an inner sum what the key switch decomposes is divided by P before, and nothing else.
@@ -402,6 +417,7 @@ class OnCiphertexts(Protocol):
             babies: Galois element and number of its key, or -1 for the element 1; one of them at least has a key.
             giants: the same, and the terms: numbers of a baby step and of a plaintext.
             plaintexts: of `extended_factor`, for the limbs of the sources.
+            repeats: of the plaintexts.
         """
         ...
 

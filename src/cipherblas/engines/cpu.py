@@ -207,8 +207,8 @@ class CpuEngine(Engine):
     ) -> Words:
         return self._context.multiply_rescale(x, y, key, factor, added, added_factor, constant)
 
-    def extended_factor(self, message: Signed, limbs: int) -> Halves:
-        return self._context.factor(message, limbs, special=True)
+    def extended_factor(self, message: Signed, limbs: int, repeats: int) -> Halves:
+        return self._context.factor(message, limbs, special=True, repeats=repeats)
 
     def giant_steps(
         self,
@@ -217,6 +217,7 @@ class CpuEngine(Engine):
         giants: Sequence[tuple[int, int, Sequence[tuple[int, int]]]],
         keys: Sequence[Words],
         plaintexts: Sequence[Halves],
+        repeats: int,
     ) -> list[Words]:
         return self._context.giant_steps(sources, babies, giants, _pair_by_pair(keys), plaintexts)
 

@@ -180,6 +180,7 @@ class Costs:
         babies: tuple[int, int],
         sums: Sequence[tuple[int, int]],
         giants: int,
+        repeats: int = 1,
     ) -> None:
         """Sums of one ciphertext modulo Q·P, of which those that are rotated have one component divided by P and
         switched, added up and divided by P·q_last.
@@ -188,6 +189,7 @@ class Costs:
             babies: rotations of the ciphertext, and those of them that have a key.
             sums: of every giant step the plaintexts, and those of them for what is not rotated, and so 0 modulo P.
             giants: sums that are rotated.
+            repeats: positions for which each word of a plaintext stands.
         """
         number, keyed = babies
         self._hoistings(counts, 1, limbs)
@@ -196,7 +198,7 @@ class Costs:
         for masks, in_place in sums:
             counts.sums += 1
             read = masks * self.extended_factor_bytes(limbs) - in_place * self._special_factor_bytes
-            self._plain_products(counts, masks, masks * (limbs + self._special), read)
+            self._plain_products(counts, masks, masks * (limbs + self._special), read // repeats)
             counts.mac_limbs -= 2 * self._pairs * in_place * self._special
         self._divide(counts, giants, self._special, limbs)  # of one component, however many there are
         self._hoistings(counts, giants, limbs)

@@ -181,11 +181,11 @@ class Native(Evaluator):
             (plain.key, scale, limbs), lambda: self.engine.factor(self._message(plain, scale), limbs)
         )
 
-    def _extended_factor(self, plain: Plain, scale: float, limbs: int) -> Factor:
+    def _extended_factor(self, plain: Plain, scale: float, limbs: int, repeats: int) -> Factor:
         """The same for `Engine.giant_steps`."""
         return self._kept(plain).get(
-            (plain.key, scale, limbs, "extended"),
-            lambda: self.engine.extended_factor(self._message(plain, scale), limbs),
+            (plain.key, scale, limbs, "extended", repeats),
+            lambda: self.engine.extended_factor(self._message(plain, scale), limbs, repeats),
         )
 
     # ---- hooks ----
@@ -245,6 +245,7 @@ class Native(Evaluator):
         groups: Sequence[GiantStep],
         scale: float,
         limbs: int,
+        repeats: int,
     ) -> list[Any]:
         steps = dict.fromkeys(step % self.slots for step in (*babies, *(group.step for group in groups)))
         position = {step: index for index, step in enumerate(step for step in steps if step)}
@@ -259,10 +260,12 @@ class Native(Evaluator):
         giants = []
         for group in groups:
             first = len(plaintexts)
-            plaintexts += [self._extended_factor(plain, scale, limbs) for plain in group.plains]
+            plaintexts += [self._extended_factor(plain, scale, limbs, repeats) for plain in group.plains]
             terms = [(number[baby], first + index) for index, baby in enumerate(group.babies)]
             giants.append((*rotation(group.step), terms))
-        return self.engine.giant_steps(datas, list(map(rotation, babies)), giants, keys, plaintexts)
+        return self.engine.giant_steps(
+            datas, list(map(rotation, babies)), giants, keys, plaintexts, repeats
+        )
 
     def _lefts(self, lefts: Sequence[Any]) -> Sequence[Any]:
         """The left factors of products, times what each is multiplied by."""

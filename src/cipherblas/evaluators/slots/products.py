@@ -60,6 +60,7 @@ class Products(Levels):
         groups: Sequence[GiantStep],
         scale: float,
         limbs: int,
+        repeats: int,
     ) -> list[Any]:
         """Of each Σ_g Rot_g(Σ_b u_{g,b} ⊙ Rot_b(x)), rescaled."""
         terms = [Term(0, index, group.step % self.slots, None) for index, group in enumerate(groups)]

@@ -267,14 +267,20 @@ def _double_hoisted(
         counts.linear_transforms += 1
         for group in groups:
             costs.encode_extended(counts, len(group.babies), limbs)
-        costs.giant_steps(counts, limbs, babies=(len(babies), len(rotated)), sums=sums, giants=len(giants))
+        costs.giant_steps(
+            *(counts, limbs),
+            babies=(len(babies), len(rotated)),
+            sums=sums,
+            giants=len(giants),
+            repeats=transform.repeats,
+        )
     for group in groups:
         ev.check_encoded(group.plains, scale)
     # Bytes of encoded diagonals that are not kept.
-    each = costs.extended_factor_bytes(limbs)
+    each = costs.extended_factor_bytes(limbs) // transform.repeats
     passing = sum(ev._book_encodings(group.plains, scale, extended, each) for group in groups)
     ev.ledger.touch(len(xs) * (costs.giant_bytes(len(groups), limbs) + 2 * limbs * ev.limb_bytes()) + passing)
-    datas = ev._giant_steps_data([x.data for x in xs], babies, groups, scale, limbs)
+    datas = ev._giant_steps_data([x.data for x in xs], babies, groups, scale, limbs, transform.repeats)
     datas = [ev._level_done(data, limbs) for data in datas]
     errors = [ev.policy.key_switched(x.errors.rotated(), (limbs, x.scale)) for x in xs]
     return [

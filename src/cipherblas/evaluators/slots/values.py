@@ -430,6 +430,7 @@ class Transform:
             which stands for the constant 1: such a map is a sum of rotations and costs no level.
         row_sum: max_j Σ_z |u_z[j]|, the growth of the bound.
         row_norm: max_j sqrt(Σ_z |u_z[j]|²), the growth of independent noise.
+        repeats: every diagonal is its first slots so many times: a power of two, not 2 nor 4.
         grouped: number of baby steps → giant steps, made where it is asked for: a search applies one map many times.
     """
 
@@ -437,6 +438,7 @@ class Transform:
     row_sum: float
     row_norm: float
     key: Hashable = field(default=None)
+    repeats: int = 1
     grouped: dict[int, tuple[GiantStep, ...]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:

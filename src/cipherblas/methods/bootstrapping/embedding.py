@@ -24,6 +24,7 @@ from cipherblas.evaluators.slots.values import Masks, Plain, Slots, Transform
 
 Diagonals = dict[int, Slots]  # rotation step, between -S/2 and S/2 → diagonal
 KEPT = 2  # factors whose diagonals are in memory
+LEAST_REPEATS = 8  # of diagonals that are encoded once for all repeats
 
 
 def slots_to_coefficients(
@@ -100,11 +101,13 @@ def _transform(
 
     steps = _steps(slots, first, size)
     terms = 1 << size  # that every row has: from each butterfly, one of two entries
+    repeats = length >> first + size if kept == length and not halved else 1
     return Transform(
         Masks(steps, lambda position: plain(steps[position])),
         largest * terms,
         largest * math.sqrt(terms),
         key,
+        repeats if repeats >= LEAST_REPEATS else 1,
     )
 
 
