@@ -34,7 +34,7 @@ import cipherblas._core as _core
 from cipherblas.crypto import keys, randomness
 from cipherblas.crypto.keys.generation import make_switching_key
 from cipherblas.crypto.keys.key_id import RELINEARISATION, Galois
-from cipherblas.crypto.keys.switching import uniform_part
+from cipherblas.crypto.keys.switching import uniform_part, unpack
 from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.rlwe.matrices import SharedBatch, encryption
 from cipherblas.roles.key_record import KeyRecord
@@ -113,7 +113,8 @@ def arrays(params: Parameters) -> Iterator[tuple[str, NDArray[Any]]]:
         yield "ciphertext, secret key", keys.encrypt(secret, message).data
         yield "ciphertext, public key", keys.encrypt(public, message).data
         for name, key in (("relinearisation", RELINEARISATION), ("rotation by 1", Galois(5))):
-            yield f"{name} key", make_switching_key(secret, key, params.limbs).data
+            made = make_switching_key(secret, key, params.limbs)
+            yield f"{name} key", unpack(params, made.data, params.limbs)
         rows = encryption.encrypt_rows(secret, matrix(3, 20), 2.0**30)
         yield "encrypted rows, b", rows.b
         batch = encryption.encrypt_rows(secret, matrix(3, 20), 2.0**30, kind=SharedBatch)

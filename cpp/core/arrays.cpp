@@ -226,32 +226,33 @@ Factor::Factor(const Context& context, const AnyArray& array, const char* what, 
       limbs_(factor_limbs(context, array, what, special)),
       repeats_(factor_repeats(context, array, what)) {}
 
+int limbs_of_key_words(const Context& context, const AnyArray& array, const char* what, std::size_t words) {
+    for (int limbs = 1; limbs <= context.num_q(); ++limbs) {
+        if (context.key_words(limbs) == words) return limbs;
+    }
+    fail(what, "the words of 1 to " + std::to_string(context.num_q()) + " limbs and the special ones",
+         shape_text(array));
+}
+
 namespace {
 
 // The shape of a key for some number of limbs: that number.
 int key_limbs(const Context& context, const AnyArray& array, const char* what) {
-    check_array(array, what, nb::dtype<std::uint64_t>(), {kAny, 2, kAny, length(context.key_words())});
+    check_array(array, what, nb::dtype<std::uint64_t>(), {kAny, 2, kAny});
     if (context.num_p() == 0) fail(what, "a context with special primes", "none");
-    const std::int64_t limbs = length(array.shape(2)) - context.num_p();
-    if (limbs < 1 || limbs > context.num_q()) {
-        fail(what,
-             std::to_string(1 + context.num_p()) + " to " +
-                 std::to_string(context.num_q() + context.num_p()) + " limbs with the special ones",
-             shape_text(array));
-    }
-    const std::size_t digits = static_cast<std::size_t>(context.digits(static_cast<int>(limbs)));
+    const int limbs = limbs_of_key_words(context, array, what, array.shape(2));
+    const std::size_t digits = static_cast<std::size_t>(context.digits(limbs));
     if (array.shape(0) != digits) {
         fail(what, std::to_string(digits) + " digits for " + std::to_string(limbs) + " limbs",
              shape_text(array));
     }
-    return static_cast<int>(limbs);
+    return limbs;
 }
 
 }  // namespace
 
 SwitchingKey::SwitchingKey(const Context& context, const AnyArray& array, const char* what)
-    : view_(context, nullptr, key_limbs(context, array, what)),
-      argument_(array, what, {kAny, 2, kAny, kAny}) {
+    : view_(context, nullptr, key_limbs(context, array, what)), argument_(array, what, {kAny, 2, kAny}) {
     view_.data = argument_.data();
 }
 

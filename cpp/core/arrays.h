@@ -220,7 +220,10 @@ class CoefficientRows {
     int limbs_;
 };
 
-// A switching key argument (digits, 2, limbs + k, key words).
+// The q limbs of a component of a key, of so many words, that an array has; see Context::key_words.
+int limbs_of_key_words(const Context& context, const AnyArray& array, const char* what, std::size_t words);
+
+// A switching key argument (digits, 2, key words).
 class SwitchingKey {
   public:
     SwitchingKey(const Context& context, const AnyArray& array, const char* what);

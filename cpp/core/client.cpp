@@ -278,7 +278,7 @@ Words switching_key(const Context& context, const AnyArray& secret, const AnyArr
     const Polynomial s_source(context, source, "source", context.basis().size());
     const Argument<std::uint64_t, Layout::kPacked> a_argument(a, "a", {length(digits), length(rows), n});
     const Argument<std::int64_t, Layout::kPacked> e(noise, "noise", {length(digits), n});
-    Result<std::uint64_t> result({digits, 2, rows, context.key_words()});
+    Result<std::uint64_t> result({digits, 2, context.key_words(limbs)});
     {
         const nb::gil_scoped_release release;
         make_switching_key(context, s.view(), s_source.view(), a_argument.data(), e.data(), limbs,
@@ -289,24 +289,33 @@ Words switching_key(const Context& context, const AnyArray& secret, const AnyArr
 
 Words pack_key(const Context& context, const AnyArray& limbs) {
     const PolynomialRows x(context, limbs, "limbs");
-    Result<std::uint64_t> result({x.rows(), context.key_words()});
+    const int count = checked_count(limbs, "limbs",
+                                    x.rows() - std::min(x.rows(), static_cast<std::size_t>(context.num_p())),
+                                    context.num_q(), "limbs beside the special ones");
+    const std::vector<int> positions = limb_positions(context, count, true);
+    Result<std::uint64_t> result({context.key_words(count)});
     {
         const nb::gil_scoped_release release;
         parallel_for(x.rows(), threads_for_work(x.rows(), x.rows() * context.n()), [&](std::size_t row, int) {
-            context.write_key_limb(result.data() + row * context.key_words(), x.row(row));
+            pack(result.data() + context.key_words_before(count, positions[row]), x.row(row), context.n(),
+                 context.key_bits(positions[row]));
         });
     }
     return result.array();
 }
 
-Words unpack_key(const Context& context, const AnyArray& limbs) {
-    const Argument<std::uint64_t, Layout::kRows> x(limbs, "limbs", {kAny, length(context.key_words())});
-    Result<std::uint64_t> result({x.shape(0), context.n()});
+Words unpack_key(const Context& context, const AnyArray& words) {
+    const Argument<std::uint64_t, Layout::kPacked> x(words, "words", {kAny});
+    const int limbs = limbs_of_key_words(context, words, "words", x.shape(0));
+    const std::vector<int> positions = limb_positions(context, limbs, true);
+    Result<std::uint64_t> result({positions.size(), context.n()});
     {
         const nb::gil_scoped_release release;
-        const std::size_t rows = x.shape(0);
+        const std::size_t rows = positions.size();
         parallel_for(rows, threads_for_work(rows, rows * context.n()), [&](std::size_t row, int) {
-            context.read_key_limb(result.data() + row * context.n(), x.row(row));
+            unpack(result.data() + row * context.n(),
+                   x.data() + context.key_words_before(limbs, positions[row]), context.n(),
+                   context.key_bits(positions[row]));
         });
     }
     return result.array();
@@ -387,7 +396,7 @@ void bind_client(nb::class_<Context>& context) {
         .def("phase", &phase, "secret"_a, "ciphertext"_a,
              "Centred coefficients of b + a s + c2 s^2 as float64, modulo all limbs.")
         .def("switching_key", &switching_key, "secret"_a, "source"_a, "a"_a, "noise"_a, "limbs"_a,
-             "Key (digits, 2, limbs + k, key_words) that switches from `source` to `secret`, in Montgomery "
+             "Key (digits, 2, key words) that switches from `source` to `secret`, in Montgomery "
              "form, as "
              "pack_key\n"
              "leaves it. The uniform residues `a` are taken as the Montgomery form of the a part: component "
@@ -395,11 +404,11 @@ void bind_client(nb::class_<Context>& context) {
              "key\n"
              "equals `a`.")
         .def("pack_key", &pack_key, "limbs"_a,
-             "Limbs (rows, N) as switching keys keep them, (rows, key_words): where all primes are below "
-             "2^48, six "
-             "bytes a\n"
-             "word.")
-        .def("unpack_key", &unpack_key, "limbs"_a, "Limbs (rows, key_words) of a switching key as (rows, N).")
+             "Limbs (limbs + k, N) as components of switching keys keep them: limb after limb in words of "
+             "32, "
+             "40, 48 or\n"
+             "50 bits, by the size of its prime.")
+        .def("unpack_key", &unpack_key, "words"_a, "The limbs (limbs + k, N) of what pack_key makes.")
         .def("automorphism", &automorphism, "poly"_a, "galois"_a, "X -> X^galois on rows in NTT form.")
         .def("multiply", &multiply, "x"_a, "y"_a, "Product of rows in NTT form; row i modulo moduli[i].");
 }

@@ -76,9 +76,9 @@ NB_MODULE(_core, m) {
         },
         "What was counted, name by name; words, if the name says nothing else.");
 
-    m.attr("NARROW_KEY_BITS") = cipherblas::kNarrowBits;
+    m.attr("PACKED_BITS") =
+        nb::cast(std::vector<int>(std::begin(cipherblas::kPackedBits), std::end(cipherblas::kPackedBits)));
     m.attr("HALF_WORD_BITS") = cipherblas::kHalfBits;
-    m.attr("WIDE_KEY_BITS") = cipherblas::kWideBits;
     m.attr("NOISE_SIGMA") = cipherblas::kNoiseSigma;
     m.attr("LARGEST_NOISE") = cipherblas::kLargestNoise;
     m.attr("PASS_LAYERS") = cipherblas::kPassLayers;

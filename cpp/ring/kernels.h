@@ -23,7 +23,7 @@ struct RotationTerm {
     const std::uint64_t* const* key0 = nullptr;  // digit_count limbs of the key's b part, Montgomery form
     const std::uint64_t* const* key1 = nullptr;  // digit_count limbs of the key's a part, Montgomery form
     int digit_count = 0;                         // 0: no key switch (unrotated term); at most 512
-    int key_bits = kNarrowBits;           // that the limbs of the key are packed by, see ring/packing.h
+    int key_bits = 0;                     // that the limbs of the key are packed by, see ring/packing.h
     const std::uint64_t* add0 = nullptr;  // added to component 0, times add_factor; null: nothing
     const std::uint64_t* add1 = nullptr;  // likewise component 1
     std::uint64_t add_factor = 0;         // Montgomery form

@@ -1,6 +1,7 @@
 #include "ring/packing.h"
 
 #include <bit>
+#include <numeric>
 
 namespace cipherblas {
 namespace {
@@ -9,7 +10,7 @@ static_assert(std::endian::native == std::endian::little);
 
 // Words after which the bits begin with a word again.
 template <int BITS>
-constexpr std::size_t kPeriod = BITS == kNarrowBits ? 4 : 32;
+constexpr std::size_t kPeriod = 64 / std::gcd(64, BITS);
 
 template <int BITS>
 void pack_words(std::uint64_t* r, const std::uint64_t* x, std::size_t count) {
@@ -44,11 +45,17 @@ void unpack_all(std::uint64_t* r, const std::uint64_t* packed, std::size_t n) {
 }  // namespace
 
 void pack(std::uint64_t* r, const std::uint64_t* x, std::size_t n, int bits) {
-    (bits == kNarrowBits ? pack_all<kNarrowBits> : pack_all<kWideBits>)(r, x, n);
+    bits == 32   ? pack_all<32>(r, x, n)
+    : bits == 40 ? pack_all<40>(r, x, n)
+    : bits == 48 ? pack_all<48>(r, x, n)
+                 : pack_all<50>(r, x, n);
 }
 
 void unpack(std::uint64_t* r, const std::uint64_t* packed, std::size_t n, int bits) {
-    (bits == kNarrowBits ? unpack_all<kNarrowBits> : unpack_all<kWideBits>)(r, packed, n);
+    bits == 32   ? unpack_all<32>(r, packed, n)
+    : bits == 40 ? unpack_all<40>(r, packed, n)
+    : bits == 48 ? unpack_all<48>(r, packed, n)
+                 : unpack_all<50>(r, packed, n);
 }
 
 void write_factor(void* r, const std::uint64_t* x, std::size_t n, int bits) {

@@ -1,5 +1,5 @@
 // Words below 2^50 in fewer bits each: what a computation streams from memory, it streams in about that share of the time.
-// Keys are kept in 50 bits a word, one after the other, or in 48 if all are below 2^48; clear factors in 32 bits a word modulo
+// Keys are kept in as few of kPackedBits a word as their prime has, one after the other; clear factors in 32 bits a word modulo
 // primes below 2^32.
 #pragma once
 #include <cstddef>
@@ -8,17 +8,21 @@
 
 namespace cipherblas {
 
-inline constexpr int kNarrowBits = 48, kWideBits = 50;
+inline constexpr int kPackedBits[] = {32, 40, 48, 50};
 
 // How words below 2^bits, at most 2^50, are packed.
-constexpr int packed_bits(int bits) { return bits <= kNarrowBits ? kNarrowBits : kWideBits; }
+constexpr int packed_bits(int bits) {
+    int packed = 0;
+    for (const int one : kPackedBits) packed = packed < bits ? one : packed;
+    return packed;
+}
 
 // The room of n packed words, n a multiple of 4, in words.
 constexpr std::size_t packed_words(std::size_t n, int bits) {
     return (n * static_cast<std::size_t>(bits) + 63) / 64;
 }
 
-// bits: kNarrowBits or kWideBits. r and x do not overlap. Words to be packed must be below 2^bits: what is above would go to
+// bits: one of kPackedBits. r and x do not overlap. Words to be packed must be below 2^bits: what is above would go to
 // the next ones.
 void pack(std::uint64_t* r, const std::uint64_t* x, std::size_t n, int bits);
 void unpack(std::uint64_t* r, const std::uint64_t* packed, std::size_t n, int bits);
@@ -28,8 +32,8 @@ inline const unsigned char* packed_at(const std::uint64_t* packed, std::size_t i
     return reinterpret_cast<const unsigned char*>(packed) + i * static_cast<std::size_t>(bits) / 8;
 }
 inline std::uint64_t packed_word(const std::uint64_t* packed, std::size_t i, int bits) {
-    std::uint64_t word = 0;  // of seven bytes in which the bits are
-    std::memcpy(&word, packed_at(packed, i, bits), bits == kNarrowBits ? 6 : 7);
+    std::uint64_t word = 0;  // of the bytes in which the bits are
+    std::memcpy(&word, packed_at(packed, i, bits), static_cast<std::size_t>(bits + 7) / 8);
     return word >> i * static_cast<std::size_t>(bits) % 8 & ((std::uint64_t{1} << bits) - 1);
 }
 

@@ -34,7 +34,7 @@ Context::Context(std::size_t n, const std::vector<std::uint64_t>& q, const std::
                                     std::to_string(digits(num_q_)));
     }
     for (int i = 0; i < basis_.size(); ++i) {
-        key_bits_ = std::max(key_bits_, packed_bits(modulus(i).bits));
+        key_words_before_.push_back(key_words_before_.back() + packed_words(n, key_bits(i)));
         halves_before_.push_back(halves_before_.back() + halves_of(modulus(i).bits));
     }
 }
@@ -73,14 +73,6 @@ const BaseConversion& Context::conversion(int first, int count, bool special) co
         entry = std::make_unique<const BaseConversion>(basis_, std::move(sources));
     }
     return *entry;
-}
-
-void Context::write_key_limb(std::uint64_t* limb, const std::uint64_t* residues) const {
-    pack(limb, residues, n(), key_bits_);
-}
-
-void Context::read_key_limb(std::uint64_t* residues, const std::uint64_t* limb) const {
-    unpack(residues, limb, n(), key_bits_);
 }
 
 void Context::check_limbs(int limbs) const {

@@ -35,12 +35,14 @@ class Context {
     const Modulus& modulus(int i) const { return basis_.modulus(i); }
     const NttTable& table(int i) const { return basis_.table(i); }
 
-    // Bits of a word of a switching key, by the largest prime (ring/packing.h).
-    int key_bits() const { return key_bits_; }
-    // Words of a limb of a switching key, to and from N residues.
-    std::size_t key_words() const { return packed_words(n(), key_bits_); }
-    void write_key_limb(std::uint64_t* limb, const std::uint64_t* residues) const;
-    void read_key_limb(std::uint64_t* residues, const std::uint64_t* limb) const;
+    // Bits of a word of a switching key modulo the prime at position i (ring/packing.h).
+    int key_bits(int i) const { return packed_bits(modulus(i).bits); }
+    // Words of a component of a key for so many q limbs, which the special limbs follow; and of those before that of a limb.
+    std::size_t key_words(int limbs) const { return key_words_before(limbs, basis_.size()); }
+    std::size_t key_words_before(int limbs, int i) const {
+        const auto before = [&](int j) { return key_words_before_[static_cast<std::size_t>(j)]; };
+        return before(i) - (i < num_q_ ? 0 : before(num_q_) - before(limbs));
+    }
 
     // Halves of 64 bits that clear factors take modulo the primes before position i, for each coefficient (ring/packing.h).
     std::size_t halves_before(int i) const { return halves_before_[static_cast<std::size_t>(i)]; }
@@ -70,7 +72,7 @@ class Context {
     int num_q_, num_p_, alpha_;
     std::vector<int> begins_,
         owners_;  // of digits: the first limb of each and the end of all; of limbs: the digit
-    int key_bits_ = kNarrowBits;
+    std::vector<std::size_t> key_words_before_{0};
     std::vector<std::size_t> halves_before_{0};
     mutable std::mutex lock_;
     mutable std::map<std::tuple<int, int, bool>, std::unique_ptr<const BaseConversion>> conversions_;

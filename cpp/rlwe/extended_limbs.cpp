@@ -261,7 +261,7 @@ void TermSum::gather(const ExtendedLimbs& limbs, std::size_t from, std::size_t t
         plan_->add_parts(source, limb, term.key == nullptr || source.keeps_second, r);
         if (term.key != nullptr) {
             r.digit_count = limbs.all().size();
-            r.key_bits = term.key->bits;
+            r.key_bits = term.key->bits(limb);
             r.digits = limbs.digits(term.source, t);
             for (int c = 0; c < 2; ++c) {
                 (c == 0 ? r.key0 : r.key1) = keys_.data() + keys_.size();

@@ -100,7 +100,7 @@ void RowProduct::multiply(const RowDigits& digits, const SwitchingKeyView& key, 
     term.key0 = key_b_.data();
     term.key1 = key_a_.data();
     term.digit_count = digits.digits();
-    term.key_bits = key.bits;
+    term.key_bits = key.bits(limb);
     kernels().accumulate_terms(sum(row, 0), sum(row, 1), &term, 1, false, 0, context_->n(),
                                context_->modulus(limb));
 }

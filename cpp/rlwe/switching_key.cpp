@@ -11,7 +11,7 @@ void make_switching_key(const Context& context, const PolynomialView& secret, co
     const Kernels& k = kernels();
     const std::size_t n = context.n();
     const std::size_t rows = static_cast<std::size_t>(limbs + context.num_p());
-    const std::size_t words = context.key_words();
+    const std::size_t words = context.key_words(limbs);
     const BaseConversion& special = context.conversion(0, 0, true);
     const std::size_t tasks = static_cast<std::size_t>(context.digits(limbs)) * rows;
     const int threads = threads_for(tasks);
@@ -22,7 +22,7 @@ void make_switching_key(const Context& context, const PolynomialView& secret, co
         const int limb = row < limbs ? row : context.num_q() + row - limbs;
         const Modulus& m = context.modulus(limb);
         const std::uint64_t* const a_limb = a + task * n;
-        std::uint64_t* const key = out + (digit * 2 * rows + static_cast<std::size_t>(row)) * words;
+        std::uint64_t* const key = out + digit * 2 * words + context.key_words_before(limbs, limb);
         std::uint64_t* const product = scratch.words() + static_cast<std::size_t>(thread) * 2 * n;
         std::uint64_t* const b = product + n;
 
@@ -34,8 +34,8 @@ void make_switching_key(const Context& context, const PolynomialView& secret, co
         k.mul_scalar(b, b, m.r_mod_q, n, m);
         k.mul(product, a_limb, secret.limb(limb), n, m);
         k.sub(b, b, product, n, m);
-        context.write_key_limb(key, b);
-        context.write_key_limb(key + rows * words, a_limb);
+        pack(key, b, n, context.key_bits(limb));
+        pack(key + words, a_limb, n, context.key_bits(limb));
     });
 }
 

@@ -7,32 +7,23 @@
 
 namespace cipherblas {
 
-// [digits][2][limbs + k][words] in Montgomery form: q_0 .. q_{limbs-1}, then the special primes; limbs are
-// packed as the context packs keys. A key made for `limbs` limbs serves every ciphertext with at most so many.
+// [digits][2][key_words(limbs)] in Montgomery form: q_0 .. q_{limbs-1}, then the special primes; each limb is packed by the size
+// of its prime. A key made for `limbs` limbs serves every ciphertext with at most so many.
 struct SwitchingKeyView {
+    const Context* context = nullptr;
     const std::uint64_t* data = nullptr;
     int limbs = 0;
-    int num_q = 0;
-    int num_p = 0;
-    std::size_t words = 0;  // of a limb
-    int bits = kNarrowBits;
+    std::size_t words = 0;  // of a component
 
     SwitchingKeyView() = default;
-    SwitchingKeyView(const Context& context, const std::uint64_t* key, int key_limbs)
-        : data(key),
-          limbs(key_limbs),
-          num_q(context.num_q()),
-          num_p(context.num_p()),
-          words(context.key_words()),
-          bits(context.key_bits()) {}
+    SwitchingKeyView(const Context& owner, const std::uint64_t* key, int key_limbs)
+        : context(&owner), data(key), limbs(key_limbs), words(owner.key_words(key_limbs)) {}
 
     // basis: position of the limb in the basis of the context.
+    int bits(int basis) const { return context->key_bits(basis); }
     const std::uint64_t* limb(int digit, int component, int basis) const {
-        const int row = basis < num_q ? basis : limbs + basis - num_q;
-        return data +
-               (static_cast<std::size_t>(digit * 2 + component) * static_cast<std::size_t>(limbs + num_p) +
-                static_cast<std::size_t>(row)) *
-                   words;
+        return data + static_cast<std::size_t>(digit * 2 + component) * words +
+               context->key_words_before(limbs, basis);
     }
 };
 

@@ -62,7 +62,7 @@ void run_rotation_order(const TransformPlan& plan, std::uint64_t* const* out) {
                 plan.add_parts(plan.sources[static_cast<std::size_t>(term.source)], limbs[t], second, r);
                 if (term.key != nullptr) {
                     r.digit_count = extended.all().size();
-                    r.key_bits = term.key->bits;
+                    r.key_bits = term.key->bits(limbs[t]);
                     r.digits = extended.digits(term.source, static_cast<int>(t));
                     for (int d = 0; d < 2 * r.digit_count; ++d) {
                         keys.push_back(term.key->limb(d % r.digit_count, d / r.digit_count, limbs[t]));

@@ -214,10 +214,10 @@ TEST(Sums, LongestSumsOfTheLargestWords) {
                 EXPECT_EQ(c1, Limb(kN, scaled));
 
                 const std::uint64_t* digit = a.data();
-                const Limb packed = make_packed(b, kWideBits);
+                const Limb packed = make_packed(b, 50);
                 const std::uint64_t* key = packed.data();
                 RotationTerm term;
-                term.key_bits = kWideBits;
+                term.key_bits = 50;
                 term.digits = &digit;
                 term.key0 = term.key1 = &key;
                 term.digit_count = 1;
@@ -287,7 +287,7 @@ Limb make_lazy(const Limb& digit, const Modulus& m, std::mt19937_64& random, Fil
 
 TEST(Packing, IsWordByWord) {
     std::mt19937_64 random(5);
-    for (const int bits : {kNarrowBits, kWideBits}) {
+    for (const int bits : kPackedBits) {
         for (const std::size_t n : {4u, 8u, 32u, 40u, 512u}) {
             for (const Fill fill : kFills) {
                 const Limb x = make_limb(n, std::uint64_t{1} << bits, random, fill);
@@ -300,9 +300,8 @@ TEST(Packing, IsWordByWord) {
             }
         }
     }
-    EXPECT_EQ(packed_bits(30), kNarrowBits);
-    EXPECT_EQ(packed_bits(kNarrowBits), kNarrowBits);
-    EXPECT_EQ(packed_bits(kNarrowBits + 1), kWideBits);
+    const int sizes[][2] = {{1, 32}, {32, 32}, {33, 40}, {40, 40}, {41, 48}, {48, 48}, {49, 50}, {50, 50}};
+    for (const auto& [bits, packed] : sizes) EXPECT_EQ(packed_bits(bits), packed);
 }
 
 // Terms of a linear transform with all that they point to. Some have digits that are not reduced, where there are such.
@@ -328,7 +327,9 @@ class Terms {
             for (const Limb& digit : o.digits) o.read_digits.push_back(make_lazy(digit, m_, random_, fill_));
             o.digit_pointers = pointers(o.read_digits);
         }
-        term.key_bits = random_() % 2 == 0 ? kWideBits : packed_bits(m_.bits);
+        do {
+            term.key_bits = kPackedBits[random_() % std::size(kPackedBits)];
+        } while (term.key_bits < m_.bits);
         for (const Limb& limb : o.key0) o.read_key0.push_back(make_packed(limb, term.key_bits));
         for (const Limb& limb : o.key1) o.read_key1.push_back(make_packed(limb, term.key_bits));
         o.key0_pointers = pointers(o.read_key0);

@@ -246,26 +246,24 @@ TEST_P(Transforms, ProductsDecryptBeforeAndAfterRelinearisation) {
     toy.expect_decrypts(result, 2, c.limbs, product_scale, expected);
 }
 
-const auto kLevels = ::testing::Values(Case{5, 5, 1, 1}, Case{3, 5, 1, 1}, Case{5, 5, 2, 2}, Case{4, 5, 2, 2},
-                                       Case{3, 4, 2, 2}, Case{5, 5, 3, 3}, Case{2, 5, 5, 5},
-                                       Case{3, 5, 1, 1, kNarrowBits}, Case{5, 5, 2, 2, kNarrowBits});
+const auto kLevels =
+    ::testing::Values(Case{5, 5, 1, 1}, Case{3, 5, 1, 1}, Case{5, 5, 2, 2}, Case{4, 5, 2, 2},
+                      Case{3, 4, 2, 2}, Case{5, 5, 3, 3}, Case{2, 5, 5, 5}, Case{3, 5, 1, 1, 48},
+                      Case{5, 5, 2, 2, 48}, Case{5, 5, 2, 2, 41}, Case{5, 5, 2, 2, 33}, Case{5, 5, 2, 2, 32});
 INSTANTIATE_TEST_SUITE_P(Levels, Transforms, kLevels);
 INSTANTIATE_TEST_SUITE_P(Levels, Rotations, kLevels);
 INSTANTIATE_TEST_SUITE_P(LastLevel, Rotations, ::testing::Values(Case{1, 5, 2, 2}, Case{1, 1, 1, 1}));
 
-TEST(SwitchingKeys, ArePackedByTheLargestPrime) {
-    for (const int bits : {kNarrowBits, kNarrowBits + 1, kWideBits}) {
-        Toy toy(64, 2, 1, 1, bits);
-        const std::size_t words = bits == kNarrowBits ? 48 : 50;
-        ASSERT_EQ(toy.context.key_bits(), bits == kNarrowBits ? kNarrowBits : kWideBits);
-        ASSERT_EQ(toy.context.key_words(), words);
-        Words limb(64), packed(words), unpacked(64);
-        toy.uniform(limb.data(), 0);
-        limb[63] = toy.context.modulus(2).q - 1;
-        toy.context.write_key_limb(packed.data(), limb.data());
-        toy.context.read_key_limb(unpacked.data(), packed.data());
-        EXPECT_EQ(unpacked, limb);
+TEST(SwitchingKeys, HaveLimbsOfTheSizesOfTheirPrimes) {
+    const Toy toy(64, 3, 2, 1, 41);  // special primes of 41 bits, others of 40
+    for (int limbs = 1; limbs <= 3; ++limbs) {
+        const std::size_t low = static_cast<std::size_t>(limbs) * 40;
+        EXPECT_EQ(toy.context.key_words(limbs), low + 2 * 48);
+        EXPECT_EQ(toy.context.key_words_before(limbs, limbs - 1), low - 40);
+        EXPECT_EQ(toy.context.key_words_before(limbs, 4), low + 48);
     }
+    EXPECT_EQ(toy.context.key_bits(2), 40);
+    EXPECT_EQ(toy.context.key_bits(3), 48);
 }
 
 TEST(TransformErrors, AreRaisedBeforeAnyWork) {

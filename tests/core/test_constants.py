@@ -52,8 +52,6 @@ def test_constants_that_the_core_tells_are_those_of_its_text() -> None:
     """So the reader of the text reads what it should."""
     assert constant("gemm/operand_gemm.h", "kOperandDepth") == _core.OPERAND_DEPTH
     assert constant("rlwe/transform.h", "kDroppedBytes") == _core.DROPPED_BYTES
-    assert constant("ring/packing.h", "kWideBits") == _core.WIDE_KEY_BITS
-    assert constant("ring/packing.h", "kNarrowBits") == _core.NARROW_KEY_BITS
     assert constant("ring/packing.h", "kHalfBits") == _core.HALF_WORD_BITS
     assert len(fields.OPERAND_MODULI) == _core.MOST_OPERAND_MODULI
 

@@ -278,7 +278,9 @@ def test_keys_satisfy_their_equation(
 ) -> None:
     params = toy_secret.params
     data = evaluation_keys.get(key, limbs)
-    assert data.shape == (params.digits(limbs), 2, limbs + params.special_limbs, N * 50 // 64)
+    primes = [*params.q[:limbs], *params.p]
+    bits = [next(bits for bits in (32, 40, 48, 50) if q < 1 << bits) for q in primes]
+    assert data.shape == (params.digits(limbs), 2, N * sum(bits) // 64)
     assert data.nbytes == params.key_bytes(limbs)
     assert data.dtype == np.uint64
     assert data.flags.c_contiguous
@@ -433,7 +435,7 @@ def test_evaluation_keys_take_no_secret(toy_secret: SecretKey, toy_parameters: P
     for intruder in (toy_secret, toy_secret.ntt(), None):
         with pytest.raises(DTypeError):
             EvaluationKeys(toy_parameters, "", [intruder])  # type: ignore[list-item]
-    data = np.zeros((1, 2, 1 + toy_parameters.special_limbs, toy_parameters.key_words), np.uint64)
+    data = np.zeros((1, 2, toy_parameters.key_words(1)), np.uint64)
     with pytest.raises(ShapeError):
         EvaluationKeys(toy_parameters, "", [SwitchingKey(Galois(5), 2, bytes(32), data)])
     with pytest.raises(DTypeError):

@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import cipherblas._core as _core
 from cipherblas.common.errors import InsecureParametersWarning, ParameterError, SecurityError
 from cipherblas.crypto import security
 from cipherblas.crypto.digits import digit_ranges, equal_digits
@@ -286,23 +285,24 @@ def test_the_fingerprint_is_the_same_everywhere() -> None:
     assert toy().fingerprint() == toy(scale_bits=6).fingerprint() == digest
 
 
-def test_keys_are_packed_by_the_largest_prime() -> None:
-    narrow, wide = 1 << _core.NARROW_KEY_BITS, 1 << _core.WIDE_KEY_BITS
-    assert [key_words(32, [97, largest, 353]) for largest in (narrow - 1, narrow, wide - 1)] == [24, 25, 25]
-    assert [key_words(n, [97, wide - 1]) for n in (8, 16, 1 << 16)] == [7, 13, 51200]
-    for special_bits in (47.0, 49.0):
-        params = make_parameters(1 << 13, [40.0, 40.0], special_bits=special_bits)
-        assert params.key_words == (6144 if special_bits == 47.0 else 6400)
-        residues = np.random.default_rng(0).integers(0, min(params.q), (3, params.n), np.uint64)
+def test_limbs_of_keys_are_packed_by_the_sizes_of_their_primes() -> None:
+    sizes = [2**bits + last for bits in (32, 40, 48) for last in (-1, 1)] + [2**50 - 1]
+    assert [key_words(64, [prime]) for prime in sizes] == [32, 40, 40, 48, 48, 50, 50]
+    assert [key_words(n, [97, 2**50 - 1]) for n in (8, 16, 1 << 16)] == [4 + 7, 8 + 13, 32768 + 51200]
+    for special_bits, words in ((47.0, 48), (49.0, 50)):
+        params = make_parameters(1 << 13, [39.0, 31.0], special_bits=special_bits)
+        assert params.key_words(2) == (40 + 32 + words * params.special_limbs) << 7
+        moduli = np.array([*params.q, *params.p], np.uint64)[:, None]
+        residues = np.random.default_rng(0).integers(0, moduli, (len(moduli), params.n), np.uint64)
         packed = params.context().pack_key(residues)
-        assert packed.shape == (3, params.key_words)
+        assert packed.shape == (params.key_words(2),)
         np.testing.assert_array_equal(params.context().unpack_key(packed), residues)
 
 
 def test_digits_of_unlike_numbers_of_limbs() -> None:
     params = toy(q=[97, 193, 353, 449], alpha=2, digit_limbs=[1, 2, 1])
     assert [params.digits(limbs) for limbs in (1, 2, 3, 4)] == [1, 2, 2, 3]
-    assert params.key_bytes(3) == 2 * 2 * (3 + 1) * 16 * 6
+    assert params.key_bytes(3) == 2 * 2 * (3 + 1) * 16 * 4
     again = Parameters.parsed(json.loads(json.dumps(params.to_dict())))
     assert again == params == copy.copy(params) and again.digit_limbs == (1, 2, 1)
     assert "digit_limbs" not in toy().to_dict()  # sets whose digits are alike are what they were
@@ -342,8 +342,8 @@ def test_sizes() -> None:
     params = toy(q=[97, 193, 353], alpha=2)
     assert (params.slots, params.limbs, params.special_limbs, params.dnum) == (8, 3, 1, 2)
     assert [params.digits(limbs) for limbs in (1, 2, 3)] == [1, 1, 2]
-    assert params.key_bytes(3) == 2 * 2 * (3 + 1) * 16 * 6
-    assert params.key_bytes(1) == 1 * 2 * (1 + 1) * 16 * 6
+    assert params.key_bytes(3) == 2 * 2 * (3 + 1) * 16 * 4
+    assert params.key_bytes(1) == 1 * 2 * (1 + 1) * 16 * 4
     assert params.ciphertext_bytes(2) == 2 * 2 * 16 * 8
     assert params.ciphertext_bytes(2, components=3) == 3 * 2 * 16 * 8
     for limbs in (0, 4, -1):

@@ -242,7 +242,7 @@ def row_counts(
 def check_switches(params: Parameters, counts: Counts, kernels: Kernels) -> None:
     assert kernels.limbs("forward", "inverse") == counts.ntt_limbs
     assert kernels.limbs("products", "conversions", "scalings") == counts.mac_limbs
-    key = params.digits(params.limbs) * 2 * (params.limbs + params.special_limbs) * params.key_words * 8
+    key = params.key_bytes(params.limbs)
     assert kernels.words["key_bytes"] == counts.row_switches * key
     assert counts.key_bytes_read % key == 0 < counts.key_bytes_read <= kernels.words["key_bytes"]
 

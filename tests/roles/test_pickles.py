@@ -145,8 +145,11 @@ def test_keys_in_files_are_carried_unexpanded(tmp_path: Path) -> None:
     again, _, beside = carried(lazy)
     (tmp_path / "keys").unlink()
     params = program.plan.parameters
-    unpacked = params.n / params.key_words  # in files a residue has eight bytes
-    assert beside == keys.nbytes / 2 * unpacked
+    # In files a residue has eight bytes.
+    assert beside == sum(
+        8 * params.n * params.digits(limbs) * (limbs + params.special_limbs)
+        for limbs in keys.request.limbs.values()
+    )
     twice = carried(again)[0]
     for key, limbs in keys.request.limbs.items():
         np.testing.assert_array_equal(twice.get(key, limbs), keys.get(key, limbs))

@@ -148,8 +148,8 @@ BY_HAND: dict[str, Call] = {
             "limbs": 3,
         }
     ),
-    "pack_key": Call({"limbs": limbs(3, N)}),
-    "unpack_key": Call({"limbs": words(3, KEY.shape[-1])}),
+    "pack_key": Call({"limbs": limbs(3 + K, N)}),
+    "unpack_key": Call({"words": KEY[0, 0]}),
     "automorphism": Call({"poly": limbs(3, N), "galois": 5}),
     "multiply": Call({"x": limbs(ALL, N), "y": limbs(ALL, N)}),
     "encrypt_rows": Call(

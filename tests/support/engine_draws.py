@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common.memory import aligned
 from cipherblas.crypto.fields import OPERAND_MODULI
-from cipherblas.crypto.keys.switching import key_shape, pack
+from cipherblas.crypto.keys.switching import pack
 from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.engines.protocol import Engine
 
@@ -93,7 +93,7 @@ class Draw:
         return np.stack([self.residues((rows, cols), q) for q in self.params.q[:limbs]])
 
     def key(self, limbs: int) -> Words:
-        digits = key_shape(self.params, limbs)[0]
+        digits = self.params.digits(limbs)
         primes = [*self.params.q[:limbs], *self.params.p]
         rows = np.stack([self.residues((digits, 2, self.n), q) for q in primes], axis=2)
         return np.ascontiguousarray(pack(self.params, rows))

@@ -62,11 +62,10 @@ def key_errors(
     for digit in range(params.digits(limbs)):
         held = range(sum(sizes[:digit]), min(sum(sizes[: digit + 1]), limbs))
         residues = np.empty((len(rows), params.n), np.uint64)  # b + a·s - P·g·s' in NTT form: the error
+        parts = [context.unpack_key(part) for part in data[digit]]
         for row, q in enumerate(rows):
             inverse = pow(2, -52, q)
-            b, a = (
-                context.unpack_key(part[row : row + 1])[0].astype(object) * inverse for part in data[digit]
-            )
+            b, a = (part[row].astype(object) * inverse for part in parts)
             gadget = product_p if row in held else 0
             value = (
                 b + a * s[places[row]].astype(object) - gadget * transformed[places[row]].astype(object)

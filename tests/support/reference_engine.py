@@ -90,7 +90,7 @@ class ReferenceEngine(Engine):
 
     def upload_key(self, words: Words) -> Key:
         if id(words) not in self._keys:
-            if words.ndim == 5:  # each two components of (b_1, …, b_r, a)
+            if words.ndim == 4:  # each two components of (b_1, …, b_r, a)
                 residues = np.concatenate([self._unpacked(pair) for pair in words], axis=1)
             else:
                 residues = self._unpacked(words)
@@ -105,12 +105,24 @@ class ReferenceEngine(Engine):
         return Message(np.array(coefficients))
 
     def _unpacked(self, words: Words) -> Words:
-        """Limbs of N residues: of 48 bits each where all primes are below 2^48, else of 50."""
-        n, width = self._params.n, 48 if max(self._primes) < 1 << 48 else 50
-        ones = np.unpackbits(words.astype("<u8").view(np.uint8), axis=-1, bitorder="little")
-        bits = np.zeros((*words.shape[:-1], n, 64), np.uint8)
-        bits[..., :width] = ones[..., : n * width].reshape(*words.shape[:-1], n, width)
-        return np.packbits(bits, axis=-1, bitorder="little").view("<u8")[..., 0].astype(np.uint64)
+        """Limb after limb N residues of 32, 40, 48 or 50 bits, by the size of the prime."""
+        n = self._params.n
+        widths = [next(bits for bits in (32, 40, 48, 50) if q < 1 << bits) for q in self._primes]
+        sizes, total = [-(-n * width // 64) for width in widths], words.shape[-1]
+        limbs = next(
+            count
+            for count in range(1, self._special.start + 1)
+            if sum(sizes[limb] for limb in self._extended(count)) == total
+        )
+        found, start = [], 0
+        for limb in self._extended(limbs):
+            part, width = words[..., start : start + sizes[limb]].astype("<u8"), widths[limb]
+            ones = np.unpackbits(part.view(np.uint8), axis=-1, bitorder="little")
+            bits = np.zeros((*part.shape[:-1], n, 64), np.uint8)
+            bits[..., :width] = ones[..., : n * width].reshape(*part.shape[:-1], n, width)
+            found.append(np.packbits(bits, axis=-1, bitorder="little").view("<u8")[..., 0].astype(np.uint64))
+            start += sizes[limb]
+        return np.stack(found, axis=-2)
 
     # ---- plaintexts ----
 

@@ -191,14 +191,14 @@ class Ring:
 
     def key_switch(self, x: Integers, galois: int, key: Words, limbs: int) -> tuple[Integers, Integers]:
         """sum_d [x]_{D_d}(X^galois) key_d, over the integers (to be taken modulo Q P)."""
-        key_limbs = key.shape[2] - self.special
         used = self.rows(limbs)
         sums = [to_object([0] * self.n), to_object([0] * self.n)]
         for d, digit in enumerate(self.digits(limbs)):
             product = prod(self.moduli[i] for i in digit)
             rotated = automorphism(centred(x, product), galois)
             for c in range(2):
-                rows = self.context.unpack_key(np.concatenate([key[d, c, :limbs], key[d, c, key_limbs:]]))
+                whole = self.context.unpack_key(key[d, c])  # it may have been made for more limbs
+                rows = np.concatenate([whole[:limbs], whole[len(whole) - self.special :]])
                 sums[c] = sums[c] + multiply(rotated, self.intt(self.from_montgomery(rows, used), used))
         return sums[0], sums[1]
 

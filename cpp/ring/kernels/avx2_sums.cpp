@@ -349,11 +349,18 @@ class Rotation {
     std::size_t start_;
 };
 
-// Four words: 24 or 25 bytes, of which either half is read with some bytes of the other.
+// Four words: 16 to 25 bytes, of which either half is read with some bytes of the other.
 template <int BITS>
 CIPHERBLAS_INLINE __m256i load_packed(const unsigned char* at) {
     const auto* const low = reinterpret_cast<const __m128i*>(at);
-    if constexpr (BITS == kNarrowBits) {
+    if constexpr (BITS == 32) {
+        return _mm256_cvtepu32_epi64(_mm_loadu_si128(low));
+    } else if constexpr (BITS == 40) {
+        const __m256i spread = _mm256_setr_epi8(0, 1, 2, 3, 4, -1, -1, -1, 5, 6, 7, 8, 9, -1, -1, -1,  //
+                                                6, 7, 8, 9, 10, -1, -1, -1, 11, 12, 13, 14, 15, -1, -1, -1);
+        const auto* const high = reinterpret_cast<const __m128i*>(at + 4);
+        return _mm256_shuffle_epi8(_mm256_loadu2_m128i(high, low), spread);
+    } else if constexpr (BITS == 48) {
         const __m256i spread = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, -1, -1, 6, 7, 8, 9, 10, 11, -1, -1,  //
                                                 4, 5, 6, 7, 8, 9, -1, -1, 10, 11, 12, 13, 14, 15, -1, -1);
         const auto* const high = reinterpret_cast<const __m128i*>(at + 8);
@@ -419,7 +426,7 @@ struct Accumulation {
 
     // A single term, without a plaintext: nothing to keep.
     template <int BITS>
-    void run(Word* out0, Word* out1, const RotationTerm& term, std::size_t begin, std::size_t end) const {
+    void run_one(Word* out0, Word* out1, const RotationTerm& term, std::size_t begin, std::size_t end) const {
         const A local = by;
         const Rotation rotation(term.permutation, term.start);
         const typename A::Value add_factor = local.constant(term.add_factor);
@@ -460,8 +467,12 @@ struct Accumulation {
     void run(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count, std::size_t begin,
              std::size_t end) const {
         if (!PLAIN && count == 1) {
-            if (terms->key_bits == kNarrowBits) return run<kNarrowBits>(out0, out1, *terms, begin, end);
-            return run<kWideBits>(out0, out1, *terms, begin, end);
+            const int bits = terms->key_bits;
+            const auto run = bits == 32   ? &Accumulation::template run_one<32>
+                             : bits == 40 ? &Accumulation::template run_one<40>
+                             : bits == 48 ? &Accumulation::template run_one<48>
+                                          : &Accumulation::template run_one<50>;
+            return (this->*run)(out0, out1, *terms, begin, end);
         }
         Sums sums[kChunk / 4];
         for (std::size_t start = begin; start < end; start += kChunk) {
@@ -469,9 +480,12 @@ struct Accumulation {
             std::fill_n(sums, size / 4, none());
             for (std::size_t t = 0; t < count; ++t) {
                 const bool folds = t > 0 && (!PLAIN || t % A::kMaxFolded == 0);
-                const auto run = terms[t].key_bits == kNarrowBits ? &Accumulation::add<kNarrowBits>
-                                                                  : &Accumulation::add<kWideBits>;
-                (this->*run)(sums, terms[t], start, size, folds);
+                const int bits = terms[t].key_bits;
+                const auto add = bits == 32   ? &Accumulation::template add<32>
+                                 : bits == 40 ? &Accumulation::template add<40>
+                                 : bits == 48 ? &Accumulation::template add<48>
+                                              : &Accumulation::template add<50>;
+                (this->*add)(sums, terms[t], start, size, folds);
             }
             for (std::size_t i = 0; i < size; i += 8) {
                 const std::size_t at = start - begin + i;

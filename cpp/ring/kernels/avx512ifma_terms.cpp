@@ -98,6 +98,10 @@ struct KeyWords {
     template <bool LAST>
     CIPHERBLAS_INLINE __m512i read(const Word* key, std::size_t i) const {
         const unsigned char* const at = packed_at(key, i, BITS);
+        if constexpr (BITS == 32) {
+            return _mm512_maskz_cvtepu32_epi64(kEight,
+                                               _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
+        }
         const __m512i bytes = LAST ? _mm512_maskz_loadu_epi8(kAll, at) : _mm512_loadu_si512(at);
         const __m512i words = _mm512_maskz_permutexvar_epi8(kSpread, spread, bytes);
         if constexpr (kBytes) return words;
@@ -320,9 +324,12 @@ void sum_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t co
                               distance = (t + kTermsAhead) / count * kChunk;
             if (ahead && end + distance <= to) next = {terms + ahead_term, distance};
             const Step step{t == 0, t + 1 == count, accumulate && t == 0, &reduce, chunk0, chunk1};
-            const bool narrow = terms[t].key_bits == kNarrowBits;
-            (narrow ? add_any_term<kNarrowBits> : add_any_term<kWideBits>)(sums, terms[t], next, start, end,
-                                                                           step, modulus);
+            const int bits = terms[t].key_bits;
+            const auto add = bits == 32   ? add_any_term<32>
+                             : bits == 40 ? add_any_term<40>
+                             : bits == 48 ? add_any_term<48>
+                                          : add_any_term<50>;
+            add(sums, terms[t], next, start, end, step, modulus);
         }
     }
 }

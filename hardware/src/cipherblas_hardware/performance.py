@@ -71,7 +71,8 @@ class Accelerator:
         self._clock = configuration.mhz * 1e6
         self.pass_cycles = ring.n / configuration.lanes
         self.ntt_passes = (ring.n.bit_length() - 1) / configuration.ntt_stages
-        self._key_limb_bytes = key_words(ring.n, (*ring.q, *ring.p)) * COUNTED_BYTES
+        moduli = (*ring.q, *ring.p)
+        self._key_limb_bytes = key_words(ring.n, moduli) * COUNTED_BYTES / len(moduli)
         self.scratchpad = configuration.scratchpad_of(ring.n, len(ring.q), self._digits(len(ring.q)))
 
     def _digits(self, limbs: int) -> int:

@@ -198,14 +198,13 @@ class Parameters(Fields):
                 advice=f"limbs={1 if limbs < 1 else most}",
             )
 
-    @functools.cached_property
-    def key_words(self) -> int:
-        """Words of one limb of a switching key in memory; see `key_words`."""
-        return key_words(self.n, self.q + self.p)
+    def key_words(self, limbs: int) -> int:
+        """Words in memory of a component of a switching key made for `limbs` limbs; see `key_words`."""
+        return key_words(self.n, self.q[:limbs] + self.p)
 
     def key_bytes(self, limbs: int) -> int:
         """Bytes in memory of one switching key made for `limbs` limbs."""
-        return self.digits(limbs) * 2 * (limbs + self.special_limbs) * self.key_words * 8
+        return self.digits(limbs) * 2 * self.key_words(limbs) * 8
 
     def ciphertext_bytes(self, limbs: int, components: int = 2) -> int:
         """Bytes in memory of one ciphertext."""
@@ -387,14 +386,16 @@ def _special_sizes(largest_digit: float, bits: float | None, limbs: int | None, 
 
 
 def key_words(n: int, moduli: Sequence[float]) -> int:
-    """Words in memory of one limb of a switching key: residues have 50 bits each, or 48 if all moduli are below 2^48.
+    """Words in memory of a component of a switching key modulo these primes: residues have 32, 40, 48 or 50 bits, the
+    least that a prime has room in.
 
     Every key switch reads the whole key.
     """
     import cipherblas._core as _core
 
-    narrow = max(moduli) < 1 << _core.NARROW_KEY_BITS
-    return -(-n * (_core.NARROW_KEY_BITS if narrow else _core.WIDE_KEY_BITS) // 64)
+    *few, most = _core.PACKED_BITS
+    bits = (next((bits for bits in few if modulus < 1 << bits), most) for modulus in moduli)
+    return sum(-(-n * each // 64) for each in bits)
 
 
 def factor_words(n: int, moduli: Sequence[float]) -> int:

@@ -384,7 +384,7 @@ class CpuEngine(Engine):
 
 def _pair_by_pair(keys: Sequence[Words]) -> list[Words]:
     """Keys of ciphertexts that share their a part, (pairs, *key_shape), as ordinary ones that follow each other."""
-    return [pair for key in keys for pair in (key if key.ndim == 5 else [key])]
+    return [pair for key in keys for pair in (key if key.ndim == 4 else [key])]
 
 
 def _path(q: int, integers: NDArray[Any], largest: float, paths: Sequence[str]) -> str | None:

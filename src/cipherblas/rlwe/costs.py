@@ -50,13 +50,16 @@ class Costs:
     def __init__(self, ring: Ring, secrets: int = 1) -> None:
         self._n = ring.n
         self._limb_bytes = ring.n * WORD_BYTES
-        self._key_limb_bytes = key_words(ring.n, (*ring.q, *ring.p)) * WORD_BYTES
         self._special, self._alpha, self._digit_limbs = len(ring.p), ring.alpha, ring.digit_limbs
         self._moduli = [float(q) for q in ring.q]
         self._factor_bytes = [
             factor_words(ring.n, self._moduli[:limbs]) * WORD_BYTES for limbs in range(len(ring.q) + 1)
         ]
         self._special_factor_bytes = factor_words(ring.n, ring.p) * WORD_BYTES
+        self._component_bytes = [  # of keys
+            key_words(ring.n, (*self._moduli[:limbs], *ring.p)) * WORD_BYTES
+            for limbs in range(len(ring.q) + 1)
+        ]
         self._operand_moduli = ring.operand_moduli or ()
         self._ring, self._secrets, self._pairs = ring, secrets, (secrets + 1) // 2
 
@@ -81,6 +84,10 @@ class Costs:
         """Limbs of a key, and multiply-adds of the digits with them."""
         return 2 * self.digits(limbs) * (limbs + self._special)
 
+    def _key_bytes(self, limbs: int) -> int:
+        """Bytes of these limbs."""
+        return 2 * self.digits(limbs) * self._component_bytes[limbs]
+
     def _hoistings(self, counts: Counts, number: int, limbs: int) -> None:
         """Decompose and ModUp: inverse transforms of the a part, base conversion, transforms of what is new."""
         counts.hoistings += number
@@ -97,7 +104,7 @@ class Costs:
         each, kept = self._pairs * self._key_limbs(limbs), self._secrets if kept is None else kept
         counts.mac_limbs += number * (each + kept * limbs)
         counts.switched_limbs += number * self._pairs * 2 * (limbs + self._special)
-        counts.key_bytes_read += number * each * self._key_limb_bytes
+        counts.key_bytes_read += number * self._pairs * self._key_bytes(limbs)
 
     def _mod_down(
         self, counts: Counts, outputs: int, limbs: int, *, rescale: bool = False, extended: bool = True
@@ -441,7 +448,7 @@ class Costs:
         # A digit of several limbs takes a factor each before it is converted.
         counts.mac_limbs += decomposed * (self._converted(limbs) + sum(size for size in sizes if size > 1))
         counts.mac_limbs += rows * (self._key_limbs(limbs) + 2 * (self._special + 1) * limbs)
-        counts.key_bytes_read += keys * self._key_limbs(limbs) * self._key_limb_bytes
+        counts.key_bytes_read += keys * self._key_bytes(limbs)
 
     def switch_rows(self, counts: Counts, keys: int, limbs: int) -> None:
         """One row, switched with every key."""

@@ -16,9 +16,9 @@ from cipherblas.crypto.keys.key_id import KeyId
 from cipherblas.crypto.params import Parameters
 
 
-def key_shape(params: Parameters, limbs: int) -> tuple[int, int, int, int]:
-    """Shape of a switching key for `limbs` limbs in memory: (digits, 2, limbs + k, words of a limb)."""
-    return params.digits(limbs), 2, limbs + params.special_limbs, params.key_words
+def key_shape(params: Parameters, limbs: int) -> tuple[int, int, int]:
+    """Shape of a switching key for `limbs` limbs in memory: (digits, 2, words of a component)."""
+    return params.digits(limbs), 2, params.key_words(limbs)
 
 
 def shape_of(params: Parameters, key: KeyId, limbs: int) -> tuple[int, ...]:
@@ -31,25 +31,24 @@ def shape_of(params: Parameters, key: KeyId, limbs: int) -> tuple[int, ...]:
 def stored_shape(params: Parameters, key: KeyId, limbs: int) -> tuple[int, ...]:
     """Shape of the b parts of a key in a file: (digits, limbs + k, N), of several with their number before."""
     own = key.parameters(params)
-    digits, _, rows, _ = key_shape(own, limbs)
-    return (key.b_parts, digits, rows, own.n) if key.b_parts else (digits, rows, own.n)
+    shape = own.digits(limbs), limbs + own.special_limbs, own.n
+    return (key.b_parts, *shape) if key.b_parts else shape
 
 
 def pack(params: Parameters, limbs: Array) -> Array:
-    """Limbs (..., N) as keys have them in memory, (..., words)."""
-    return _rows_by_rows(params.context().pack_key, limbs, params.key_words)
-
-
-def unpack(params: Parameters, limbs: Array) -> Array:
-    """The limbs (..., N) of what `pack` made."""
-    return _rows_by_rows(params.context().unpack_key, limbs, params.n)
-
-
-def _rows_by_rows(convert: Callable[[Array], Array], limbs: Array, words: int) -> Array:
-    """The same of every (rows, words) matrix of an array: one component of one digit lies in one piece."""
-    result = aligned_empty((*limbs.shape[:-1], words))
+    """Limbs (..., limbs + k, N) as keys have them in memory, (..., words)."""
+    words = params.key_words(limbs.shape[-2] - params.special_limbs)
+    result = aligned_empty((*limbs.shape[:-2], words))
     for index in np.ndindex(limbs.shape[:-2]):
-        result[index] = convert(limbs[index])
+        result[index] = params.context().pack_key(limbs[index])
+    return result
+
+
+def unpack(params: Parameters, words: Array, limbs: int) -> Array:
+    """The limbs (..., limbs + k, N) of what `pack` made."""
+    result = aligned_empty((*words.shape[:-1], limbs + params.special_limbs, params.n))
+    for index in np.ndindex(words.shape[:-1]):
+        result[index] = params.context().unpack_key(words[index])
     return result
 
 
@@ -58,7 +57,7 @@ def uniform_part(params: Parameters, seed: bytes, limbs: int) -> Array:
 
     A uniform residue is uniform in Montgomery form too, so the stream is taken as that form and never converted.
     """
-    digits, _, rows, _ = key_shape(params, limbs)
+    digits, rows = params.digits(limbs), limbs + params.special_limbs
     moduli = [*range(limbs), *range(params.limbs, params.limbs + params.special_limbs)]
     indices = [digit << 16 | modulus for digit in range(digits) for modulus in moduli]
     purpose = randomness.Purpose.SWITCHING_KEY_UNIFORM
@@ -87,8 +86,8 @@ class SwitchingKey(Rebuilt):
         """The b parts as they are in a file: uint64 of `stored_shape`."""
         own = self.id.parameters(params)
         if not self.id.b_parts:
-            return unpack(own, self.data[:, 0])
-        components = unpack(own, self.data.swapaxes(1, 2))  # of each pair
+            return unpack(own, self.data[:, 0], self.limbs)
+        components = unpack(own, self.data.swapaxes(1, 2), self.limbs)  # of each pair
         return components.reshape(-1, *components.shape[2:])[:-1]
 
 

@@ -263,9 +263,7 @@ class Native(Evaluator):
             plaintexts += [self._extended_factor(plain, scale, limbs, repeats) for plain in group.plains]
             terms = [(number[baby], first + index) for index, baby in enumerate(group.babies)]
             giants.append((*rotation(group.step), terms))
-        return self.engine.giant_steps(
-            datas, list(map(rotation, babies)), giants, keys, plaintexts, repeats
-        )
+        return self.engine.giant_steps(datas, list(map(rotation, babies)), giants, keys, plaintexts, repeats)
 
     def _lefts(self, lefts: Sequence[Any]) -> Sequence[Any]:
         """The left factors of products, times what each is multiplied by."""

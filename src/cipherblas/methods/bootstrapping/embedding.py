@@ -24,7 +24,7 @@ from cipherblas.evaluators.slots.values import Masks, Plain, Slots, Transform
 
 Diagonals = dict[int, Slots]  # rotation step, between -S/2 and S/2 → diagonal
 KEPT = 2  # factors whose diagonals are in memory
-LEAST_REPEATS = 8  # of diagonals that are encoded once for all repeats
+MIN_REPEATS = 8  # of diagonals that are encoded once for all repeats
 
 
 def slots_to_coefficients(
@@ -107,7 +107,7 @@ def _transform(
         largest * terms,
         largest * math.sqrt(terms),
         key,
-        repeats if repeats >= LEAST_REPEATS else 1,
+        repeats if repeats >= MIN_REPEATS else 1,
     )
 
 

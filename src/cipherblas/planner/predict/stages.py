@@ -111,7 +111,8 @@ def predicted(
     )
     decrypt += traffic.answer_words * (rates.mac + WORD_BYTES * rates.stream)
     # Half of a key is in the file, residues of eight bytes; the other half comes of a seed; both are packed in memory.
-    residues = key_bytes / (2 * WORD_BYTES) * (n / key_words(n, (*ring.q, *ring.p)))
+    moduli = (*ring.q, *ring.p)
+    residues = key_bytes / (2 * WORD_BYTES) * (n * len(moduli) / key_words(n, moduli))
     load_keys = residues * (rates.uniform + 2 * rates.pack_key + WORD_BYTES * rates.digest)
     load_keys += (2 * WORD_BYTES * residues + key_bytes) * rates.fresh
     keys = key_bytes / key_bytes_at(ring, len(ring.q))
@@ -132,4 +133,4 @@ def predicted(
 def key_bytes_at(ring: Ring, limbs: int) -> int:
     """Bytes in memory of a key for so many limbs."""
     digits = len(digit_ranges(limbs, ring.alpha, ring.digit_limbs))
-    return digits * 2 * (limbs + len(ring.p)) * key_words(ring.n, (*ring.q, *ring.p)) * WORD_BYTES
+    return digits * 2 * key_words(ring.n, (*ring.q[:limbs], *ring.p)) * WORD_BYTES
