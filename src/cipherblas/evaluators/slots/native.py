@@ -271,7 +271,11 @@ class Native(Evaluator):
         return lefts if factor == 1 else [self.engine.multiply_scalar(left, factor) for left in lefts]
 
     def _product_data(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Any) -> Any:
-        return self.engine.multiply_sum(self._lefts(lefts), rights, accumulator)
+        factor = self.policy.product_factor
+        if factor == 1 or len(lefts) == 1:
+            return self.engine.multiply_sum(self._lefts(lefts), rights, accumulator)
+        total = self.engine.multiply_scalar(self.engine.multiply_sum(lefts, rights, None), factor)
+        return total if accumulator is None else self.engine.add(accumulator, total)
 
     def _handles_product_data(self, lefts: Sequence[Ct], rights: Sequence[Ct], accumulator: Any) -> Any:
         """Streamed ciphertexts are made for a few terms at a time; the next terms reuse their memory."""

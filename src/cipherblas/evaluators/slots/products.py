@@ -286,9 +286,8 @@ class Products(Levels):
             each = [self.policy.products([x], [y])[2] for x, y in zip(lefts, rights, strict=True)]
             errors = functools.reduce(lambda x, y: x.plus(y), each)
         self.costs.multiply_sum(self.counts, len(lefts), limbs)
-        if self.policy.product_factor != 1:
-            for _ in lefts:
-                self.costs.multiply_scalar(self.counts, 2, limbs)
+        if self.policy.product_factor != 1:  # of the only left factor, or of the sum
+            self.costs.multiply_scalar(self.counts, 2 if len(lefts) == 1 else 3, limbs)
         return self._accumulator(accumulator, 3, limbs, scale, bound, errors)
 
     def weighted_sum(
