@@ -73,9 +73,10 @@ def weights_of(values: NDArray[np.float64], name: str) -> Weights:
     return Weights(name, lambda: values, 1.0, float(sums[0]), float(sums[1]))
 
 
+@pytest.mark.parametrize("folded", [False, True])
 @pytest.mark.parametrize("paired", [False, True])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_networks(name: str, paired: bool) -> None:
+def test_networks(name: str, paired: bool, folded: bool) -> None:
     slots, shape, layers = NETWORKS[name]
     rng = np.random.default_rng(1)
     x, layout, ev = (
@@ -83,17 +84,22 @@ def test_networks(name: str, paired: bool) -> None:
         dense(shape, slots),
         Clear(RingShape.for_depth(slots, len(layers) + 1)),
     )
+    folds = 0
     cts = [ev.fresh(layout.vector(place, x.ravel()) + 0j, bound=1.0) for place in range(layout.ciphertexts)]
     for number, layer in enumerate(layers):
         sizes = (layer.kernel,) * 2, (layer.stride,) * 2, (layer.padding,) * 2
         window = Window(layout.shape, layer.outputs, *sizes, layer.groups)
         weights = rng.uniform(-1, 1, window.weight_shape)
-        method = ConvMultiplexed(layout, window, layer.unit, paired)
+        several = folded and bool(rotations_by_unit(layout, window, paired, folded=True))
+        folds += several
+        method = ConvMultiplexed(layout, window, layer.unit, paired, folded=several)
         cts = [ev.rescaled(ct) for ct in method.run(ev, cts, weights_of(weights, f"layer {number}"))]
         x, layout = convolved(x, weights, window), method.out
         assert layout.zero_padded and len(cts) == layout.ciphertexts
         for place, ct in enumerate(cts):
             np.testing.assert_allclose(ct.data, layout.vector(place, x.ravel()), atol=1e-9 * np.abs(x).max())
+    if name in ("two strides", "shortcuts and depthwise"):  # there are copies of results
+        assert bool(folds) == folded
 
 
 BATCHES = {
@@ -109,7 +115,7 @@ BATCHES = {
 }
 
 
-@pytest.mark.parametrize("kind", ["", "paired", "joined"])
+@pytest.mark.parametrize("kind", ["", "paired", "joined", "folded"])
 @pytest.mark.parametrize("name", BATCHES)
 def test_batches(name: str, kind: str) -> None:
     """Several images by the filters of one: every slot, and as many encoded weights as those that differ."""
@@ -126,7 +132,7 @@ def test_batches(name: str, kind: str) -> None:
             method = ConvMultiplexed(layout, window, layer.unit, **({kind: True} if kind else {}))
             joined += kind == "joined"
         except FitError:  # of few images no half lies in ciphertexts of its own
-            assert kind == "joined"
+            assert kind in ("joined", "folded")
             method = ConvMultiplexed(layout, window, layer.unit)
         cts = [ev.rescaled(ct) for ct in method.run(ev, cts, weights_of(weights, f"layer {number}"))]
         one = replace(window, shape=x.shape[1:], outputs=layer.outputs, groups=layer.groups, images=1)
@@ -166,20 +172,22 @@ def test_stages_of_a_batch_share_ciphertexts_and_weights() -> None:
         assert rotations_by_unit(layout, window, joined=True)[64][2] == alone // 2
 
 
-@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize(("paired", "folded"), [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("unit", [1, 16, 64, 128])
 @pytest.mark.parametrize("slots", [2048, 128], ids=["whole", "segments"])
 @pytest.mark.parametrize("marked", [multiplexed.MARKED, 0], ids=["marked", "sorted"])
 def test_rotations_and_plaintexts_are_what_is_counted(
-    unit: int, paired: bool, slots: int, marked: int, monkeypatch: pytest.MonkeyPatch
+    unit: int, paired: bool, folded: bool, slots: int, marked: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(multiplexed, "MARKED", marked)
     rotations_by_unit.cache_clear()
     multiplexed._distances.cache_clear()
     x = multiplexed_output(dense((8, 16, 16), slots), Window((8, 16, 16), 16, (3, 3), (2, 2), (1, 1)))
-    window = Window(x.shape, 16, (3, 3), (1, 1), (1, 1))
-    method, ev = ConvMultiplexed(x, window, unit, paired), Symbolic(RingShape.for_depth(slots, 2))
-    babies, giants, plaintexts = rotations_by_unit(x, window, paired)[unit]
+    folded = folded and slots == 2048  # several copies of the result
+    window = Window(x.shape, 16, (3, 3), (2, 2) if folded else (1, 1), (1, 1))
+    method = ConvMultiplexed(x, window, unit, paired, folded=folded)
+    ev = Symbolic(RingShape.for_depth(slots, 2))
+    babies, giants, plaintexts = rotations_by_unit(x, window, paired, folded=folded)[unit]
     cts = [ev.fresh(None, bound=1.0) for _ in range(x.ciphertexts)]
     method.run(ev, cts, weights_of(np.ones(window.weight_shape), "ones"))
     assert ev.counts.rotations == babies + giants

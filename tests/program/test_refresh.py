@@ -251,6 +251,21 @@ def test_gaps_that_means_leave_are_filled_before_layers(tmp_path: Path) -> None:
         check(one)
 
 
+def test_copies_of_a_result_have_parts_of_its_sums(tmp_path: Path) -> None:
+    """Behind a stride, where copies of the result see the same entries at several distances."""
+    first, second = (RANDOM.normal(size=size) * 0.1 for size in ((16, 4, 3, 3), (16, 16, 3, 3)))
+
+    def network(x: Any) -> Any:
+        x = cb.refresh(cb.conv2d(x, first, padding=1))
+        return cb.conv2d(x, second, padding=1, stride=2)
+
+    program = toy(network, x=S(4, 16, 16), form="tensors", precision=1e-2)
+    program.save(tmp_path / "program.cb")
+    for one in (program, cb.Program.load(tmp_path / "program.cb", insecure=True)):
+        assert [choice.options.get("folded") for choice in one.plan.decided.choices.values()][-1]
+        check(one)
+
+
 def test_an_a_part_is_shared_where_keys_and_time_allow() -> None:
     """Not where keys come first, of few ciphertexts, in two rounds, or where slots are not full."""
     assert not shared(minimise="end-to-end").plan.decided.sharing

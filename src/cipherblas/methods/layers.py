@@ -41,7 +41,7 @@ def build_matvec(name: str, x: TensorLayout, rows: int, options: Mapping[str, An
 def build_conv(name: str, x: TensorLayout, window: Window, options: Mapping[str, Any]) -> LayerMethod:
     """The method of a convolution; errors as `build_matvec`."""
     if name == MULTIPLEXED:
-        flags = (bool(options.get(name, False)) for name in ("paired", "joined"))
+        flags = (bool(options.get(name, False)) for name in ConvMultiplexed.kinds)
         return multiplexed(x, window, int(options["unit"]), *flags)
     if name != METAKERNEL:
         return _baseline(conv_baseline(name), x, window)
@@ -68,11 +68,9 @@ def _conv(x: TensorLayout, window: Window, options: Options) -> LayerMethod:
 
 
 @functools.lru_cache(maxsize=64)
-def multiplexed(
-    x: TensorLayout, window: Window, unit: int, paired: bool = False, joined: bool = False
-) -> ConvMultiplexed:
-    """A convolution of a multiplexed image; errors as the class."""
-    return ConvMultiplexed(x, window, unit, paired, joined)
+def multiplexed(x: TensorLayout, window: Window, unit: int, *kinds: bool) -> ConvMultiplexed:
+    """A convolution of a multiplexed image, of the kinds of the class in their order; errors as the class."""
+    return ConvMultiplexed(x, window, unit, *kinds)
 
 
 def matvec_baseline(name: str) -> MatVecBaseline:

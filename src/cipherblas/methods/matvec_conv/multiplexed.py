@@ -34,6 +34,7 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, WeightGroup
 from cipherblas.forms.tensors import TensorLayout
 from cipherblas.lang.windows import Window
+from cipherblas.methods.doubling import doublings, folded
 from cipherblas.methods.matvec_conv.base import LayerMethod, Weights
 from cipherblas.methods.matvec_conv.taps import covered, tap_step
 from cipherblas.rlwe.noise import worst
@@ -65,33 +66,53 @@ class ConvMultiplexed(LayerMethod):
             own rotation as imaginary part is multiplied by. Half the weights, and two rotations more.
         joined: the second half of the images are imaginary parts of the first one: weights are real. Half of all, and
             a conjugation for each two results.
+        folded: every copy of the result within a period of the image has a part of its sums, and the copies are added.
 
     Raises:
         FitError: the image cannot be multiplexed, results need more rows or columns than there are, there is no half
-            of the slots after which it repeats itself, or no half of the ciphertexts that lies as the other one.
+            of the slots after which it repeats itself, or no half of the ciphertexts that lies as the other one, or
+            there are no copies of the result before the image repeats itself.
     """
 
     name, baseline = "multiplexed", False
     title = "multiplexed convolution (baby steps, giant steps)"
     source = "layout of Lee et al. 2022"
+    kinds = ("paired", "joined", "folded")
 
     def __init__(
-        self, x: TensorLayout, window: Window, unit: int, paired: bool = False, joined: bool = False
+        self,
+        x: TensorLayout,
+        window: Window,
+        unit: int,
+        paired: bool = False,
+        joined: bool = False,
+        folded: bool = False,
     ) -> None:
-        self.x, self.window, self.unit, self.paired, self.joined = x, window, unit, paired, joined
+        self.x, self.window, self.unit = x, window, unit
+        self.paired, self.joined, self.folded = paired, joined, folded
         self.out = multiplexed_output(x, window)
         self._reads = _Reads.of(x, self.out, window, joined)
-        if paired and self._reads.period % 2:
+        if folded and not self._reads.several:
+            raise FitError(
+                "The copies of a result cannot have parts of its sums.",
+                expected="several in a period of the image",
+                got=f"{self.out.copies} of the result, {x.copies} of the image",
+            )
+        if paired and self._length % 2:
             raise FitError(
                 "The image repeats itself after an odd number of slots.",
                 expected="an even number",
-                got=self._reads.period,
+                got=self._length,
             )
 
     @property
     def options(self) -> dict[str, Any]:
-        kinds = {"paired": self.paired, "joined": self.joined}
-        return {"unit": self.unit, **{name: True for name, chosen in kinds.items() if chosen}}
+        return {"unit": self.unit, **{name: True for name in self.kinds if getattr(self, name)}}
+
+    @property
+    def _length(self) -> int:
+        """Slots, less than which results are from what they read."""
+        return self._reads.length(self.folded)
 
     @property
     def plaintexts(self) -> int:
@@ -104,7 +125,7 @@ class ConvMultiplexed(LayerMethod):
     @functools.cached_property
     def _groups(self) -> dict[tuple[int, int], list[Diagonal]]:
         """By output ciphertext and giant step, the diagonals."""
-        output, source, step = _distances(self.x, self.window, self.paired, self.joined)
+        output, source, step = _distances(self.x, self.window, self.paired, self.joined, self.folded)
         babies, giants = _split(step, self.unit, self._reads.period)
         order = np.lexsort((babies, source, giants, output))
         rows = zip(*(one[order].tolist() for one in (output, giants, source, babies)), strict=True)
@@ -126,10 +147,11 @@ class ConvMultiplexed(LayerMethod):
         # Positions in one number: output ciphertext, giant step, input ciphertext, baby step.
         wide, rows, keys = reads.period, [], []
         for outputs, sources, steps, numbers in reads.all():
+            read = steps < self._length
             second, steps = np.divmod(steps, self._half)
             own = (outputs * wide + giants[steps]) * reads.x.ciphertexts + sources
-            keys.append((own * unit + babies[steps] + unit // 2).ravel())
-            rows.append((numbers + second * (reads.different * reads.weights)).ravel())
+            keys.append((own * unit + babies[steps] + unit // 2)[read])
+            rows.append((numbers + second * (reads.different * reads.weights))[read])
         key, row = np.concatenate(keys), np.concatenate(rows)
         order = np.argsort(key, kind="stable")  # so that images are listed alike
         key, row = key[order], row[order]
@@ -146,7 +168,7 @@ class ConvMultiplexed(LayerMethod):
     @property
     def _half(self) -> int:
         """Distance of two diagonals that are one: none is so far from the first where there are no pairs."""
-        return self._reads.period // 2 if self.paired else self._reads.period
+        return self._length // 2 if self.paired else self._length
 
     @functools.cached_property
     def _steps(self) -> list[list[int]]:
@@ -198,6 +220,9 @@ class ConvMultiplexed(LayerMethod):
         rows = weights.rows[0] * share, weights.rows[1] * share
         bound = max(ct.bound for ct in rotated) * rows[0]
         errors = worst(ct.errors for ct in rotated).mapped(*rows)
+        parts_of_sums = self._reads.copies if self.folded else 1
+        if self.folded:
+            errors = errors.share(parts_of_sums)
         results = []
         for output in range(self._reads.out.ciphertexts):
             giants = sorted(giant for place, giant in self._groups if place == output)
@@ -206,7 +231,8 @@ class ConvMultiplexed(LayerMethod):
             rounding = sum(ct.errors.common - errors.common for ct in sums)
             own = errors.rotated().with_common(max(rounding, 0.0))
             result = ev.rotate_sum(sums, giants, rescale=True, bound=bound, errors=own)
-            results.append(result)
+            total = folded(ev, result, parts_of_sums, self.out.slots // self.out.copies)
+            results.append(ev.bounded(total, bound))
         if self.joined or self.paired:
             parts = [self._parts(ev, result, bound * math.sqrt(2)) for result in results]
             results = [part for some in zip(*parts, strict=True) for part in some]
@@ -245,7 +271,7 @@ class ConvMultiplexed(LayerMethod):
             return self._slots(weights.values, giant, self._numbers(output, giant)[term])
 
         sources = [position[one.source, one.baby] for one in diagonals]
-        own = self.paired, self.joined, self._alike[output]
+        own = self.paired, self.joined, self.folded, self._alike[output]
         place = (self.name, self.x.key, self.window, self.unit, *own, giant)
         return weights.group(place, sources, build, again=self._alike[output] != output)
 
@@ -302,6 +328,7 @@ class _Reads:
         cuts: pairs of segments, one of which reads of the other.
         period: after so many slots the image repeats itself.
         copies: of the result, those that read at different distances; the others are like these.
+        several: whether such copies fill a period.
         different: places that one weight reads at: of every copy and every cut.
         first: slot where a channel of the result begins.
     """
@@ -318,8 +345,13 @@ class _Reads:
         self._depth = window.shape[0] // window.groups
         self.weights = window.outputs * self._depth * len(window.taps)
         self.period, self.copies = x.slots // x.copies, out.copies // math.gcd(out.copies, x.copies)
+        self.several = 1 < self.copies == self.period * out.copies // out.slots
         self.different = self.copies * len(self.cuts)
         self.first = _places(out)[:, 1]
+
+    def length(self, folded: bool) -> int:
+        """Slots, less than which results are from what they read; folded: a copy from its part."""
+        return self.period // self.copies if folded else self.period
 
     @classmethod
     def of(cls, x: TensorLayout, out: TensorLayout, window: Window, joined: bool) -> _Reads:
@@ -367,11 +399,12 @@ class _Reads:
     maxsize=256
 )  # a search asks for each layer of a network once for every ring that it tries
 def rotations_by_unit(
-    x: TensorLayout, window: Window, paired: bool = False, joined: bool = False
+    x: TensorLayout, window: Window, paired: bool = False, joined: bool = False, folded: bool = False
 ) -> Mapping[int, tuple[int, int, int]]:
     """Baby steps, giant steps, those by nothing left out, and plaintexts of every unit that is a power of two.
 
-    Rotations and conjugations that pairs and images that are joined take are among the giant steps.
+    Rotations and conjugations that pairs and images that are joined take, and rotations that add up copies, are among
+    the giant steps.
 
     Raises:
         FitError: as `ConvMultiplexed`.
@@ -379,10 +412,11 @@ def rotations_by_unit(
     reads = _Reads.of(x, multiplexed_output(x, window), window, joined)
     given, x, out = x, reads.x, reads.out
     period = reads.period
-    if paired and period % 2:
+    if (folded and not reads.several) or (paired and reads.length(folded) % 2):
         return {}
-    output, source, step = _distances(given, window, paired, joined)
+    output, source, step = _distances(given, window, paired, joined, folded)
     more = (x.ciphertexts if paired else 0) + (out.ciphertexts if paired or joined else 0)
+    more += doublings(reads.copies) * out.ciphertexts if folded else 0
     found = {}
     for bits in range(period.bit_length()):
         babies, giants = _split(step, 1 << bits, period)
@@ -395,15 +429,16 @@ def rotations_by_unit(
 
 @functools.lru_cache(maxsize=256)
 def _distances(
-    x: TensorLayout, window: Window, paired: bool, joined: bool
+    x: TensorLayout, window: Window, paired: bool, joined: bool, folded: bool
 ) -> tuple[Numbers, Numbers, Numbers]:
     """Ciphertexts of results and of the image, and the distances between what is read and where its result stands, each
-    once; of pairs those that are half a period apart are one."""
+    once; of pairs those that are half a period, or half a copy, apart are one."""
     reads = _Reads.of(x, multiplexed_output(x, window), window, joined)
     x, out = reads.x, reads.out
-    half = reads.period // 2 if paired else reads.period
+    length = reads.length(folded)
+    half = length // 2 if paired else length
     places = (
-        (outputs * x.ciphertexts + sources) * half + steps % half
+        ((outputs * x.ciphertexts + sources) * half + steps % half)[steps < length]
         for outputs, sources, steps, _ in reads.all()
     )
     place, step = np.divmod(_different(places, out.ciphertexts * x.ciphertexts * half), half)

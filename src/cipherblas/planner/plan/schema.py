@@ -63,7 +63,9 @@ _OPTIONS: Mapping[str, Check] = {
         dict.fromkeys(("n", "k", "p_b", "p_s", "each"), _LENGTH),
         {"mask": flag, "layout": either(_GRID, _FILLED)},
     ),
-    MULTIPLEXED: record({"unit": _LENGTH}, {"layout": _FILLED, "paired": flag, "joined": flag}),
+    MULTIPLEXED: record(
+        {"unit": _LENGTH}, {"layout": _FILLED, "paired": flag, "joined": flag, "folded": flag}
+    ),
 }
 
 

@@ -262,9 +262,10 @@ class GreedyMethods:
         Raises:
             FitError: there is none.
         """
-        kinds = [(False, False), (True, False)]
+        pairs = [(False, False), (True, False)]
         joined = attempted(functools.partial(rotations_by_unit, x, window, False, True), only=FitError)
-        kinds += [] if isinstance(joined, Infeasible) else [(False, True)]
+        pairs += [] if isinstance(joined, Infeasible) else [(False, True)]
+        kinds = [(*pair, folded) for pair in pairs for folded in (False, True)]
         price, kind, unit = min(
             (self.prices.steps(*numbers), kind, unit)
             for kind in kinds
