@@ -6,6 +6,8 @@ import pytest
 
 import cipherblas_bench as bench
 from cipherblas_bench import roofline
+from cipherblas_bench.primitives import SETTINGS
+from tests.support.key_samples import moduli, residue_bits
 
 
 def test_counts_and_sums() -> None:
@@ -23,7 +25,8 @@ def test_counts_and_sums() -> None:
     assert found["rotate_hoisted"]["transforms_of_limbs"] == digits_and_back / hoisted + mod_down
     assert found["multiply"]["transforms_of_limbs"] == digits_and_back + mod_down
     assert found["rescale"]["transforms_of_limbs"] == 2 * limbs
-    key = limbs * 2 * (limbs + 1) * n * 6  # six bytes a word, below 2^48
+    params = next(setting for setting in SETTINGS if setting.n == n).parameters()
+    key = limbs * 2 * n * sum(residue_bits(moduli(params, limbs))) // 8
     ciphertext = 2 * limbs * n * 8
     assert found["rotate"]["streamed_bytes"] == key + 2 * ciphertext
     assert found["rotate_hoisted"]["streamed_bytes"] == round(key + ciphertext * (1 + 1 / hoisted))

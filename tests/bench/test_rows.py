@@ -17,6 +17,7 @@ from cipherblas_bench import cc, harness, primitives
 from cipherblas_bench.harness import Row
 from cipherblas_bench.pc import AlikePublicCase
 from cipherblas_bench.sets import FAME_SETS
+from tests.support.key_samples import moduli, residue_bits
 
 pytestmark = pytest.mark.usefixtures("fewest_runs")
 
@@ -47,7 +48,9 @@ def test_primitives_are_right() -> None:
         assert "speedup" not in found
         assert set(harness.REQUIRED) - set(found) <= {"algorithm"}
     by_case = {found["case"]: found for found in rows}
-    assert by_case["rotate"]["key_bytes"] == 4 * 2 * 5 * (1 << 13) * 6
+    params = next(setting for setting in primitives.SETTINGS if setting.n == 1 << 13).parameters()
+    bits = sum(residue_bits(moduli(params, 4)))
+    assert by_case["rotate"]["key_bytes"] == 4 * 2 * (1 << 13) * bits // 8
     assert [name for name, found in by_case.items() if found["rotations"]] == ["rotate", "rotate_hoisted"]
     assert [name for name, found in by_case.items() if found["products"]] == ["multiply"]
     ciphertext = 2 * 4 * (1 << 13) * 8

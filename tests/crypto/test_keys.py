@@ -43,7 +43,7 @@ from cipherblas.crypto.keys.switching import uniform_part
 from cipherblas.crypto.params import Parameters
 from cipherblas.rlwe.matrices.encryption import decrypt as decrypt_matrix
 from cipherblas.rlwe.matrices.encryption import encrypt_rows
-from tests.support.key_samples import automorphism, key_errors
+from tests.support.key_samples import automorphism, key_errors, moduli, residue_bits
 
 pytestmark = pytest.mark.filterwarnings("ignore::cipherblas.common.errors.InsecureParametersWarning")
 
@@ -278,9 +278,8 @@ def test_keys_satisfy_their_equation(
 ) -> None:
     params = toy_secret.params
     data = evaluation_keys.get(key, limbs)
-    primes = [*params.q[:limbs], *params.p]
-    bits = [next(bits for bits in (32, 40, 48, 50) if q < 1 << bits) for q in primes]
-    assert data.shape == (params.digits(limbs), 2, N * sum(bits) // 64)
+    bits = sum(residue_bits(moduli(params, limbs)))
+    assert data.shape == (params.digits(limbs), 2, N * bits // 64)
     assert data.nbytes == params.key_bytes(limbs)
     assert data.dtype == np.uint64
     assert data.flags.c_contiguous

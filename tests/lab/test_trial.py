@@ -118,6 +118,13 @@ def test_what_is_refused_says_how_many_slots_are_secure(depth: int) -> None:
 # --- rings ---
 
 
+@pytest.mark.parametrize(("slots", "depth"), [(4096, 1), (8192, 7), (1 << 15, 40), (1 << 16, 80)])
+def test_a_shape_has_the_sizes_of_the_primes(slots: int, depth: int) -> None:
+    """Some are below a power of two and some above: keys for the shape and for the primes have as many bytes."""
+    shape, params = rings.shape(slots, depth), rings.parameters(slots, depth, 128, False)
+    assert (shape.q, shape.p, shape.alpha) == (params.q, params.p, params.alpha)
+
+
 @pytest.mark.parametrize("exponent", [0, 1, 2, 3, 4, 6, 9])
 def test_the_depth_is_the_least(exponent: int) -> None:
     found = cb.lab.run(power(exponent), [X])

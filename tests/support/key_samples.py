@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -15,6 +15,11 @@ from cipherblas.crypto.params import Parameters
 def moduli(params: Parameters, limbs: int) -> list[int]:
     """The moduli of a switching key's rows."""
     return [*params.q[:limbs], *params.p]
+
+
+def residue_bits(moduli: Iterable[float]) -> list[int]:
+    """Bits that keys take for a residue in memory, modulo each of these primes."""
+    return [next((bits for bits in (32, 40, 48) if modulus < 1 << bits), 50) for modulus in moduli]
 
 
 def negacyclic(x: np.ndarray, y: np.ndarray) -> np.ndarray:

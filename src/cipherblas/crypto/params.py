@@ -341,7 +341,7 @@ def make_parameters(
         alpha = max(unlike)
     check_alpha(alpha, len(q_bits))
     excluded = () if plain_modulus is None else (plain_modulus,)
-    q = _nearest_primes(n, q_bits, exclude=excluded)
+    q = nearest_primes(n, q_bits, exclude=excluded)
     switched = q[:key_limbs]
     log_q = _log2(switched)
     largest = largest_digit(
@@ -353,7 +353,7 @@ def make_parameters(
     # Primes are not exactly of the wanted size: stay a little below the table, at worst within the slack.
     margin = min(SPECIAL_MARGIN_BITS, max(room - 0.05, 0.1 - SPECIAL_SLACK_BITS))
     wanted = _special_sizes(largest, special_bits, special_limbs, margin)
-    p = _nearest_primes(n, wanted, exclude=(*q, *excluded))
+    p = nearest_primes(n, wanted, exclude=(*q, *excluded))
     if p and _log2(p) < largest - SPECIAL_SLACK_BITS:
         raise ParameterError(
             "The special primes are smaller than the largest digit.",
@@ -427,7 +427,7 @@ class ParameterFamily(RingFamily[Parameters]):
 def _sparse(params: Parameters) -> Parameters:
     first = params.q[0]
     each = encapsulating_bits(first)
-    special = _nearest_primes(params.n, [each, each], exclude=params.q + params.p)
+    special = nearest_primes(params.n, [each, each], exclude=params.q + params.p)
     log_qp = _log2((first, *special))
     if params.security and log_qp > security_table.max_log_qp_sparse(params.n, params.security):
         raise SecurityError(
@@ -443,11 +443,11 @@ def _sparse(params: Parameters) -> Parameters:
 @functools.lru_cache(maxsize=64)
 def _of_rows(params: Parameters, n: int) -> Parameters:
     q = params.q[:ROW_LIMBS]
-    special = _nearest_primes(params.n, [row_special_bits(q[0])], exclude=params.q + params.p)
+    special = nearest_primes(params.n, [row_special_bits(q[0])], exclude=params.q + params.p)
     return Parameters(n, q, special, 1, params.scale_bits, params.security, insecure=params.security == 0)
 
 
-def _nearest_primes(n: int, bits: Sequence[float], exclude: Sequence[int]) -> tuple[int, ...]:
+def nearest_primes(n: int, bits: Sequence[float], exclude: Sequence[int]) -> tuple[int, ...]:
     """Distinct primes = 1 mod 2N nearest to 2^bits, in the order asked for."""
     import cipherblas._core as _core
 

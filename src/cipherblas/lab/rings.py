@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from cipherblas.common.errors import LevelError, SecurityError
 from cipherblas.crypto.fields import MAX_LOG_N
-from cipherblas.crypto.params import Parameters, make_parameters
+from cipherblas.crypto.params import Parameters, make_parameters, nearest_primes
 from cipherblas.crypto.security import LEVELS, check_wanted, max_log_qp
 from cipherblas.rlwe.rings import RingShape
 
@@ -15,8 +15,15 @@ BASE_BITS, BASE_LIMBS, SCALE_BITS, SPECIAL_BITS = 48.0, 2, 40.0, 50.0
 
 
 def shape(slots: int, depth: int) -> RingShape:
-    """A ring with `depth` rescales above two base limbs, which hold a product of two values at the scale 2^40."""
-    return RingShape.from_bits(2 * slots, _q_bits(depth), [SPECIAL_BITS], 1, SCALE_BITS)
+    """A ring with `depth` rescales above two base limbs, which hold a product of two values at the scale 2^40.
+
+    Its sizes are those of the primes of `parameters`, not the powers of two that they lie around: the bytes of a key
+    differ between a prime below 2^48 and one above.
+    """
+    n = 2 * slots
+    q = nearest_primes(n, _q_bits(depth), exclude=())
+    p = nearest_primes(n, [SPECIAL_BITS], exclude=q)
+    return RingShape(n, tuple(map(float, q)), tuple(map(float, p)), 1, SCALE_BITS)
 
 
 def parameters(slots: int, depth: int, security: int, insecure: bool) -> Parameters:
@@ -30,7 +37,7 @@ def parameters(slots: int, depth: int, security: int, insecure: bool) -> Paramet
     n, wanted = 2 * slots, security or LEVELS[0]
     try:
         return make_parameters(
-            n, _q_bits(depth), alpha=1, scale_bits=SCALE_BITS, security=wanted, insecure=insecure
+            n, _q_bits(depth), SPECIAL_BITS, scale_bits=SCALE_BITS, security=wanted, insecure=insecure
         )
     except SecurityError:
         log_qp = sum(_q_bits(depth)) + SPECIAL_BITS
