@@ -89,8 +89,8 @@ def test_layers(kind: Any, text: str, operand: Any, function: Any) -> None:
 
 
 def test_operands_that_are_secret_or_clear_in_the_wrong_place() -> None:
-    with pytest.raises(cb.ShapeError, match=r"(?s)got 4.*cb.secret\(channels, height, width\)"):
-        cb.secret(4, 2, 3, 3)
+    with pytest.raises(cb.ShapeError, match=r"(?s)got 5.*cb.secret\(images, channels, height, width\)"):
+        cb.secret(4, 2, 3, 3, 3)
     with pytest.raises(cb.DTypeError, match=r"(?s)bias .*must be an array.*reshape\(-1, 1, 1\)"):
         cb.compile(lambda x, b: cb.conv2d(x, FILTERS, b), {"x": IMAGE, "b": cb.public(4)})
     with pytest.raises(cb.ShapeError, match=r"(?s)filters of a convolution .*got 4x2.*of 4 dimensions"):

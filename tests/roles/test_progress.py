@@ -32,6 +32,7 @@ SHORT_CALLS = (
         "Machine.from_dict",
         "Machine.given",
         "Machine.here",
+        "Machine.keep",
         "Machine.load",
         "Machine.save",
     ),

@@ -219,16 +219,15 @@ class ConvMultiplexed(LayerMethod):
         share = 0.5 if self.paired or self.joined else 1.0  # the conjugate has the other one
         rows = weights.rows[0] * share, weights.rows[1] * share
         bound = max(ct.bound for ct in rotated) * rows[0]
-        errors = worst(ct.errors for ct in rotated).mapped(*rows)
+        whole = worst(ct.errors for ct in rotated).mapped(*rows)
         parts_of_sums = self._reads.copies if self.folded else 1
-        if self.folded:
-            errors = errors.share(parts_of_sums)
+        errors = whole.share(parts_of_sums) if self.folded else whole
         results = []
         for output in range(self._reads.out.ciphertexts):
             giants = sorted(giant for place, giant in self._groups if place == output)
             groups = [self._group(weights, output, giant, position) for giant in giants]
             sums = ev.weighted_sums(rotated, groups, ev.mask_scale(limbs), rows=rows)
-            rounding = sum(ct.errors.common - errors.common for ct in sums)
+            rounding = sum(ct.errors.common - whole.common for ct in sums)
             own = errors.rotated().with_common(max(rounding, 0.0))
             result = ev.rotate_sum(sums, giants, rescale=True, bound=bound, errors=own)
             total = folded(ev, result, parts_of_sums, self.out.slots // self.out.copies)
