@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import cipherblas as cb
@@ -125,7 +125,17 @@ def runs(draw: Any) -> tuple[Expression, dict[str, Operand], list[MethodChoice],
     return expression, operands, choices, blocks, policy
 
 
+def polynomials_of_a_matrix_and_its_transpose() -> Any:
+    """The last blocks of one have fewer columns, those of the other one fewer rows; the same number is added."""
+    operand = secret(2, 5)
+    sides = [Leaf("x0", operand), Leaf("x0", operand, transposed=True)]
+    left, right = (Polynomial(x, [0.0, 1.0, 0.5], 1.0) for x in sides)
+    choices, blocks = [MethodChoice("huang-zong", {})], {"x0.rows": 2, "x0.cols": 2}
+    return deduplicated(left @ right), {"x0": operand}, choices, blocks, "composed"
+
+
 @given(runs(), st.integers(0, 2**32))
+@example(polynomials_of_a_matrix_and_its_transpose(), 0)
 @settings(max_examples=150)
 def test_any_program_is_numpys(run: Any, seed: int) -> None:
     expression, operands, choices, blocks, policy = run

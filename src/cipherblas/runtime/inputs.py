@@ -122,11 +122,13 @@ class Inputs(ABC):
         self, number: float, shape: tuple[int, int], layout: Layout, grid: tuple[int, int]
     ) -> list[list[list[Plain]]]:
         """The packed blocks of a matrix that holds one number. Blocks with as many rows and columns in it are
-        one: there are four kinds at most."""
+        one: there are four kinds at most. A matrix with other kinds shares none of them: where one stands for all,
+        they are encoded together."""
         rows, cols = (
             _filled_lengths(*lengths) for lengths in zip(shape, (layout.rows, layout.cols), grid, strict=True)
         )
-        kinds = {(r, c): _filled_block(number, layout, r, c) for r in set(rows) for c in set(cols)}
+        key = "filled", number, tuple(sorted(set(rows))), tuple(sorted(set(cols)))
+        kinds = {(r, c): _filled_block(number, layout, r, c, key) for r in set(rows) for c in set(cols)}
         return [[kinds[r, c] for c in cols] for r in rows]
 
     def _content(self, node: Expression) -> str:
@@ -178,8 +180,8 @@ def _filled_lengths(length: int, block: int, count: int) -> list[int]:
     return [min(block, length - index * block) for index in range(count)]
 
 
-def _filled_block(number: float, layout: Layout, rows: int, cols: int) -> list[Plain]:
-    """A block with a number in its first rows and columns, zero elsewhere."""
+def _filled_block(number: float, layout: Layout, rows: int, cols: int, key: Hashable) -> list[Plain]:
+    """A block with a number in its first rows and columns, zero elsewhere; `key` is that of the matrix."""
 
     def vector(index: int) -> NDArray[np.complex128]:
         cell = np.zeros((layout.rows, layout.cols))
@@ -189,7 +191,7 @@ def _filled_block(number: float, layout: Layout, rows: int, cols: int) -> list[P
     bound = layout.slot_bound(abs(number))
     return [
         Plain(
-            *(("filled", number, rows, cols, layout.key, index), functools.partial(vector, index), bound),
+            *((key, rows, cols, layout.key, index), functools.partial(vector, index), bound),
             constant=True,
         )
         for index in range(layout.ciphertexts)
