@@ -46,6 +46,7 @@ def network(name: str, error: str, count: int, *more: str, images: str = TEST) -
 NETWORKS = [
     network("resnet8", "4", 6, "--degree", "126"),
     network("resnet20", "4", 4, *NORMALISE),
+    network("resnet20", "4", 16, "--batch", "8", *NORMALISE),
     network("ace_resnet20_cifar10", "4", 4, *NORMALISE),
     network("ace_resnet32_cifar100", "4", 3, *NORMALISE, images="networks/cifar100_lossless20.npz"),
     network("resnet56", "20", 2, *NORMALISE),
