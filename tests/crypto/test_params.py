@@ -287,8 +287,8 @@ def test_the_fingerprint_is_the_same_everywhere() -> None:
 
 def test_limbs_of_keys_are_packed_by_the_sizes_of_their_primes() -> None:
     sizes = [2**bits + last for bits in (32, 40, 48) for last in (-1, 1)] + [2**50 - 1]
-    assert [key_words(64, [prime]) for prime in sizes] == [32, 40, 40, 48, 48, 50, 50]
-    assert [key_words(n, [97, 2**50 - 1]) for n in (8, 16, 1 << 16)] == [4 + 7, 8 + 13, 32768 + 51200]
+    assert [key_words(64, (prime,)) for prime in sizes] == [32, 40, 40, 48, 48, 50, 50]
+    assert [key_words(n, (97, 2**50 - 1)) for n in (8, 16, 1 << 16)] == [4 + 7, 8 + 13, 32768 + 51200]
     for special_bits, words in ((47.0, 48), (49.0, 50)):
         params = make_parameters(1 << 13, [39.0, 31.0], special_bits=special_bits)
         assert params.key_words(2) == (40 + 32 + words * params.special_limbs) << 7

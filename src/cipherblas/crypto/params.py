@@ -385,7 +385,8 @@ def _special_sizes(largest_digit: float, bits: float | None, limbs: int | None, 
     return [bits] * limbs if bits is not None else []
 
 
-def key_words(n: int, moduli: Sequence[float]) -> int:
+@functools.lru_cache(maxsize=1 << 12)
+def key_words(n: int, moduli: tuple[float, ...]) -> int:
     """Words in memory of a component of a switching key modulo these primes: residues have 32, 40, 48 or 50 bits, the
     least that a prime has room in.
 

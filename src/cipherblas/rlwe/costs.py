@@ -9,6 +9,7 @@ however few of them hold a matrix, and the system hands out large blocks page by
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -39,6 +40,20 @@ def _converted(ranges: tuple[range, ...], special: int) -> int:
     return sum(len(digit) * (limbs + special - len(digit)) for digit in ranges)
 
 
+@functools.lru_cache(maxsize=1 << 10)
+def _bytes(
+    n: int, q: tuple[float, ...], p: tuple[float, ...]
+) -> tuple[tuple[int, ...], int, tuple[int, ...]]:
+    """Bytes of clear factors of so many limbs, those of the special limbs, and bytes of components of keys."""
+
+    def sums(words: Callable[[int, tuple[float, ...]], int], more: int) -> tuple[int, ...]:
+        each = (words(n, (prime,)) * WORD_BYTES for prime in q)
+        return tuple(itertools.accumulate(each, initial=more))
+
+    special = factor_words(n, p) * WORD_BYTES
+    return sums(factor_words, 0), special, sums(key_words, key_words(n, p) * WORD_BYTES)
+
+
 class Costs:
     """Books the cost of engine calls in one ring into `counts`. Each method has the name of its call.
 
@@ -52,14 +67,9 @@ class Costs:
         self._limb_bytes = ring.n * WORD_BYTES
         self._special, self._alpha, self._digit_limbs = len(ring.p), ring.alpha, ring.digit_limbs
         self._moduli = [float(q) for q in ring.q]
-        self._factor_bytes = [
-            factor_words(ring.n, self._moduli[:limbs]) * WORD_BYTES for limbs in range(len(ring.q) + 1)
-        ]
-        self._special_factor_bytes = factor_words(ring.n, ring.p) * WORD_BYTES
-        self._component_bytes = [  # of keys
-            key_words(ring.n, (*self._moduli[:limbs], *ring.p)) * WORD_BYTES
-            for limbs in range(len(ring.q) + 1)
-        ]
+        self._factor_bytes, self._special_factor_bytes, self._component_bytes = _bytes(
+            ring.n, tuple(ring.q), tuple(ring.p)
+        )
         self._operand_moduli = ring.operand_moduli or ()
         self._ring, self._secrets, self._pairs = ring, secrets, (secrets + 1) // 2
 
