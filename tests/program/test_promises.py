@@ -191,12 +191,24 @@ def test_agreement_decides_the_error() -> None:
 
 
 @pytest.mark.parametrize("agreement", [0.8, 0.95, 0.99])
-def test_noise_of_the_deviation_leaves_so_many_labels(agreement: float) -> None:
+@pytest.mark.parametrize("count", [100, 4000])
+def test_noise_of_the_deviation_leaves_so_many_labels(agreement: float, count: int) -> None:
     random = np.random.default_rng(2)
-    margins = np.sort(np.abs(random.normal(0, 5, 4000)))
-    deviation = by_samples._deviation(margins, agreement)
-    drawn = random.normal(0, deviation * math.sqrt(2), (50, 4000))  # of the difference of two entries
-    assert abs(np.mean(margins + drawn > 0) - (1 + agreement) / 2) < 0.003
+    margins = np.sort(np.abs(random.normal(0, 5, count)))
+    deviation = by_samples._deviation(margins, 1 - by_samples._lost_in_the_mean(1 - agreement, count))
+    drawn = random.normal(
+        0, deviation * math.sqrt(2), (200_000 // count, count)
+    )  # of the difference of two entries
+    lost = np.mean(margins + drawn < 0)
+    assert lost + math.sqrt(lost / 2 / count) == pytest.approx(1 - agreement, rel=0.1)
+
+
+def test_more_samples_leave_more_to_noise_and_less_to_chance() -> None:
+    shares = [by_samples._lost_in_the_mean(0.01, count) for count in (1, 100, 10_000, 10**8)]
+    assert (
+        shares == sorted(shares) and shares[0] > 0 and shares[1] == pytest.approx(0.005) and shares[3] < 0.01
+    )
+    assert by_samples._lost_in_the_mean(0.0, 100) == 0
 
 
 def test_deviations_where_nothing_is_left() -> None:

@@ -82,7 +82,7 @@ class BySamples(Promise):
         assert self.agreement is not None
         found, every = [], self._margins(expression)
         known = self.simulation.approximations(expression)
-        for result, one, (margins, _) in zip(results_of(expression), known, every, strict=True):
+        for result, one, (margins, exact) in zip(results_of(expression), known, every, strict=True):
             margin = _kept(margins, self.agreement)
             if margin <= 0:
                 raise ApproximationError(
@@ -90,7 +90,7 @@ class BySamples(Promise):
                     expected=f"agreement={self.agreement:g} or more, by a finer precision=… of the functions",
                     got=f"{one.agreement:.3g}",
                 )
-            noise = noise_tail(math.prod(result.shape)) * _deviation(margins, self.agreement)
+            noise = noise_tail(math.prod(result.shape)) * self._left(one, margins, exact)[0]
             found.append(one.approximation + max(margin / 2, noise))
         return tuple(found)
 
@@ -98,12 +98,31 @@ class BySamples(Promise):
         """The noise that the agreement leaves beside the approximations of a program, relative to that beside none."""
         assert self.agreement is not None
         shares = []
-        for margins, exact in self._margins(expression):
-            own, most = (_deviation(one, self.agreement) for one in (margins, exact))
+        known = self.simulation.approximations(expression)
+        for one, (margins, exact) in zip(known, self._margins(expression), strict=True):
+            own, most = self._left(one, margins, exact)
             if not most:  # no label may be lost
-                own, most = (min(_kept(one, self.agreement), sys.float_info.max) for one in (margins, exact))
+                own, most = (
+                    min(_kept(some, self.agreement), sys.float_info.max) for some in (margins, exact)
+                )
             shares.append(own / most if most else 1.0)
         return min(shares)
+
+    def _left(self, known: SampledErrors, margins: Array, exact: Array) -> tuple[float, float]:
+        """The deviations that the noise of entries may have beside the approximations, and that it may have beside the
+        functions themselves: for inputs like the samples, and so that on these samples it loses in the mean no larger a
+        part of the labels that the approximations leave to be lost."""
+        assert self.agreement is not None
+        if self.agreement >= 1:  # no label may be lost
+            return 0.0, 0.0
+        lost = _lost_in_the_mean(1 - self.agreement, len(exact))
+        most, own = _deviation(exact, 1 - lost), known.approximation_rms
+        kept = margins[margins > 0]
+        if not most or not len(kept):
+            return 0.0, most
+        spare = 1 - self.agreement * len(margins) / len(kept)
+        here = _deviation(kept, 1 - lost / (1 - self.agreement) * max(spare, 0.0))
+        return min(math.sqrt(max(most**2 - own**2, 0.0)), here), most
 
     def _margins(self, expression: Expression) -> list[tuple[Array, Array]]:
         """Of every result, by how much its largest entry exceeds the others on each sample, in increasing order: that
@@ -164,12 +183,19 @@ def _deviation(margins: Array, agreement: float) -> float:
 
     if agreement >= 1 or not len(seen):
         return 0.0
-    wanted = (1 + agreement) / 2  # half of the labels that may be lost are for chance
     low, high = 0.0, float(np.abs(seen).max())
     for _ in range(DEVIATION_STEPS):
         middle = (low + high) / 2
-        low, high = (middle, high) if middle and agreeing(middle) >= wanted else (low, middle)
+        low, high = (middle, high) if middle and agreeing(middle) >= agreement else (low, middle)
     return low
+
+
+def _lost_in_the_mean(most: float, count: int) -> float:
+    """The share of labels lost in the mean that is at most so large where the samples are typical, and up to one
+    standard deviation beyond: a label is lost by chance in up to half of the cases, so that a share estimated on
+    `count` samples has a variance of up to share / (2 * count)."""
+    spread = math.sqrt(0.5 / count)
+    return float(((math.sqrt(spread**2 + 4 * most) - spread) / 2) ** 2)
 
 
 def _margins(found: Array, expected: Array) -> Array:
