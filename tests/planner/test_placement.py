@@ -20,6 +20,7 @@ from cipherblas.planner.plan.passes import Planned, PlanRequest
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.planner.predict.feasible import Infeasible
 from cipherblas.planner.rewrite.refresh_placement import (
+    FEW_LEVELS,
     MAX_LEVELS,
     LevelNode,
     before_functions,
@@ -471,14 +472,16 @@ def _network(layers: int, degree: int) -> Expression:
 
 def test_the_fewest_levels_of_a_network() -> None:
     assert least_levels(_network(3, 15)) == 3 * (1 + 4)
-    assert least_levels(_network(3, 16)) == 3 * (1 + 5)
+    assert least_levels(_network(3, 16)) == 3 * (1 + 4)
 
 
 @pytest.mark.parametrize("carried", [True, False])
-@pytest.mark.parametrize("layers", [3, 17])
+@pytest.mark.parametrize("layers", [3, 9, 17])
 def test_what_no_ring_carries_is_planned_with_refreshes_first(layers: int, carried: bool) -> None:
-    """And without them where that fails, since the largest ring may do."""
+    """And without them where that fails, since the largest ring may do; or where that may take less, as far as it
+    does."""
     asked: list[bool] = []
+    limits: list[float] = []
     why = Infeasible(PrecisionError("The ring is too small."))
     taken = cast(
         Planned, SimpleNamespace(plan=SimpleNamespace(minimised=1.0, parameters=SimpleNamespace(n=1 << 17)))
@@ -486,10 +489,14 @@ def test_what_no_ring_carries_is_planned_with_refreshes_first(layers: int, carri
 
     def following(request: PlanRequest) -> Any:
         asked.append(any(node.op == REFRESH for node in ordered(request.expression)))
+        limits.append(request.limit)
         return taken if carried or not asked[-1] else why
 
     found = refreshed(PlanRequest(_network(layers, 15), PlanOptions(machine=MACHINE)), following)
     assert found is taken
-    deep = layers * 5 > MAX_LEVELS
-    first = [True] if carried else [True, False]
-    assert asked == (first if deep else [False, True])
+    levels = layers * 5
+    first = [True] if carried and levels > MAX_LEVELS else [True, False]
+    assert asked == (first if levels > FEW_LEVELS else [False, True])
+    assert (
+        limits[1:] == [1.0 if carried and FEW_LEVELS < levels <= MAX_LEVELS else math.inf][: len(asked) - 1]
+    )

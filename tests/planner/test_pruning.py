@@ -19,9 +19,10 @@ from cipherblas.lang.facts import products
 from cipherblas.lang.graph import Axes
 from cipherblas.lang.nodes import Expression
 from cipherblas.methods.products import ALGORITHMS
+from cipherblas.planner.plan.passes import Planned
 from cipherblas.planner.plan.plan import Plan, PlanOptions
 from cipherblas.planner.predict.dry_run import TooSlowError, dry_run
-from cipherblas.planner.predict.feasible import feasible
+from cipherblas.planner.predict.feasible import Infeasible, feasible
 from cipherblas.planner.rings import sizing
 from cipherblas.planner.search import search
 from cipherblas.planner.search.blocks import BlockStrategy
@@ -240,3 +241,18 @@ LENGTHS = st.one_of(st.integers(1, 40), st.integers(1, 300))
 def test_tilings_are_all_that_are_maximal(shape: tuple[int, int, int], name: str, bits: int) -> None:
     algorithm, slots = ALGORITHMS[name], 1 << bits
     assert list(single_product_tilings(algorithm, shape, slots)) == list(all_tilings(algorithm, shape, slots))
+
+
+def test_what_takes_longer_than_another_way_is_no_plan() -> None:
+    """It is told from what is predicted, without primes."""
+    expression = traced(lambda a: a @ WEIGHTS, {"a": S(16, 16)})
+    options = PlanOptions(machine=MACHINE, form="blocks")
+    budgets = budgets_of(options, secret_entries(expression))
+
+    def found(limit: float) -> Planned | Infeasible:
+        return Search([BlockStrategy(expression, options, budgets)], options, budgets, limit=limit).run()
+
+    plan = feasible(found(math.inf)).plan
+    assert feasible(found(plan.minimised)).plan.minimised == plan.minimised
+    refused = found(plan.minimised / 4)
+    assert isinstance(refused, Infeasible) and isinstance(refused.error, TooSlowError)

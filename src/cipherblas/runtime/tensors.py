@@ -21,8 +21,9 @@ from cipherblas.forms.slot_forms import TensorForm
 from cipherblas.forms.tensors import TensorLayout, contiguous, grid, tensor_shape
 from cipherblas.lang.analysis import is_constant
 from cipherblas.lang.curves import GATED
+from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression, ordered
-from cipherblas.lang.polynomials import POLYNOMIAL, RANGE_TOLERANCE
+from cipherblas.lang.polynomials import POLYNOMIAL, RANGE_TOLERANCE, Polynomial
 from cipherblas.lang.refreshing import REFRESH, SINE, RefreshedSine, refreshes_to_sines
 from cipherblas.lang.windows import Window
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
@@ -543,3 +544,17 @@ def method_of(node: Expression, x: TensorLayout, choice: MethodChoice) -> LayerM
             got=math.prod(x.shape),
         )
     return build_matvec(choice.method, x, node.shape[0], choice.options)
+
+
+def least_levels(expression: Expression) -> int:
+    """The fewest levels that a network spends from its operands to its results, if nothing is refreshed: those of
+    products with weights, of polynomials, and of products of what is computed."""
+    spent: dict[int, int] = {}
+    for node in facts_of(expression).order:
+        own = 0
+        if isinstance(node, Polynomial) and node.secret:
+            own = (node.degree - 1).bit_length()
+        elif node.secret and (node.product or node.op == "conv2d"):
+            own = 1
+        spent[id(node)] = own + max((spent[id(child)] for child in node.children), default=0)
+    return spent[id(expression)]

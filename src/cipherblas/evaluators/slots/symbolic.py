@@ -131,7 +131,7 @@ class Symbolic(Evaluator):
         work = functools.partial(super().linear_transform, x, transform, baby_steps=baby_steps, **options)
         if isinstance(x, Plain) or transform.key is None:  # without a key it is like no other
             return work()
-        return self._counted_once((transform.key, baby_steps, order, most, double), [x], lambda: [work()])[0]
+        return self._remembered((transform.key, baby_steps, order, most, double), [x], lambda: [work()])[0]
 
     def linear_transform_of_each(
         self,
@@ -148,18 +148,21 @@ class Symbolic(Evaluator):
         )
         if transform.key is None:
             return work()
-        return self._counted_once((transform.key, baby_steps, most), xs, work)
+        return self._remembered((transform.key, baby_steps, most), list(xs), work)
 
-    def _counted_once(
-        self, kind: tuple[Any, ...], xs: Sequence[Ct], work: Callable[[], list[Ct]]
-    ) -> list[Ct]:
-        """work(), or what it was for others of the same kind and equal properties."""
+    def counted_once(self, kind: Hashable, given: list[Ct], work: Callable[[], Ct]) -> Ct:
+        """As `Evaluator.counted_once`."""
+        return self._remembered((kind,), given, lambda: [work()])[0]
+
+    def _remembered(self, kind: tuple[Any, ...], xs: list[Ct], work: Callable[[], list[Ct]]) -> list[Ct]:
+        """work(), or what it was for others of the same kind and equal properties; either takes what is in `xs`."""
         key = (*kind, self._repeats, *((x.limbs, x.scale, x.bound, x.errors, x.components) for x in xs))
         known = self._transforms_known.get(key)
         if known is not None:
             self.counts += known.counts
             self._whole = self._whole[0], self._whole[1] + known.counts.operand_encodings
             self.ledger.touch(known.peak)
+            xs.clear()
             return [self.make(*result, None) for result in known.results]
         counts, ledger = self.counts.copy(), self.ledger
         peak, live = ledger.peak, ledger.live

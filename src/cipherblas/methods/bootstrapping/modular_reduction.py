@@ -91,6 +91,11 @@ class ModularReduction:
             u: at about the size of the limbs that are spent here.
             scale: of the result; exact but for the last bits of a float64.
         """
+        given = [u]
+        del u
+        return ev.counted_once((self, scale), given, lambda: self._computed(ev, given.pop(), scale))
+
+    def _computed(self, ev: Evaluator, u: Ct, scale: float) -> Ct:
         size = float(ev.params.q[u.limbs - 1])
         given = size if abs(u.scale / size - 1) < NEAR_SIZE else _about(u.scale)
         own = _deviation(self, _shape(ev.params), u.limbs, given, _about(scale))

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import ShapeError
+from cipherblas.common.errors import FitError, ShapeError
 from cipherblas.common.work import ENTRIES_PER_STEP
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, WeightGroup
@@ -272,9 +272,15 @@ class ConvMetaKernel(_MetaKernel):
     window: Window
 
     def __init__(self, x: TensorLayout, window: Window, pattern: Pattern, each: int) -> None:
-        if x.shape != window.shape or x.places is not None:
+        if x.shape != window.shape:
             raise ShapeError(
                 "The layout of an image does not fit its convolution.", expected=window.shape, got=x.shape
+            )
+        if x.places is not None:
+            raise FitError(
+                "Channels that fill the gaps of others are convolved as multiplexed ones.",
+                expected="channels at equal distances",
+                got="channels in gaps",
             )
         if pattern.unit != x.pitch or pattern.slots != x.slots:
             raise ShapeError(

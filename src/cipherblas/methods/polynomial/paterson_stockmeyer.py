@@ -268,6 +268,12 @@ class PatersonStockmeyer:
         Raises:
             LevelError: there are too few limbs.
         """
+        kind = self.coefficients, self.bound, self._scale_bits, self._near_zero, scale, rescaled, most
+        given = [t]
+        del t
+        return ev.counted_once(kind, given, lambda: self._computed(ev, given.pop(), scale, rescaled, most))
+
+    def _computed(self, ev: Evaluator, t: Ct, scale: float | None, rescaled: bool, most: float) -> Ct:
         plan = self.scheme(ev)
         usual = self._usual(ev)
         scale = usual if scale is None else scale

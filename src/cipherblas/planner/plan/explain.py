@@ -276,11 +276,14 @@ def _spent(found: NodeFigures) -> str:
 
 
 def _weights(plan: Plan) -> list[tuple[str, str]]:
-    """The encoded weights that a server keeps, and where."""
+    """The encoded weights that a server keeps, and where; how much of a disk is free is known where it runs."""
     stored, held = plan.counts.stored_bytes, plan.weight_memory_bytes
     if not stored:
         return []
-    where = "in memory" if held >= stored else f"{size(held)} in memory, the others in a file"
+    where = "in memory"
+    if held < stored:
+        where = f"{size(held)} in memory, {size(stored - held)} in a file as far as half of the free disk holds it"
+        where += ", the rest encoded anew in each run"
     return [("encoded weights", f"{size(stored)}, {where}")]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -23,15 +24,21 @@ class PlanRequest:
 
     Attributes:
         tell: told what is tried.
+        limit: seconds, of what plans make least, from which on a plan is of no use: there is one that takes so many.
     """
 
     expression: Expression
     options: PlanOptions
     tell: Tell = _silent
+    limit: float = math.inf
 
     def of(self, expression: Expression, options: PlanOptions | None = None) -> PlanRequest:
         """The same of another program."""
         return replace(self, expression=expression, options=options or self.options)
+
+    def below(self, seconds: float) -> PlanRequest:
+        """The same, of plans that take less."""
+        return replace(self, limit=seconds)
 
     def asking(self, **changes: Any) -> PlanRequest:
         """The same with other options."""

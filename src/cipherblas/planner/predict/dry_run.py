@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cipherblas.common.errors import LevelError
 from cipherblas.common.limits import KEPT_BYTES, MASK_BYTES, streaming_batch
 from cipherblas.common.progress import Progress
 from cipherblas.common.words import WORD_BYTES
@@ -19,6 +20,7 @@ from cipherblas.evaluators.slots.shared import SharedSymbolic
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import ClearFactor, Plain
 from cipherblas.lang.nodes import Expression
+from cipherblas.lang.refreshing import is_refreshed
 from cipherblas.planner.predict.feasible import TooSlowError
 from cipherblas.planner.predict.promises import BOUNDS, Promise, Promised
 from cipherblas.rlwe.counts import Counts
@@ -28,6 +30,7 @@ from cipherblas.rlwe.traffic import Traffic
 from cipherblas.runtime.executor import Executor, MethodChooser, NodeFigures
 from cipherblas.runtime.inputs import SymbolicInputs
 from cipherblas.runtime.listing import Listing
+from cipherblas.runtime.tensors import TENSORS, least_levels
 from cipherblas.runtime.values import Decisions, Input, MethodChoice, Output, StepError, Value
 
 # Of residues of operands with moduli of their own, in encryption: how many a transform does together, and how many
@@ -256,6 +259,8 @@ def dry_run(
         Others of `feasible.INFEASIBLE`: a block or a layer does not fit its method, and so on.
     """
     policy = decisions.key_policy
+    if decisions.form == TENSORS and not is_refreshed(expression):
+        _check_levels(ring, expression)
 
     def slots() -> Symbolic:
         counter = _LimitedSymbolic(ring, key_policy=policy, mask_budget=mask_budget)
@@ -298,3 +303,14 @@ def dry_run(
         streamed_bytes=streamed_bytes,
         level_limbs=limbs_of_level(ring),
     )
+
+
+def _check_levels(ring: Ring, expression: Expression) -> None:
+    """Raise LevelError where a network spends more levels than a ring has, without a look at its layers."""
+    needed = least_levels(expression) * limbs_of_level(ring) + 1
+    if len(ring.q) < needed:
+        raise LevelError(
+            "The network spends more levels than the ring has.",
+            expected=f"at least {needed} limbs",
+            got=len(ring.q),
+        )

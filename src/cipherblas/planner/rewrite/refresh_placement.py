@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cipherblas.common.errors import CipherblasError, MemoryBudgetError, PrecisionError
+from cipherblas.common.errors import ApproximationError, CipherblasError, MemoryBudgetError, PrecisionError
 from cipherblas.lang.curves import GATED
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.graph import columns
@@ -36,6 +36,7 @@ from cipherblas.planner.search.budgets import LAST_UPLOAD, budgets_of, secret_en
 from cipherblas.planner.search.forms import has_layers, is_layers, may_be_blocks
 from cipherblas.planner.search.refusals import nearest
 from cipherblas.planner.search.tensors import TensorStrategy, unsupported
+from cipherblas.runtime.tensors import least_levels
 
 # Of the levels between two refreshes, that are tried: units and scales may drift so far in long segments that a plan
 # spends more than was counted.
@@ -46,7 +47,9 @@ MORE_SHARE = 1.25
 # That a ring degree lacks of precision or of budgets: no other distance between refreshes makes up for so much.
 HOPELESS_BITS = 8.0
 LARGE_DEGREE = 1 << 16  # of rings in which a refresh may cost less than the levels that it saves
-# Levels that no ring but the largest has, whatever the precision: what spends more takes far less with refreshes.
+# Levels that no smaller ring has, whatever the precision: there are two ways to plan what spends more. What spends more
+# than such a ring has itself takes far less with refreshes.
+FEW_LEVELS = budget_bits(LARGE_DEGREE // 2, 128, False) / MIN_SCALE_BITS
 MAX_LEVELS = budget_bits(LARGE_DEGREE, 128, False) / MIN_SCALE_BITS
 MAX_CUTS = 256  # levels at which a graph may be cut, that are looked at
 
@@ -74,12 +77,17 @@ def refreshed(request: PlanRequest, following: Following) -> Outcome:
     takes a large ring is planned in both ways, and the faster one is taken."""
     may = may_refresh(request.expression, request.options)
     network = before_functions(request.expression) if may else None
-    if network is not None and least_levels(request.expression) > MAX_LEVELS:
+    levels = 0 if network is None else least_levels(request.expression)
+    if network is not None and levels > (MAX_LEVELS if request.options.insecure else FEW_LEVELS):
         request.tell("refreshes before functions")
         with_refreshes = following(request.of(network))
-        if not isinstance(with_refreshes, Infeasible):
+        if isinstance(with_refreshes, Infeasible):
+            found = _faster(following(request), with_refreshes)
+        elif levels > MAX_LEVELS:
             return with_refreshes
-        found = _faster(following(request), with_refreshes)
+        else:
+            request.tell("no refreshes")
+            found = _faster(following(request.below(with_refreshes.plan.minimised)), with_refreshes)
     else:
         found = following(request)
         if isinstance(found, Infeasible):
@@ -90,8 +98,8 @@ def refreshed(request: PlanRequest, following: Following) -> Outcome:
         if network is not None:
             request.tell("refreshes before functions")
             found = _faster(found, following(request.of(network)))
-    if not isinstance(found, Infeasible) or not may:
-        return found
+    if not isinstance(found, Infeasible) or not may or isinstance(found.error, ApproximationError):
+        return found  # polynomials are as far off wherever values are refreshed
     failures: list[CipherblasError] = [found.error]
     hopeless: set[int] = set()  # ring degrees
     for working, n, spent in _attempts(request):
@@ -136,20 +144,6 @@ def before_functions(expression: Expression) -> Expression | None:
         if function or below:
             after.add(id(node))
     return _refreshed(expression, lambda _, reader: id(reader) in deep)[id(expression)] if deep else None
-
-
-def least_levels(expression: Expression) -> int:
-    """The fewest levels that a network spends from its operands to its results, if nothing is refreshed: those of
-    products with weights, of polynomials, and of products of what is computed."""
-    spent: dict[int, int] = {}
-    for node in facts_of(expression).order:
-        own = 0
-        if isinstance(node, Polynomial) and node.secret:
-            own = node.degree.bit_length()
-        elif node.secret and (node.product or node.op == "conv2d"):
-            own = 1
-        spent[id(node)] = own + max((spent[id(child)] for child in node.children), default=0)
-    return spent[id(expression)]
 
 
 def with_larger_uploads(request: PlanRequest, following: Following) -> Outcome:

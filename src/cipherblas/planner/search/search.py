@@ -27,6 +27,7 @@ WORTH_REFINING = 5  # times as long as the best so far, what a method for each n
 PRUNE_RATIO = 20  # what takes so many times as long as the best so far is not counted to its end
 HOPELESS = 5  # times as long as the best so far, on drafts of rings: no ring is searched for what is so slow
 SMALLER_BLOCKS = 0.8  # of a modulus that is needed: more than other blocks of a larger ring may save
+FAR_BEYOND = 1.5  # times a limit of seconds, what real primes make no less than the limit
 COUNTED = 6  # candidates that upload too much at one limb already, that are counted nonetheless to tell what they lack
 
 
@@ -45,6 +46,7 @@ class Search:
         strategies: asked one after the other: what takes far longer than the best so far is not counted to its end.
         progress: told what is tried.
         refused: forms that the program cannot be computed in.
+        limit: seconds from which on a plan is of no use.
     """
 
     def __init__(
@@ -54,8 +56,10 @@ class Search:
         budgets: Budgets,
         progress: Tell | None = None,
         refused: Sequence[Rejected] = (),
+        limit: float = math.inf,
     ) -> None:
         self.strategies = strategies
+        self._useless = FAR_BEYOND * limit  # seconds, as they are predicted before there are primes
         self._tell: Tell = progress or (lambda what: None)
         self.terms = SearchTerms.of(options, budgets)
         self.rates = self.terms.predictions.machine.rates
@@ -73,6 +77,10 @@ class Search:
     def run(self) -> Outcome:
         """The fastest candidate that holds when it is run without data on its real primes."""
         scored = self._all_scored()
+        if scored and scored[0].seconds > self._useless:
+            return Infeasible(
+                TooSlowError("another way takes far less", expected=self._useless, got=scored[0].seconds)
+            )
         if not scored and self.losers.keys_refuse:  # smaller blocks need fewer keys
             self._thorough = True
             scored = self._all_scored()

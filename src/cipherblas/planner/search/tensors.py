@@ -164,7 +164,8 @@ class GreedyMethods:
         images = node.shape[0] if len(node.shape) == BATCH_DIMENSIONS else 1
         area = height * width
         if area > self.slots:
-            yield {"rows": min(self._stride(node), max(1, self.slots // width))}
+            most, rows = max(1, self.slots // width), self._stride(node)
+            yield {"rows": next(some for some in range(min(rows, most), 0, -1) if rows % some == 0)}
             return
         yield {}
         for pitch in {area, 1 << (area - 1).bit_length()}:
@@ -190,13 +191,11 @@ class GreedyMethods:
                         yield {"channels": min(channels, self.slots // pitch), "pitch": pitch, "row": grid_w}
 
     def _stride(self, node: Expression) -> int:
-        """Rows of an image that become one in what is computed from it: segments are cut between such rows."""
+        """Rows of an image that become one in what is computed from it, but for a mean of all: segments are cut between
+        such rows."""
         if id(node) not in self._strides:
             self._strides[id(node)] = math.lcm(
-                *(
-                    self._stride(c) * (1 if c.window is None else c.window.stride[0])
-                    for c in self._consumers.get(id(node), [])
-                )
+                *(self._stride(c) * _rows_of(c.window) for c in self._consumers.get(id(node), []))
             )
         return self._strides[id(node)]
 
@@ -387,6 +386,11 @@ class GreedyMethods:
             )
         best = heapq.nsmallest(COMPARED, found, key=lambda row: row[:2])
         return [(price, ConvMetaKernel(x, window, pattern, each)) for price, each, pattern in best]
+
+
+def _rows_of(window: Window | None) -> int:
+    """Rows that become one; of a mean of all that there is, any may be cut."""
+    return 1 if window is None or window.out_shape[1:] == (1, 1) else window.stride[0]
 
 
 def unsupported(expression: Expression) -> str | None:
