@@ -110,19 +110,19 @@ class BySamples(Promise):
 
     def _left(self, known: SampledErrors, margins: Array, exact: Array) -> tuple[float, float]:
         """The deviations that the noise of entries may have beside the approximations, and that it may have beside the
-        functions themselves: for inputs like the samples, and so that on these samples it loses in the mean no larger a
-        part of the labels that the approximations leave to be lost."""
+        functions themselves: for inputs like the samples, and so that on these samples the same part of the labels that
+        may yet be lost is for chance."""
         assert self.agreement is not None
         if self.agreement >= 1:  # no label may be lost
             return 0.0, 0.0
         lost = _lost_in_the_mean(1 - self.agreement, len(exact))
-        most, own = _deviation(exact, 1 - lost), known.approximation_rms
-        kept = margins[margins > 0]
-        if not most or not len(kept):
+        most = _deviation(exact, 1 - lost)
+        kept = float(np.mean(margins > 0))
+        if kept <= self.agreement:
             return 0.0, most
-        spare = 1 - self.agreement * len(margins) / len(kept)
-        here = _deviation(kept, 1 - lost / (1 - self.agreement) * max(spare, 0.0))
-        return min(math.sqrt(max(most**2 - own**2, 0.0)), here), most
+        beside = math.sqrt(max(most**2 - known.approximation_rms**2, 0.0))
+        spare = (kept - self.agreement) / (1 - self.agreement)
+        return min(beside, _deviation(margins, kept - lost * spare)), most
 
     def _margins(self, expression: Expression) -> list[tuple[Array, Array]]:
         """Of every result, by how much its largest entry exceeds the others on each sample, in increasing order: that
