@@ -37,7 +37,8 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Plans are made for the machine of the corpus, in other processes too, so that no test depends on what this one
-    takes just now, and none waits for its measurement; tests of that unset the variable."""
+    takes just now, and none waits for its measurement; tests of that unset the variable, and measure briefly."""
+    from cipherblas.planner.predict import measuring
     from tests.corpus.machine import MACHINE
     from tests.support.plug_ins import show_those_of_the_tree
 
@@ -47,6 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
     MACHINE.save(path)
     os.environ["CIPHERBLAS_MACHINE"], os.environ["CIPHERBLAS_CACHE"] = str(path), folder.name
     show_those_of_the_tree(Path(folder.name))
+    measuring.ROUNDS = measuring.FEW_ROUNDS = 1
 
 
 def pytest_collection_finish() -> None:

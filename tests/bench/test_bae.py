@@ -16,6 +16,7 @@ from cipherblas import _core
 from cipherblas.common.errors import ParameterError
 from cipherblas.planner.predict.machine import Machine
 from cipherblas_bench import bae, own_process, products
+from tests.support.bench_fields import check_fields
 
 pytestmark = pytest.mark.usefixtures("fewest_runs")
 UNLIMITED = {"memory_budget": bae.UNLIMITED, "key_budget": bae.UNLIMITED, "upload_budget": bae.UNLIMITED}
@@ -37,6 +38,7 @@ def test_every_form_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_process, "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1))
     found = list(bench.run_bae([10], limit=math.inf, budget=0.0))
     assert [row["form"] for row in found] == list(bae.FORMS)
+    check_fields(found)
     measured = [row for row in found if "seconds" in row]
     assert {row["form"] for row in measured} == set(bae.FORMS) - {"shared rows", "shared batch"}
     for row in measured:
@@ -64,6 +66,7 @@ def test_what_conversions_are_compared_with(kind: type[bae.BaeCase]) -> None:
 
 def test_what_takes_too_long_is_predicted(rows: dict[str, dict[str, Any]]) -> None:
     assert list(rows) == list(bae.FORMS)
+    check_fields(rows.values())
     assert {name for name, row in rows.items() if "estimated" not in row} == {"shared rows", "shared batch"}
     for row in rows.values():
         assert (row["bench"], row["case"], row["d"]) == ("pc", "256x256x256", 256)

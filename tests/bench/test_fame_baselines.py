@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from cipherblas.methods.matmul.baselines.fame_published import FamePublished
 from cipherblas_bench import fame_baselines, run_fame_baselines
 from cipherblas_bench.sets import FAME_SETS, Shape
-from tests.support import documents
+from tests.support.bench_fields import check_fields
 from tests.support.fame import PUBLISHED_TRANSFORMS, ROTATIONS
 
 # The paper's formulas, computed by hand: types I to IV of each set (m-k-n with the small dimension 16).
@@ -92,15 +91,7 @@ def test_methods_are_run_and_compared() -> None:
     assert (published["published_rotations"], published["transforms"]) == (7 + 15 + 8 * (2 + 8 * 2), 18)
     assert summary["best_over_ours"] == ours["best_over_ours"]
     assert "published_speedup" not in summary  # that is of 12 products
-    page = documents.ROOT / "docs" / "bench.md"
-    heads = "field of every row", "field"
-    listed = {
-        field
-        for head in heads
-        for row in documents.table(page, head)
-        for field in re.findall(r"`(\w+)`", row[head])
-    }
-    assert {field for row in (ours, *others, summary) for field in row} <= listed
+    check_fields([ours, *others, summary])
 
 
 @pytest.mark.usefixtures("small")

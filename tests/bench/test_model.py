@@ -11,6 +11,7 @@ from cipherblas import _core
 from cipherblas.planner.predict.machine import Machine
 from cipherblas_bench import model, own_process
 from cipherblas_bench.harness import MeasurementError
+from tests.support.bench_fields import check_fields
 
 pytestmark = pytest.mark.encrypted
 
@@ -33,6 +34,7 @@ def test_rows(name: str) -> None:
     finally:
         _core.set_threads(threads)
     assert (found["bench"], found["case"]) == ("model", name)
+    check_fields([found, *summaries])
     for what in ("upload_bytes", "result_bytes", "key_bytes"):
         assert found["predicted"][what] == found["measured"][what]
     assert 0 < found["error"] == found["measured"]["error"] <= found["predicted"]["error"]
@@ -67,7 +69,7 @@ def test_an_error_beyond_its_bound_ends_it(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(model, "_run", wrong)
     with pytest.raises(MeasurementError, match="the error is 1, predicted were"):
-        model.measured("secret 16x16 · 16x16", _core.threads(), 0.0, {"machine": Machine.here().to_dict()})
+        model.measured("secret 16x16 · 16x16", _core.threads(), 0.0, {"machine": Machine.usual().to_dict()})
 
 
 def test_unknown_programs() -> None:

@@ -17,6 +17,7 @@ from cipherblas.planner.rings import modulus_chains, sizing
 from cipherblas.runtime.listing import NodeSeconds
 from cipherblas_bench import harness, networks, run_networks, to_json
 from cipherblas_bench.networks import NetworkInputs
+from tests.support.bench_fields import check_fields
 from tests.support.onnx_models import deep, fire
 
 pytestmark = [
@@ -65,6 +66,7 @@ def test_figures_are_those_of_the_library(shallow: None, programs: list[cb.Progr
     (program,) = programs
     plan, params = program.plan, program.plan.parameters
     assert list(json.loads(to_json(row)))[: len(harness.REQUIRED)] == list(harness.REQUIRED)
+    check_fields([row])
     assert (row["bench"], row["case"], row["algorithm"], row["threads"]) == (
         *("nn --models", "resnet-20"),
         *(plan.algorithm, 1),
@@ -139,6 +141,7 @@ def test_images_that_leave_the_ranges_are_left_out(programs: list[cb.Program]) -
 def test_an_agreement_chooses_the_degree() -> None:
     network = cb.networks.from_onnx(fire())
     (row,) = run_networks({"fire": network}, inputs_of(network, 1), agreement=0.9, **TOY)
+    check_fields([row])
     assert row["asked_agreement"] == 0.9 and row["degree"] in (30, 62, 126, 254) and "asked_error" not in row
 
 

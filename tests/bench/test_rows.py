@@ -17,16 +17,17 @@ from cipherblas_bench import cc, harness, primitives
 from cipherblas_bench.harness import Row
 from cipherblas_bench.pc import AlikePublicCase
 from cipherblas_bench.sets import FAME_SETS
+from tests.support.bench_fields import check_fields
 from tests.support.key_samples import moduli, residue_bits
 
 pytestmark = pytest.mark.usefixtures("fewest_runs")
 
 
 def check(found: Row, **expected: Any) -> None:
-    """The common fields are there, the row is JSON, the spread is a spread."""
+    """Its fields are those of the page on benchmarks, the row is JSON, the spread is a spread."""
     printed = json.loads(bench.to_json(found))
     assert {name: value for name, value in printed.items() if value is not None} == found
-    assert set(harness.REQUIRED) <= set(printed)
+    check_fields([found])
     assert 0 < found["seconds_min"] <= found["seconds"] <= found["seconds_max"]
     assert found["runs"] >= 1
     assert found["threads"] == 1

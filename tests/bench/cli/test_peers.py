@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cipherblas_bench.cli.peers import cache
+from tests.support.bench_fields import check_fields
 
 REASON = "No matching distribution"
 
@@ -19,6 +20,7 @@ def test_libraries_that_are_not_there_are_reported(invoke: Any, tmp_path: Path) 
     installed, *rows = (json.loads(line) for line in done.stdout.splitlines())
     assert "cannot run the interpreter /nowhere/python" in installed["skipped"]
     assert [row["library"] for row in rows] == ["cipherblas"] * 3
+    check_fields([installed, *rows])
     (tmp_path / "rows").write_text(done.stdout, encoding="utf-8")
     text = invoke("bench", "peers", "--rows", tmp_path / "rows", "--markdown", "--plot", tmp_path / "a.png")
     assert "| openfhe | not installed: cannot run" in text.stdout and "| 4x4x4 |" in text.stdout

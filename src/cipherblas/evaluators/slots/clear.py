@@ -48,8 +48,9 @@ def coefficients_of(slots: Slots) -> NDArray[np.float64]:
 
 
 def _summed(lefts: Sequence[Slots], rights: Sequence[Slots], accumulator: Slots | None) -> Slots:
-    """Σ left ⊙ right, added to an accumulator in place."""
-    total = np.zeros(np.shape(rights[0]), np.complex128) if accumulator is None else accumulator
+    """Σ left ⊙ right, added to an accumulator in place. Real slots stay real."""
+    before = np.zeros(np.shape(rights[0])) if accumulator is None else accumulator
+    total = before.astype(np.result_type(before, *lefts, *rights), copy=False)
     for left, right in zip(lefts, rights, strict=True):
         total += left * right
     return total

@@ -215,15 +215,16 @@ def _deviation(
         found, exact = (
             reduction._evaluated(
                 ev,
-                ev.fresh((row + 0j) / reduction.width, bound=1.0, limbs=limbs, scale=argument_scale),
+                ev.fresh(row * (1.0 / reduction.width), bound=1.0, limbs=limbs, scale=argument_scale),
                 scale,
             )
             for ev in (noisy, clear)
         )
-        missed[:] = found.data.real - exact.data.real
+        missed[:] = found.data - exact.data
     sizes = np.arange(reduction.range + 1)
     # The angle is shifted: whole numbers of one size lie at two distances from 0, and the worse one counts.
-    deviations = np.array([max(off[whole == sign * size].std() for sign in (-1, 1)) for size in sizes])
+    each = [off.ravel()[place::numbers].copy().std() for place in range(numbers)]  # numbers take turns
+    deviations = np.array([max(each[reduction.range - size], each[reduction.range + size]) for size in sizes])
     chances = np.array([2.0 ** -reduction.failure_bits(int(size) - 1) for size in sizes])
     largest = 0.0
     for bits in SAMPLE_BITS:

@@ -83,16 +83,19 @@ def _typical(
     return {name: statistics.median(each) for name, each in found.items()}
 
 
-def measured(rounds: int = ROUNDS, progress: Progress | None = None, make: MakeEngine = CpuEngine) -> Rates:
+def measured(
+    rounds: int | None = None, progress: Progress | None = None, make: MakeEngine = CpuEngine
+) -> Rates:
     """The rates of an engine on this machine just now, by its calls; those of several threads with as many as are set
     (`set_threads`).
 
     Args:
-        rounds: of measurements.
+        rounds: of measurements, by default `ROUNDS`.
         progress: called as progress(done, total), counted in rounds.
         make: makes the engines that compute. Calls of the processor are timed by what its thread takes, whatever else
             the machine does; those of others from beginning to end.
     """
+    rounds = ROUNDS if rounds is None else rounds
     threads = _core.threads()
     clock = time.thread_time if make is CpuEngine else time.perf_counter
     steps = Steps(progress, rounds + 1 + (0 if threads < 2 else rounds))
