@@ -19,6 +19,7 @@ from measured_pages import MEASURED, ROOT, Row, conditions, main, number, rows, 
 ROWS = MEASURED / "networks.jsonl"
 PAGE = ROOT / "docs" / "networks.md"
 GIB = 2**30
+DEGREE = 62  # of polynomials, where nothing else is asked for
 # Files → the networks in them.
 NAMES = {
     "resnet8": "ResNet-8",
@@ -41,8 +42,15 @@ KINDS = (
 
 
 def name(row: Row) -> str:
-    """The name of a network for people."""
-    return NAMES.get(row["case"], row["case"]) + (f", batches of {row['batch']}" if "batch" in row else "")
+    """The name of a network for people, with what is unusual in its run."""
+    said = [NAMES.get(row["case"], row["case"])]
+    if row.get("degree", DEGREE) != DEGREE:
+        said.append(f"degree {row['degree']}")
+    if "batch" in row:
+        said.append(f"batches of {row['batch']}")
+    if row["threads"] > 1:
+        said.append(f"{row['threads']} threads")
+    return ", ".join(said)
 
 
 def seconds(row: Row) -> str:
