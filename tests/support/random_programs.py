@@ -64,6 +64,8 @@ def _pooled(x: Any, size: int) -> NDArray[Any]:
 
 
 def _powers(x: Any, coefficients: Any) -> NDArray[Any]:
+    if np.asarray(x).dtype == object:  # Python's integers, which `polyval` makes floats of
+        return np.asarray(sum(value * x**power for power, value in enumerate(coefficients)))
     return np.asarray(np.polynomial.polynomial.polyval(x, coefficients))
 
 
@@ -79,7 +81,7 @@ NUMPY = SimpleNamespace(
     **{name: getattr(np, name) for name in ("ravel", "reshape", "squeeze", "power", "matmul", "transpose")},
     square=np.square,
     matrix_power=np.linalg.matrix_power,
-    squared_norm=lambda x: np.square(x).sum(),
+    squared_norm=lambda x: np.asarray(np.square(x), np.asarray(x).dtype).sum(),
     assume=lambda x, bound: x,
     refresh=lambda x: x,
     polynomial=_powers,
@@ -134,7 +136,13 @@ class Drawn:
         names = names_of(library) | dict(given)
         for line in self.lines:
             exec(line, names)
+            name = line.split(" = ", 1)[0]
+            names[name] = self.kept(names[name])
         return eval(self.returned, names)
+
+    def kept(self, value: Any) -> Any:
+        """The value of a line, as others use it."""
+        return value
 
     def compiled(self) -> cb.Program:
         def function(**nodes: Any) -> Any:
@@ -155,7 +163,7 @@ def names_of(library: Any) -> dict[str, Any]:
 
 
 @dataclass
-class _Known:
+class Known:
     """A value that lines may use: as a node, or a batch, and as an array."""
 
     name: str
@@ -172,43 +180,63 @@ class _Known:
         return any(one.secret for one in (self.node if isinstance(self.node, Batch) else [self.node]))
 
 
-class _Writer:
+Write = Callable[["Writer", Known], "str | None"]  # of the text of a line, which uses a value
+Families = tuple[tuple[Write, ...], ...]
+
+
+class Writer:
     """Writes one program: every line uses what there is, and is kept if the library takes it."""
 
     def __init__(self, seed: int) -> None:
         self.random, self.rng = Random(seed), np.random.default_rng(seed)
-        self.drawn = Drawn(seed)
-        self.known: list[_Known] = []
+        self.drawn = self.make(seed)
+        self.known: list[Known] = []
         self.refused: Counter[str] = Counter()
         self.exact = self.random.random() < 0.06
         for _ in range(self.random.choice((1, 2, 2, 3))):
-            self._operand()
+            self.operand()
         wanted, tries = self.random.randint(1, MAX_LINES), 0
         while wanted and tries < MAX_TRIES:
             tries += 1
             wanted -= self._line()
         self._return()
-        self._options()
+        self.options()
+
+    # --- what other kinds of programs do otherwise ---
+
+    def make(self, seed: int) -> Drawn:
+        """A program without lines."""
+        return Drawn(seed)
+
+    @property
+    def families(self) -> Families:
+        """What lines are made of."""
+        products = (*PRODUCTS, *_LAYERS)
+        return SHAPES, _SUMS, _ENTRIES, products, products, _FUNCTIONS, JOINS
+
+    def holds(self, one: Known) -> bool:
+        """Whether toy rings hold a value, and others that are made of it."""
+        return MIN_BOUND < one.bound < MAX_BOUND
 
     # --- operands ---
 
-    def _length(self) -> int:
+    def length(self) -> int:
         return self.random.choice((1, 2, 3, 4, 4, 6))
 
-    def _shape(self) -> tuple[int, ...]:
+    def shape(self) -> tuple[int, ...]:
         kind = self.random.random()
         if kind < 0.08:
             return ()
         if kind < 0.35:
-            return (self._length(),)
+            return (self.length(),)
         if kind < 0.85:
-            return (self._length(), self._length())
-        return (2, 4, 4) if kind < 0.95 else (2, self._length(), self._length())
+            return (self.length(), self.length())
+        return (2, 4, 4) if kind < 0.95 else (2, self.length(), self.length())
 
-    def _operand(self) -> None:
+    def operand(self) -> None:
         name = f"x{len(self.drawn.operands)}"
         shapes = [one.array.shape for one in self.known]
-        shape = self.random.choice(shapes) if shapes and self.random.random() < 0.5 else self._shape()
+        shape = self.random.choice(shapes) if shapes and self.random.random() < 0.5 else self.shape()
         keywords: dict[str, Any] = {"bound": self.random.choice((1.0, 1.0, 0.5, 3.0))}
         make: Callable[..., Any] = cb.secret
         if self.exact:
@@ -220,16 +248,14 @@ class _Writer:
         operand = make(*shape, **keywords)
         self.drawn.operands[name] = operand
         self.drawn.values[name] = matrix(operand, self.rng)
-        self.known.append(_Known(name, Leaf(name, operand), self.drawn.values[name]))
+        self.known.append(Known(name, Leaf(name, operand), self.drawn.values[name]))
 
     # --- lines ---
 
     def _line(self) -> bool:
         """Add a line; whether there is one that the library takes."""
         a = self._used()
-        write = self.random.choice(
-            self.random.choice((_SHAPES, _SUMS, _ENTRIES, _PRODUCTS, _PRODUCTS, _FUNCTIONS, _JOINS))
-        )
+        write = self.random.choice(self.random.choice(self.families))
         text = write(self, a)
         if text is None:
             return False
@@ -247,29 +273,29 @@ class _Writer:
                 return False
             except Exception as error:
                 raise AssertionError(f"{type(error).__name__}: {error}\nin {text}\n{self.drawn}") from error
-        node, array = found[0], np.asarray(found[1])
+        node, array = found[0], np.asarray(self.drawn.kept(found[1]))
         if not isinstance(node, (Expression, Batch)):
             return False
-        one = _Known(name, node, array)
+        one = Known(name, node, array)
         line = f"{name} = {text}"
         assert node.shape == array.shape, f"{line}: {node.shape}, in NumPy {array.shape}\n{self.drawn}"
-        if array.size > MAX_ENTRIES or not MIN_BOUND < one.bound < MAX_BOUND or _depth(node) > MAX_DEPTH:
+        if array.size > MAX_ENTRIES or not self.holds(one) or _depth(node) > MAX_DEPTH:
             return False
         self.drawn.lines.append(line)
         self.known.append(one)
         return True
 
-    def _used(self) -> _Known:
+    def _used(self) -> Known:
         """One of the values, late ones rather."""
         places = range(len(self.known))
         return self.known[max(self.random.choice(places), self.random.choice(places))]
 
-    def _beside(self, a: _Known, fits: Callable[[tuple[int, ...]], bool]) -> _Known:
+    def beside(self, a: Known, fits: Callable[[tuple[int, ...]], bool]) -> Known:
         """A value whose shape fits, if there is one."""
         fitting = [one for one in self.known if fits(one.array.shape)]
         return self.random.choice(fitting) if fitting else a
 
-    def _constant(self, *shape: int) -> str:
+    def constant(self, *shape: int) -> str:
         """Clear numbers of a shape."""
         values = self.rng.integers(-4, 5, shape)
         scaled = "" if self.exact or self.random.random() < 0.5 else " / 4"
@@ -305,7 +331,7 @@ class _Writer:
         for name in self.drawn.operands.keys() - used:
             del self.drawn.operands[name], self.drawn.values[name]
 
-    def _options(self) -> None:
+    def options(self) -> None:
         options: dict[str, Any] = {}
         if not self.exact:
             options["precision"] = self.random.choice((1e-2, 1e-2, 1e-3, 1e-4))
@@ -329,13 +355,13 @@ def _depth(node: Any) -> int:
 # --- what lines are made of: (writer, value) → the text of a line, or None ---
 
 
-def _axis(w: _Writer, a: _Known) -> str:
+def _axis(w: Writer, a: Known) -> str:
     axes = [*range(-a.array.ndim, a.array.ndim), None]
     return str(w.random.choice(axes))
 
 
-def _reduced(name: str) -> Callable[[_Writer, _Known], str | None]:
-    def write(w: _Writer, a: _Known) -> str | None:
+def reduced(name: str) -> Callable[[Writer, Known], str | None]:
+    def write(w: Writer, a: Known) -> str | None:
         keep = ", keepdims=True" if w.random.random() < 0.25 else ""
         call = f"cb.{name}({a.name}, " if w.random.random() < 0.5 else f"{a.name}.{name}("
         return f"{call}axis={_axis(w, a)}{keep})"
@@ -343,18 +369,18 @@ def _reduced(name: str) -> Callable[[_Writer, _Known], str | None]:
     return write
 
 
-def _axes_summed(w: _Writer, a: _Known) -> str | None:
+def axes_summed(w: Writer, a: Known) -> str | None:
     if a.array.ndim < 2:
         return None
     axes = tuple(w.random.sample(range(a.array.ndim), 2))
     return f"{a.name}.sum(axis={axes})"
 
 
-def _cumulative(w: _Writer, a: _Known) -> str | None:
+def cumulative(w: Writer, a: Known) -> str | None:
     return f"cb.cumsum({a.name}, axis={_axis(w, a)})" if a.array.ndim else None
 
 
-def _factored(w: _Writer, entries: int) -> tuple[int, ...]:
+def _factored(w: Writer, entries: int) -> tuple[int, ...]:
     divisors = [one for one in range(1, entries + 1) if entries % one == 0]
     first = w.random.choice(divisors)
     rest = entries // first
@@ -364,7 +390,7 @@ def _factored(w: _Writer, entries: int) -> tuple[int, ...]:
     return w.random.choice(((entries,), (first, rest), (first, -1)))
 
 
-def _index(w: _Writer, a: _Known) -> str | None:
+def _index(w: Writer, a: Known) -> str | None:
     parts = []
     for length in a.array.shape:
         start = w.random.randrange(length)
@@ -389,7 +415,7 @@ def _index(w: _Writer, a: _Known) -> str | None:
     return f"{a.name}[{', '.join(parts[:cut])}]"
 
 
-def _taken(w: _Writer, a: _Known) -> str | None:
+def _taken(w: Writer, a: Known) -> str | None:
     if not a.array.ndim:
         return None
     length = a.array.shape[0]
@@ -400,21 +426,21 @@ def _taken(w: _Writer, a: _Known) -> str | None:
     return f"{a.name}[{indices}]"
 
 
-def _broadcast(w: _Writer, a: _Known) -> str:
+def _broadcast(w: Writer, a: Known) -> str:
     shape = tuple(w.random.randint(2, 3) if length == 1 else length for length in a.array.shape)
     return (
         f"cb.broadcast_to({a.name}, {(2, *shape) if w.random.random() < 0.4 and len(shape) < 3 else shape})"
     )
 
 
-def _transposed(w: _Writer, a: _Known) -> str | None:
+def _transposed(w: Writer, a: Known) -> str | None:
     if a.array.ndim < 3:
         return f"{a.name}.T"
     axes = w.random.sample(range(a.array.ndim), a.array.ndim)
     return f"{a.name}.transpose({', '.join(map(str, axes))})"
 
 
-_SHAPES: tuple[Callable[[_Writer, _Known], str | None], ...] = (
+SHAPES: tuple[Write, ...] = (
     lambda w, a: f"{a.name}.reshape{_factored(w, a.array.size)}".replace(",)", ")"),
     lambda w, a: f"{a.name}.ravel()",
     _transposed,
@@ -440,20 +466,20 @@ _SHAPES: tuple[Callable[[_Writer, _Known], str | None], ...] = (
         else None
     ),
 )
-_SUMS: tuple[Callable[[_Writer, _Known], str | None], ...] = (
-    _reduced("sum"),
-    _reduced("sum"),
-    _reduced("mean"),
-    _reduced("var"),
-    _axes_summed,
-    _cumulative,
+_SUMS: tuple[Write, ...] = (
+    reduced("sum"),
+    reduced("sum"),
+    reduced("mean"),
+    reduced("var"),
+    axes_summed,
+    cumulative,
     lambda w, a: f"cb.trace({a.name})" if a.array.ndim == 2 else None,
     lambda w, a: f"cb.squared_norm({a.name})",
     lambda w, a: f"cb.avg_pool2d({a.name}, 2)" if a.array.ndim == 3 and min(a.array.shape[1:]) > 1 else None,
 )
 
 
-def _binary(w: _Writer, a: _Known) -> str | None:
+def binary(w: Writer, a: Known) -> str | None:
     def fits(shape: tuple[int, ...]) -> bool:
         try:
             np.broadcast_shapes(shape, a.array.shape)
@@ -461,24 +487,24 @@ def _binary(w: _Writer, a: _Known) -> str | None:
             return False
         return True
 
-    b = w._beside(a, fits)
+    b = w.beside(a, fits)
     sign = w.random.choice(("+", "-", "*", "*"))
     if w.random.random() < 0.2:
         shape = a.array.shape[-1:] if w.random.random() < 0.5 else a.array.shape
-        return f"{a.name} {sign} {w._constant(*shape)}"
+        return f"{a.name} {sign} {w.constant(*shape)}"
     return f"{a.name} {sign} {b.name}"
 
 
-def _where(w: _Writer, a: _Known) -> str:
-    b = w._beside(a, lambda shape: shape == a.array.shape)
+def _where(w: Writer, a: Known) -> str:
+    b = w.beside(a, lambda shape: shape == a.array.shape)
     mask = (w.rng.random(a.array.shape) < 0.5).tolist()
     return f"cb.where(np.array({mask}), {a.name}, {w.random.choice((b.name, '0.5', '0'))})"
 
 
-_ENTRIES: tuple[Callable[[_Writer, _Known], str | None], ...] = (
-    _binary,
-    _binary,
-    _binary,
+_ENTRIES: tuple[Write, ...] = (
+    binary,
+    binary,
+    binary,
     lambda w, a: f"{a.name} * {w.random.choice(NUMBERS)}",
     lambda w, a: f"{w.random.choice(NUMBERS)} - {a.name}",
     lambda w, a: f"{a.name} / {w.random.choice(('2', '-0.7'))}",
@@ -490,15 +516,15 @@ _ENTRIES: tuple[Callable[[_Writer, _Known], str | None], ...] = (
 )
 
 
-def _product(w: _Writer, a: _Known) -> str | None:
+def _product(w: Writer, a: Known) -> str | None:
     if not a.array.ndim:
         return None
     inner = a.array.shape[-1]
-    b = w._beside(a, lambda shape: len(shape) > 0 and shape[-2 if len(shape) > 1 else 0] == inner)
+    b = w.beside(a, lambda shape: len(shape) > 0 and shape[-2 if len(shape) > 1 else 0] == inner)
     if w.random.random() < 0.3:
-        rows = w._length()
+        rows = w.length()
         shape = (inner, rows) if w.random.random() < 0.7 else (inner,)
-        return f"{a.name} @ {w._constant(*shape)}"
+        return f"{a.name} @ {w.constant(*shape)}"
     if b.array.ndim == 0 or b.array.shape[-2 if b.array.ndim > 1 else 0] != inner:
         return (
             f"{a.name} @ {a.name}.T"
@@ -512,25 +538,25 @@ def _product(w: _Writer, a: _Known) -> str | None:
     return f"{a.name} @ {b.name}"
 
 
-def _by_constant(w: _Writer, a: _Known) -> str | None:
+def _by_constant(w: Writer, a: Known) -> str | None:
     if a.array.ndim == 3:
         return None
-    return f"{w._constant(w._length(), a.array.shape[0])} @ {a.name}" if a.array.ndim else None
+    return f"{w.constant(w.length(), a.array.shape[0])} @ {a.name}" if a.array.ndim else None
 
 
-def _outer(w: _Writer, a: _Known) -> str | None:
-    b = w._beside(a, lambda shape: len(shape) == 1)
+def _outer(w: Writer, a: Known) -> str | None:
+    b = w.beside(a, lambda shape: len(shape) == 1)
     if a.array.size * b.array.size > MAX_ENTRIES:
         return None
     return f"cb.outer({a.name}, {b.name})"
 
 
-def _inner(w: _Writer, a: _Known) -> str | None:
-    b = w._beside(a, lambda shape: shape == a.array.shape)
+def _inner(w: Writer, a: Known) -> str | None:
+    b = w.beside(a, lambda shape: shape == a.array.shape)
     return f"cb.{w.random.choice(('vdot', 'inner'))}({a.name}, {b.name})" if a.array.ndim in (1, 2) else None
 
 
-_PRODUCTS: tuple[Callable[[_Writer, _Known], str | None], ...] = (
+PRODUCTS: tuple[Write, ...] = (
     _product,
     _product,
     _product,
@@ -542,27 +568,29 @@ _PRODUCTS: tuple[Callable[[_Writer, _Known], str | None], ...] = (
         if a.array.ndim == 2 and len(set(a.array.shape)) == 1
         else None
     ),
+)
+_LAYERS: tuple[Write, ...] = (
     lambda w, a: (
-        f"cb.conv2d({a.name}, {w._constant(2, a.array.shape[0], 2, 2)}, padding={w.random.randint(0, 1)})"
+        f"cb.conv2d({a.name}, {w.constant(2, a.array.shape[0], 2, 2)}, padding={w.random.randint(0, 1)})"
         if a.array.ndim == 3 and min(a.array.shape) > 1
         else None
     ),
     lambda w, a: (
-        f"cb.matvec({w._constant(w._length(), *a.array.shape)}, {a.name})" if a.array.ndim == 1 else None
+        f"cb.matvec({w.constant(w.length(), *a.array.shape)}, {a.name})" if a.array.ndim == 1 else None
     ),
     lambda w, a: f"cb.flatten({a.name})" if a.array.ndim == 3 else None,
 )
 
 
-def _approximated(name: str, most: float) -> Callable[[_Writer, _Known], str | None]:
-    def write(w: _Writer, a: _Known) -> str | None:
+def _approximated(name: str, most: float) -> Callable[[Writer, Known], str | None]:
+    def write(w: Writer, a: Known) -> str | None:
         return f"cb.{name}({a.name}, precision=0.02)" if a.bound <= most else None
 
     return write
 
 
-def _lifted(name: str) -> Callable[[_Writer, _Known], str | None]:
-    def write(w: _Writer, a: _Known) -> str | None:
+def _lifted(name: str) -> Callable[[Writer, Known], str | None]:
+    def write(w: Writer, a: Known) -> str | None:
         return (
             f"cb.{name}({a.name} + {2 * a.bound!r}, lower={a.bound!r}, precision=0.02)" if a.secret else None
         )
@@ -570,7 +598,7 @@ def _lifted(name: str) -> Callable[[_Writer, _Known], str | None]:
     return write
 
 
-_FUNCTIONS: tuple[Callable[[_Writer, _Known], str | None], ...] = (
+_FUNCTIONS: tuple[Write, ...] = (
     _approximated("tanh", 5),
     _approximated("sigmoid", 8),
     _approximated("gelu", 5),
@@ -591,7 +619,7 @@ _FUNCTIONS: tuple[Callable[[_Writer, _Known], str | None], ...] = (
 )
 
 
-def _concatenated(w: _Writer, a: _Known) -> str | None:
+def _concatenated(w: Writer, a: Known) -> str | None:
     if not a.array.ndim:
         return None
     axis = w.random.randrange(a.array.ndim)
@@ -602,13 +630,13 @@ def _concatenated(w: _Writer, a: _Known) -> str | None:
             and np.delete(shape, axis).tolist() == np.delete(a.array.shape, axis).tolist()
         )
 
-    b = w._beside(a, fits)
+    b = w.beside(a, fits)
     join = "joined" if a.array.ndim == 2 and w.random.random() < 0.2 else "concatenate"
     return f"cb.{join}([{a.name}, {b.name}], axis={axis})"
 
 
-def _stacked(w: _Writer, a: _Known) -> str | None:
-    b = w._beside(a, lambda shape: shape == a.array.shape)
+def _stacked(w: Writer, a: Known) -> str | None:
+    b = w.beside(a, lambda shape: shape == a.array.shape)
     return (
         f"cb.stack([{a.name}, {b.name}], axis={w.random.randint(0, a.array.ndim)})"
         if a.array.ndim < 3
@@ -616,7 +644,7 @@ def _stacked(w: _Writer, a: _Known) -> str | None:
     )
 
 
-_JOINS: tuple[Callable[[_Writer, _Known], str | None], ...] = (_concatenated, _concatenated, _stacked)
+JOINS: tuple[Write, ...] = (_concatenated, _concatenated, _stacked)
 
 
 # --- running them ---
@@ -624,7 +652,7 @@ _JOINS: tuple[Callable[[_Writer, _Known], str | None], ...] = (_concatenated, _c
 
 def drawn(seed: int) -> Drawn:
     """The program of a number. AssertionError where a line does in the library what it does not in NumPy."""
-    return _Writer(seed).drawn
+    return Writer(seed).drawn
 
 
 def checked(seed: int, encrypted: bool) -> str:

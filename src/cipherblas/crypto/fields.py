@@ -20,6 +20,7 @@ MODULI_OF_WORD, OPERAND_PRIME_BITS, OPERAND_LIMBS = 8, 10, 2
 MAX_OPERAND_MESSAGE = (1 << 61) - 1  # with its error it is one word
 MIN_SCALE_BITS, MAX_SCALE_BITS = 1, 200
 MAX_PLAIN_MODULUS = (1 << 31) - 1  # products of two residues are int64
+MAX_DECODED_BITS = 1000  # of the modulus of a ciphertext modulo t that is decrypted: its phase is a double
 WIDE_LEVEL = 2  # limbs of a level, where it has more than one: plaintexts of two are 64-bit integers yet
 MAX_ALPHA, MAX_SPECIAL_LIMBS = 64, 63  # of the kernels, which add up so many terms before they reduce
 # Limbs of rows that have a ring of their own: one for what a refresh takes from their coefficients, others for

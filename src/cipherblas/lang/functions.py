@@ -12,11 +12,12 @@ from cipherblas.common.errors import DTypeError, ParameterError, ShapeError
 from cipherblas.lang.arguments import integer_of, node_of, number_of, positive
 from cipherblas.lang.batches import entrywise
 from cipherblas.lang.exact import is_exact
+from cipherblas.lang.facts import facts_of
 from cipherblas.lang.layers import Assume, AvgPool2d, Conv2d, Flatten
 from cipherblas.lang.nodes import Expression, as_node
 from cipherblas.lang.operands import checked_bound
 from cipherblas.lang.operations import Add, Constant, Multiply
-from cipherblas.lang.polynomials import MAX_DEGREE, of_powers, simplest, sum_of_powers
+from cipherblas.lang.polynomials import MAX_DEGREE, of_integers, of_powers, simplest, sum_of_powers
 
 Pair = tuple[int, int]
 PAIRS = "1, or (1, 2) for height and width"
@@ -184,8 +185,8 @@ def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
     """Return c0 + c1·x + c2·x² + … of every entry.
 
     A sum of several powers is computed in the Chebyshev basis on the interval that the bound of x gives, by some
-    2·sqrt(degree) products (Paterson and Stockmeyer); a single power, beside a linear term, and powers of exact
-    integers by repeated squaring.
+    2·sqrt(degree) products (Paterson and Stockmeyer); so are those of integers modulo t, in powers; a single power,
+    beside a linear term, and powers of exact integers by repeated squaring.
     Coefficients in the Chebyshev basis are exact but for one rounding each, 2^-53 of their size.
 
     Args:
@@ -217,12 +218,18 @@ def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
             got=max(len(values), 1) - 1,
             advice=f"at most {MAX_DEGREE + 1} coefficients, and two or more",
         )
-    exact = all(value.is_integer() for value in values) and is_exact(
-        x
-    )  # in the Chebyshev basis they have fractions
+    # In the Chebyshev basis they have fractions.
+    exact = all(value.is_integer() for value in values) and (is_exact(x) or _is_whole(x))
+    if x.modulus is not None:
+        return of_integers(x, values)
     if exact or sum(value != 0 for value in values[2:]) < 2:
         return sum_of_powers(x, values)
     return simplest(x, of_powers(values, x.bound), x.bound)
+
+
+def _is_whole(x: Expression) -> bool:
+    """Whether it is clear, and of whole numbers."""
+    return not x.secret and facts_of(x).integral[id(x)]
 
 
 def _named_padding(name: str, kernel: Sequence[int], stride: Pair) -> Pair:

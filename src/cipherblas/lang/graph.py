@@ -78,7 +78,7 @@ def _forgetful(node: Expression) -> dict[int, Expression]:
 def _columns(node: Expression) -> dict[int, Expression] | None:
     found: dict[int, Expression] = {}
     order = ordered(node)
-    images = not any(map(_is_no_image, order))
+    images = not any(map(_is_no_image, order)) and all(current.modulus is None for current in order)
     for current in order:
         parts = [found.get(id(child), child) for child in current.children]
         column: Expression | None = current

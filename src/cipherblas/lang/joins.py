@@ -21,6 +21,7 @@ from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import DTypeError, ParameterError, ShapeError
 from cipherblas.lang.arguments import axis_of, node_of
 from cipherblas.lang.arrangements import Arrange
+from cipherblas.lang.array_functions import concatenate
 from cipherblas.lang.bounds import is_known, moved, of_entries, of_joined
 from cipherblas.lang.nodes import Expression, matrix_shape, operation
 from cipherblas.lang.steps import Step
@@ -159,7 +160,8 @@ def joined(parts: Sequence[Expression], axis: int = 0) -> Expression:
     are small beside a ciphertext. Take parts out again by `split`.
 
     Levels: none. Keys: none if the parts are already encrypted in the needed orientation (by columns for axis 1, by
-    rows for axis 0); else those of a transposition. Such programs have products by GEMM.
+    rows for axis 0); else those of a transposition. Such programs have products by GEMM. Integers modulo t are joined
+    as by `concatenate`.
 
     Args:
         parts: secret matrices that are computed, of equal lengths along the other axis.
@@ -169,6 +171,8 @@ def joined(parts: Sequence[Expression], axis: int = 0) -> Expression:
         ParameterError: no parts or too many; an operand or a constant.
     """
     nodes = [node_of(part, "Each part that is joined") for part in parts]
+    if nodes and nodes[0].modulus is not None:  # which no product by GEMM computes
+        return concatenate(nodes, axis_of(axis, 2))
     return Joined(*nodes, axis=axis_of(axis, 2))
 
 
@@ -211,7 +215,7 @@ def split(x: Expression, sections: int | Sequence[int], axis: int = 0) -> list[E
             advice=f"increasing indices from 1 to {length - 1}",
         )
     ranges = list(itertools.pairwise(bounds))
-    if x.secret and not x.packable:
+    if x.secret and not x.packable and x.modulus is None:
         return [x] if len(ranges) == 1 else [Part(x, axis, *one) for one in ranges]
     own = [[(0, shape[0], 1), (0, shape[1], 1)] for _ in ranges]
     for sides, (start, stop) in zip(own, ranges, strict=True):

@@ -6,6 +6,9 @@ its results are the integers from 0 to t - 1.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,11 +17,11 @@ from cipherblas.common.errors import ParameterError, RangeError, ShapeError
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.graph import formula
 from cipherblas.lang.nodes import Expression
-from cipherblas.lang.operands import MAX_MODULUS, Operand
+from cipherblas.lang.operands import CLEAR_BITS, MAX_MODULUS, Operand
 
 # What is computed modulo t: arrangements of operands, products, sums, whole factors.
-COMPUTED = frozenset({"operand", "view", "constant", "matmul", "add", "multiply", "scale", "results"})
-CLEAR_BITS = 53  # of what is computed in the clear, in float64, before it is reduced
+MOVED = frozenset({"arrange", "flatten"})  # entries at other places
+COMPUTED = MOVED | {"operand", "view", "constant", "matmul", "add", "multiply", "scale", "results"}
 PIECE_BITS = 16  # of factors of a product in the clear: sums of 2^21 products of pieces are exact
 
 
@@ -45,7 +48,7 @@ def check_modular(expression: Expression) -> None:
                 + ("none" if node.operand.modulus is None else f"modulus={node.operand.modulus}"),
                 advice=f"cb.secret(…, modulus={modulus}) for {node.name!r}",
             )
-        if node.op not in COMPUTED or (node.layer and node.secret):
+        if node.op not in COMPUTED:
             raise ParameterError(
                 f"Integers modulo {modulus} are added, subtracted and multiplied, and {_text(node)} is something else.",
                 got=node.op,
@@ -63,13 +66,15 @@ def check_modular(expression: Expression) -> None:
                     else "whole constants and factors; divide the decrypted result"
                 ),
             )
-        clear = node.bound if not node.secret else abs(node.parameters.get("factor", 0.0))
-        if clear >= 2.0**CLEAR_BITS:
+        given = (
+            abs(node.parameters.get("factor", 0.0)) if node.children else 0.0 if node.secret else node.bound
+        )
+        if given >= 2.0**CLEAR_BITS:
             raise RangeError(
-                f"What is computed in the clear has numbers that float64 may not hold: {_text(node)}.",
+                f"What is given in the clear has numbers that float64 may not hold: {_text(node)}.",
                 expected=f"below 2^{CLEAR_BITS}",
-                got=f"{clear:.3g}",
-                advice=f"the same reduced modulo {modulus} before",
+                got=f"{given:.3g}",
+                advice=f"the same reduced modulo {modulus} before, as an array of integers",
             )
 
 
@@ -116,15 +121,13 @@ def centred(values: NDArray[np.int64], modulus: int) -> NDArray[np.int64]:
 
 
 def evaluate_modular(
-    expression: Expression, values: dict[str, NDArray[np.float64]]
+    expression: Expression, values: Mapping[str, NDArray[Any]], modulus: int
 ) -> list[NDArray[np.int64]]:
-    """The results of a program of integers modulo t in NumPy, from 0 to t - 1.
+    """The results of a program of integers modulo t, or of a part of it, in NumPy, from 0 to t - 1.
 
     Args:
         values: of all operands, whole numbers.
     """
-    modulus = modulus_of(expression)
-    assert modulus is not None
     found: dict[int, NDArray[np.int64]] = {}
     for node in facts_of(expression).nodes:
         if node.operand is not None:
@@ -140,6 +143,8 @@ def evaluate_modular(
                 value = parts[0] * parts[1] % modulus
             elif node.op == "add":
                 value = (parts[0] + parts[1]) % modulus
+            elif node.op in MOVED:
+                value = _arranged(node, parts[0])
             elif node.op == "scale":
                 value = parts[0] * (int(node.parameters["factor"]) % modulus) % modulus
             else:
@@ -149,7 +154,12 @@ def evaluate_modular(
     return [found[id(result)] for result in results]
 
 
-def _reduced(values: NDArray[np.float64], modulus: int) -> NDArray[np.int64]:
+def _arranged(node: Expression, values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same entries at other places; float64 holds residues."""
+    return np.asarray(node.evaluate([values.astype(np.float64)])).astype(np.int64)
+
+
+def _reduced(values: NDArray[Any], modulus: int) -> NDArray[np.int64]:
     return np.asarray(values).astype(np.int64) % modulus
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from cipherblas.common import schema
 from cipherblas.common.arrays import Shaped, finite_array, is_scalar, real_array, real_number, shape_text
 from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError, UnknownNameError
-from cipherblas.lang.operands import Operand, checked_bound
+from cipherblas.lang.operands import CLEAR_BITS, Operand, checked_bound
 from cipherblas.lang.places import Place, place_of_caller
 from cipherblas.lang.spelled import OTHERS, SPELLED, spelled
 from cipherblas.lang.steps import Step
@@ -371,10 +371,10 @@ class Expression(Shaped, metaclass=_Watched):
     def __matmul__(self, other: Any) -> Expression:
         if _is_batch(other):
             return NotImplemented
-        return OPERATIONS["matmul"].of(self, _as_factor(other))
+        return OPERATIONS["matmul"].of(self, _as_factor(held(other, self.modulus)))
 
     def __rmatmul__(self, other: Any) -> Expression:
-        return OPERATIONS["matmul"].of(_as_factor(other), self)
+        return OPERATIONS["matmul"].of(_as_factor(held(other, self.modulus)), self)
 
     def __add__(self, other: Any) -> Expression:
         if _is_batch(other):
@@ -450,6 +450,7 @@ class Expression(Shaped, metaclass=_Watched):
     def __mul__(self, other: Any) -> Expression:
         if _is_batch(other):
             return NotImplemented
+        other = held(other, self.modulus)
         if is_scalar(other):
             return self._times(real_number(other))
         return OPERATIONS["multiply"].of(*_aligned(self, other))
@@ -615,6 +616,18 @@ def _is_zero(value: Any) -> bool:
     return is_scalar(value) and bool(value == 0)
 
 
+def held(value: Any, modulus: int | None) -> Any:
+    """Return what a user gives beside integers modulo t; integers that float64 might not hold are reduced."""
+    if modulus is None or isinstance(value, Expression):
+        return value
+    if isinstance(value, int):
+        return value % modulus if abs(value) >= 1 << CLEAR_BITS else value
+    wide = isinstance(value, (np.ndarray, np.integer)) and value.dtype in (np.int64, np.uint64)
+    if wide and (np.abs(np.asarray(value).astype(np.float64)) >= 2.0**CLEAR_BITS).any():
+        return value % value.dtype.type(modulus)
+    return value
+
+
 def _as_factor(value: Any) -> Expression:
     """A node for one side of `@`."""
     if isinstance(value, Expression):
@@ -660,6 +673,7 @@ def _check_array(value: Any) -> None:
 
 def _aligned(node: Expression, other: Any) -> tuple[Expression, Expression]:
     """Both sides of an entrywise operation, broadcast to one shape as NumPy does."""
+    other = held(other, node.modulus)
     if not isinstance(other, Expression) and is_scalar(other):
         return node, _as_matrix(other, node.shape)
     if not isinstance(other, Expression):

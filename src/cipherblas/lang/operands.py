@@ -23,6 +23,7 @@ IMAGE_DIMENSIONS = 3  # channels, height, width
 MAX_SCALE_BITS = 900  # a float64 holds the scale beside any bound
 ENCODING, NORMALISE, MODULUS = "encoding", "normalise", "modulus"
 MAX_MODULUS = (1 << 31) - 1  # of integers: products of two residues are int64
+CLEAR_BITS = 53  # of whole numbers in the clear, in float64, before they are reduced modulo t
 EXACT, KNOWN = "exact", ("row_sum", "column_sum", "norm", "columns")  # what not every operand says
 KNOWN_ROUNDING = 1e-9  # relative, of sums of float64 numbers
 BOUND_RANGE = 2.0**-600, 2.0**600  # products of two bounds stay finite numbers

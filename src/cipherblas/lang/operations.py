@@ -21,7 +21,7 @@ from cipherblas.lang.batches import batched_product
 from cipherblas.lang.bounds import SUM_ROUNDING, along, entrywise, least, moved, weighed
 from cipherblas.lang.facts import operands_of
 from cipherblas.lang.nodes import OPERATIONS, Bounds, Expression, column_shape, operation, ordered
-from cipherblas.lang.operands import BOUND_RANGE, Operand
+from cipherblas.lang.operands import BOUND_RANGE, CLEAR_BITS, Operand
 from cipherblas.lang.steps import Step
 
 BY_ENTRIES = (
@@ -532,8 +532,18 @@ class Scale(Expression):
             return Constant(np.zeros(node.shape), operands_of(node))
         inner = node
         if isinstance(node, Scale):
-            inner, factor = node.child, node.factor * factor
+            inner, factor = node.child, node.times(factor)
+        if factor == 0:  # modulo t
+            return Constant(np.zeros(node.shape), operands_of(node))
         return inner if factor == 1 else cls(inner, factor)
+
+    def times(self, factor: float) -> float:
+        """The product of its factor and another one; of integers modulo t reduced, where float64 might not hold it."""
+        product = self.factor * factor
+        whole = self.factor.is_integer() and float(factor).is_integer()
+        if self.modulus is None or not whole or abs(product) < 2.0**CLEAR_BITS:
+            return product
+        return float(int(self.factor) * int(factor) % self.modulus)
 
     def _transpose(self) -> Expression:
         return Scale(self.child.T, self.factor)

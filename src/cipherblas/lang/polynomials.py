@@ -287,6 +287,40 @@ def sum_of_powers(x: Expression, coefficients: Sequence[float]) -> Expression:
     return total + coefficients[0] if coefficients[0] else total
 
 
+def of_integers(x: Expression, coefficients: Sequence[float]) -> Expression:
+    """Σ_i c_i·x^i of integers modulo t, by some 2·sqrt(degree) products: x^g times the upper terms, and those below.
+
+    Levels: log2(degree + 1), rounded up.
+    """
+    degree = len(coefficients) - 1
+    small = 1 << max(1, math.isqrt(degree).bit_length() - 1)  # terms of lower degrees are sums of powers
+    powers = {1: x}
+
+    def power(exponent: int) -> Expression:
+        if exponent not in powers:
+            low = exponent // 2
+            powers[exponent] = Multiply(power(exponent - low), power(low))
+        return powers[exponent]
+
+    def part(values: Sequence[float]) -> Expression | float:
+        """Of these coefficients; a number where all but the first are zero."""
+        last = max((index for index, value in enumerate(values) if value), default=0)
+        if last < small:
+            terms = [Scale.of(power(index), values[index]) for index in range(last, 0, -1) if values[index]]
+            total: Expression | float = values[0]
+            for term in reversed(terms):
+                total = term + total
+            return total
+        giant = 1 << (last.bit_length() - 1)
+        upper, below = part(values[giant : last + 1]), part(values[:giant])
+        product = power(giant) * upper
+        return product + below
+
+    found = part(coefficients)
+    assert isinstance(found, Expression)
+    return found
+
+
 def of_powers(coefficients: Sequence[float], reach: float) -> list[float]:
     """Chebyshev coefficients on [-reach, reach] of Σ_i a_i·x^i: exact, and then rounded to the nearest doubles.
 

@@ -218,7 +218,7 @@ class PlannedProgram(ClientSide):
         """
         values = self._checked(operands)
         if self.modulus is not None:
-            return self.arranged(evaluate_modular(self.expression, values))
+            return self.arranged(evaluate_modular(self.expression, values, self.modulus))
         for name, operand in self.operands.items():
             if self.exact:  # float64 holds every sum of these
                 check_bound(name, values[name], operand.bound)

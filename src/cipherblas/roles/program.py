@@ -27,7 +27,7 @@ from cipherblas.planner.plan.by_samples import BySamples
 from cipherblas.planner.plan.defaults import warn_of_default
 from cipherblas.planner.plan.exact import exact_options
 from cipherblas.planner.plan.losses import warn_of_losses
-from cipherblas.planner.plan.modular import modular_options
+from cipherblas.planner.plan.modular import check_options
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.client import Client
@@ -204,7 +204,7 @@ def compile(
         )
     check_expression(written)
     wanted = exact_options(written, wanted, options.get("precision"))
-    wanted = modular_options(written, wanted, options)
+    check_options(written, wanted, options)
     expression, plan, run = planned_as_asked(written, wanted, "precision" in options, progress)
     program = Program(expression, operands, plan, run)
     program.written = written

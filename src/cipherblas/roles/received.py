@@ -8,6 +8,7 @@ import time
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.limits import KEPT_BYTES
@@ -20,6 +21,8 @@ from cipherblas.distributed.matrices import OperandShare
 from cipherblas.distributed.shares import Shares
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.forms.slot_forms import SlotForm
+from cipherblas.lang.modular import evaluate_modular
+from cipherblas.lang.nodes import Expression
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.wire.messages import EncryptedOperand
 from cipherblas.runtime.inputs import Inputs, fresh
@@ -45,6 +48,7 @@ class ReceivedInputs(Inputs):
     ) -> None:
         super().__init__(clear)
         self._clock, params = _Clock(), program.plan.parameters
+        self._modulus = params.plain_modulus
         receiver = _Whole(self._clock) if run is None else _OfRank(params, run, ranks)
         self._data = {
             wanted.key: wanted.form.received(receiver, feed, wanted.key)
@@ -56,6 +60,12 @@ class ReceivedInputs(Inputs):
     def seconds(self) -> float:
         """Seconds of expanding seeds since the run began."""
         return self._clock.seconds
+
+    def _evaluated(self, node: Expression, narrow: bool) -> NDArray[Any]:
+        if self._modulus is None or node.operand is not None:
+            return super()._evaluated(node, narrow)
+        (found,) = evaluate_modular(node, self._clear, self._modulus)
+        return found.astype(np.float64)
 
     def secret(self, wanted: Input, bound: float, evaluators: Evaluators) -> list[list[Handles]]:
         """The operand's ciphertexts; each use of the operand is handed out once."""

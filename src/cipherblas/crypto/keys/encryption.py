@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, ClassVar
@@ -16,6 +16,7 @@ from cipherblas.common.memory import Array, aligned, aligned_empty
 from cipherblas.common.pickles import Rebuilt, rebuilt
 from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto import files, randomness
+from cipherblas.crypto.fields import MAX_DECODED_BITS
 from cipherblas.crypto.keys.secret import SecretKey
 from cipherblas.crypto.params import Parameters
 
@@ -368,13 +369,20 @@ def decrypt_coefficients(secret: SecretKey, ciphertext: Array, *, within: float 
         return params.context().phase(secret.ntt(), used)
 
 
+def _decoded_limbs(moduli: Sequence[int]) -> int:
+    """How many limbs of a ciphertext modulo t are decrypted."""
+    products = accumulate(moduli, operator.mul)
+    return sum(product < 1 << MAX_DECODED_BITS for product in products)
+
+
 MAX_REMAINDER = 0.45  # of t·phase/Q, beside the nearest integer: beyond that a ciphertext has no room left
 
 
 def decrypt_residues(secret: SecretKey, ciphertext: Array) -> Array:
     """The coefficients modulo t of γ times the message, int64 (N,), γ being the factor of the ciphertext.
 
-    t·phase = w + Q·k, where w = γ·m modulo t is below Q/2: k is the nearest integer to t·phase/Q, and γ·m = -k·Q.
+    t·phase = w + Q·k, where w = γ·m modulo t is below Q/2: k is the nearest integer to t·phase/Q, and γ·m = -k·Q. Of a
+    longer modulus the first limbs are taken, up to 2^MAX_DECODED_BITS: plans leave no errors that need more.
 
     Raises:
         RangeError: a ciphertext whose errors left no room, or that was not computed as planned.
@@ -382,6 +390,8 @@ def decrypt_residues(secret: SecretKey, ciphertext: Array) -> Array:
     """
     params = secret.params
     assert params.plain_modulus is not None
+    if ciphertext.ndim == 3 and ciphertext.shape[1] <= params.limbs:
+        ciphertext = ciphertext[:, : _decoded_limbs(params.q[: ciphertext.shape[1]])]
     t, modulus = params.plain_modulus, math.prod(params.q[: ciphertext.shape[1]])
     quotients = decrypt_coefficients(secret, ciphertext) * (t / modulus)
     nearest = np.rint(quotients)

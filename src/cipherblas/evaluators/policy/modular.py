@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.errors import LevelError, ParameterError, UnmatchedError, UnsuitedError
+from cipherblas.crypto.fields import MAX_DECODED_BITS
 from cipherblas.evaluators.policy.interface import (
     MAX_SMALL_INTEGER,
     Found,
@@ -35,6 +36,7 @@ from cipherblas.rlwe.rings import Ring
 
 MAX_DENOMINATOR = 1 << 8  # of numbers modulo t; others are roundings of fractions
 DECODING_BITS = 0.25  # of the room: what the client's float64 phase is off by is far less
+DECODED_ROOM = MAX_DECODED_BITS - 100.0  # bits of errors: less than a limb and 2t below what is decrypted
 
 
 class PlainFactor(NamedTuple):
@@ -68,7 +70,7 @@ class ModularPolicy(PlaintextPolicy):
         total = -math.log2(2.0 * self.modulus)
         for number, q in enumerate(ring.q, 1):
             total += math.log2(q)
-            self._room[number] = total
+            self._room[number] = min(total, DECODED_ROOM)
         # t^-1 modulo Q: of the prefixes of Q too. Sizes alone have none, and compute nothing.
         whole = all(isinstance(q, int) for q in ring.q)
         self._inverse = pow(self.modulus, -1, math.prod(map(int, ring.q))) if whole else self.modulus

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from cipherblas.common.errors import Advice, MismatchError, ParameterError
@@ -14,13 +13,22 @@ from cipherblas.lang.graph import as_matrices
 from cipherblas.lang.modular import check_modular, modulus_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.methods.products import GEMM
+from cipherblas.planner.plan.passes import Following, Outcome, PlanRequest
 from cipherblas.planner.plan.plan import RING_DEGREES, PlanOptions
+from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.predict.promises import BOUNDS
 from cipherblas.runtime.blocks import BLOCKS
 
 
-def modular_options(expression: Expression, options: PlanOptions, given: Mapping[str, Any]) -> PlanOptions:
-    """The options of a program of integers modulo t; those of any other as they are.
+def in_slots(request: PlanRequest, following: Following) -> Outcome:
+    """A program of integers modulo t in blocks of slots, whatever options are tried."""
+    refusals = ParameterError, MismatchError
+    found = attempted(lambda: check_options(request.expression, request.options, {}), only=refusals)
+    return found if isinstance(found, Infeasible) else following(request.asking(form=BLOCKS))
+
+
+def check_options(expression: Expression, options: PlanOptions, given: Mapping[str, Any]) -> None:
+    """Check the options of a program of integers modulo t; those of any other are as they are.
 
     Args:
         given: what the user gave.
@@ -31,7 +39,7 @@ def modular_options(expression: Expression, options: PlanOptions, given: Mapping
     """
     modulus = modulus_of(expression)
     if modulus is None:
-        return options
+        return
     check_modular(expression)
     for name in ("precision", "error", "samples", "agreement"):
         if given.get(name) is not None:
@@ -64,7 +72,6 @@ def modular_options(expression: Expression, options: PlanOptions, given: Mapping
     degrees = degrees if options.parameters is None else (options.parameters.n,)
     if not any(has_slots(n, modulus) for n in degrees):
         raise _without_slots(modulus, degrees)
-    return replace(options, form="blocks")
 
 
 def check_modulus_of(parameters: Parameters | None, modulus: int | None) -> None:

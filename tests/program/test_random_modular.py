@@ -1,0 +1,23 @@
+"""Random programs of integers modulo t on ciphertexts: every entry is that of Python's integers.
+
+RANDOM_PROGRAMS=1000 tries more of them.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.support import modular_programs
+
+COUNT, BATCH = int(os.environ.get("RANDOM_PROGRAMS", "24")), 6
+
+
+@pytest.mark.encrypted
+@pytest.mark.parametrize("first", range(0, COUNT, BATCH))
+def test_every_entry(first: int) -> None:
+    """Few are too deep or too large for the ring, and none is refused for another reason."""
+    outcomes = [modular_programs.checked(seed) for seed in range(first, first + BATCH)]
+    assert set(outcomes) <= {"runs", modular_programs.TOO_DEEP, modular_programs.TOO_LARGE}
+    assert outcomes.count("runs") >= BATCH // 2
