@@ -256,3 +256,20 @@ def test_what_takes_longer_than_another_way_is_no_plan() -> None:
     assert feasible(found(plan.minimised)).plan.minimised == plan.minimised
     refused = found(plan.minimised / 4)
     assert isinstance(refused, Infeasible) and isinstance(refused.error, TooSlowError)
+
+
+def test_whether_there_is_a_plan_is_known_from_the_first_that_holds() -> None:
+    """Fewer are counted then."""
+    expression = traced(lambda a, b: a @ b, {"a": S(40, 30), "b": S(30, 20)})
+    options = PlanOptions(machine=MACHINE, form="blocks")
+    budgets = budgets_of(options, secret_entries(expression))
+
+    def found(any_plan: bool) -> tuple[Plan, int]:
+        told: list[str] = []
+        strategy = BlockStrategy(expression, options, budgets)
+        search = Search([strategy], options, budgets, told.append, any_plan=any_plan)
+        return feasible(search.run()).plan, len(told)
+
+    (fastest, all_told), (first, told) = found(False), found(True)
+    assert told < all_told
+    assert first.minimised >= fastest.minimised and first.error <= first.error_target

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from cipherblas.common.errors import (
@@ -23,7 +24,7 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import arranged, results_of
 from cipherblas.planner.pipeline import planned
 from cipherblas.planner.plan.leaving_out import left_out
-from cipherblas.planner.plan.passes import Planned, PlanRequest
+from cipherblas.planner.plan.passes import Outcome, Planned, PlanRequest
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.planner.plan.targets import asked_errors
 from cipherblas.planner.predict.feasible import Infeasible, attempted
@@ -99,7 +100,7 @@ def _advise_options(error: CipherblasError, request: PlanRequest) -> None:
 def _attempt(advice: Advice, request: PlanRequest) -> Advice | Infeasible | None:
     """The options that are to be written beside the advice."""
     request.tell(f"whether {advice.write} does")
-    found = planned(request.asking(**advice.options))
+    found = _any_plan(request, advice)
     if not isinstance(found, Infeasible):
         return None
     if isinstance(found.error, MemoryBudgetError) and found.error.advice:  # a larger budget
@@ -112,7 +113,12 @@ def _does(advice: Sequence[Advice], request: PlanRequest) -> bool:
     if not advice or not advice[0].options:
         return False
     request.tell(f"whether {advice[0].write} is enough")
-    return not isinstance(planned(request.asking(**advice[0].options)), Infeasible)
+    return not isinstance(_any_plan(request, advice[0]), Infeasible)
+
+
+def _any_plan(request: PlanRequest, advice: Advice) -> Outcome:
+    """A plan by the options of an advice, however long it takes, or why there is none."""
+    return planned(replace(request.asking(**advice.options), any_plan=True))
 
 
 def _less_precise(request: PlanRequest, functions: Sequence[Deferred]) -> Planned | None:
@@ -149,7 +155,7 @@ def _reachable(request: PlanRequest) -> Advice | None:
             break
         request.tell(f"whether a precision of {coarser[middle]:g} is reached")
         advice = _asking(request, coarser[middle] / asked)
-        if not isinstance(planned(request.asking(**advice.options)), Infeasible):
+        if not isinstance(_any_plan(request, advice), Infeasible):
             best, high = advice, middle - 1
         elif best is None:
             return None

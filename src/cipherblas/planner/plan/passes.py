@@ -25,12 +25,14 @@ class PlanRequest:
     Attributes:
         tell: told what is tried.
         limit: seconds, of what plans make least, from which on a plan is of no use: there is one that takes so many.
+        any_plan: the first one that is found does: it is asked whether there is one.
     """
 
     expression: Expression
     options: PlanOptions
     tell: Tell = _silent
     limit: float = math.inf
+    any_plan: bool = False
 
     def of(self, expression: Expression, options: PlanOptions | None = None) -> PlanRequest:
         """The same of another program."""

@@ -83,7 +83,7 @@ def refreshed(request: PlanRequest, following: Following) -> Outcome:
         with_refreshes = following(request.of(network))
         if isinstance(with_refreshes, Infeasible):
             found = _faster(following(request), with_refreshes)
-        elif levels > MAX_LEVELS:
+        elif levels > MAX_LEVELS or request.any_plan:
             return with_refreshes
         else:
             request.tell("no refreshes")
@@ -93,7 +93,7 @@ def refreshed(request: PlanRequest, following: Following) -> Outcome:
         if isinstance(found, Infeasible):
             if not isinstance(found.error, (PrecisionError, MemoryBudgetError)):
                 return found
-        elif found.plan.parameters.n < LARGE_DEGREE:
+        elif found.plan.parameters.n < LARGE_DEGREE or request.any_plan:
             return found
         if network is not None:
             request.tell("refreshes before functions")

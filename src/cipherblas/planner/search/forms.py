@@ -70,7 +70,9 @@ def _searched(request: PlanRequest) -> Outcome:
     if not strategies:
         why = ParameterError("The form does not fit a network.", expected="tensors for a network", got=form)
         return Infeasible(errors[-1] if errors else why)
-    found = Search(strategies, options, budgets, request.tell, refusals, request.limit).run()
+    found = Search(
+        strategies, options, budgets, request.tell, refusals, request.limit, request.any_plan
+    ).run()
     # Forms may take vectors for columns; the results are those of the program.
     return found if isinstance(found, Infeasible) else found._replace(expression=expression)
 

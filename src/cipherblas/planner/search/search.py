@@ -47,6 +47,7 @@ class Search:
         progress: told what is tried.
         refused: forms that the program cannot be computed in.
         limit: seconds from which on a plan is of no use.
+        any_plan: the first one that is found does.
     """
 
     def __init__(
@@ -57,8 +58,10 @@ class Search:
         progress: Tell | None = None,
         refused: Sequence[Rejected] = (),
         limit: float = math.inf,
+        any_plan: bool = False,
     ) -> None:
         self.strategies = strategies
+        self._any_plan = any_plan
         self._useless = FAR_BEYOND * limit  # seconds, as they are predicted before there are primes
         self._tell: Tell = progress or (lambda what: None)
         self.terms = SearchTerms.of(options, budgets)
@@ -86,6 +89,9 @@ class Search:
             scored = self._all_scored()
         failures: list[CipherblasError] = []
         found = self._first_that_holds(scored, failures)
+        if found is None and failures and self._any_plan:
+            self._any_plan = False
+            found = self._first_that_holds(self._all_scored(), failures)
         if found is None and failures and self._left_out and not self._thorough:
             self._thorough = True
             found = self._first_that_holds(self._all_scored(), failures)
@@ -146,7 +152,7 @@ class Search:
     # --- all candidates ---
 
     def _all_scored(self) -> list[Scored]:
-        """Every candidate within the budgets, fastest first."""
+        """Every candidate within the budgets, fastest first; where any plan does, the first one alone."""
         found: list[Scored] = []
         for strategy in self._in_order():
             least = strategy.least_seconds(self.rates, self.terms.predictions.threads)
@@ -154,7 +160,11 @@ class Search:
                 self.losers.note_bound(strategy.label, least)
                 continue
             families = strategy.families(self._thorough, functools.partial(self._refuse_upload, strategy))
-            scored = [one for family in families for one in self._family(strategy, family)]
+            scored = list[Scored]()
+            for one in itertools.chain.from_iterable(self._family(strategy, family) for family in families):
+                if self._any_plan and one.peak_bytes <= self.terms.budgets.memory:
+                    return [one]
+                scored.append(one)
             worth = [one for one in scored if one.seconds <= WORTH_REFINING * self.best_seconds]
             self._tell("a method for each node")
             for candidate in strategy.refine_candidates(_fastest_first(worth), self.terms.predictions):
