@@ -354,7 +354,7 @@ class WeightGroup:
     """
 
     key: Hashable
-    sources: tuple[int, ...]
+    sources: Sequence[int]
     build: Callable[[int], NDArray[Any]]
     stored: bool = True
     again: bool = False

@@ -60,7 +60,7 @@ class Weights:
             slots = np.asarray(build(term))
             return slots / self.bound if np.iscomplexobj(slots) else slots.astype(np.float64) / self.bound
 
-        return WeightGroup((self.key, self.bound, place), tuple(sources), in_units, self.stored, again)
+        return WeightGroup((self.key, self.bound, place), sources, in_units, self.stored, again)
 
     @property
     def rows(self) -> tuple[float, float]:

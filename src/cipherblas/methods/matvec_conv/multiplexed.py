@@ -21,7 +21,9 @@ homomorphic encryption using multiplexed parallel convolutions" (2022), computed
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -43,16 +45,19 @@ Numbers = NDArray[np.integer[Any]]
 MARKED = 1 << 27  # places, at most, that are marked one by one; of more the few that are there are sorted
 
 
-class Diagonal(NamedTuple):
-    """One rotation of an input ciphertext that is multiplied by weights, for a giant step of an output.
+class Diagonals(NamedTuple):
+    """The diagonals of a convolution: a rotation of the image that is multiplied by weights, for a giant step of an
+    output.
 
     Attributes:
-        source: input ciphertext.
-        baby: rotation of it.
+        rotations: the input ciphertext and the baby step of each different one, ascending.
+        positions: of every diagonal, the number of its rotation.
+        groups: of every output the giant steps, ascending, and which diagonals each has.
     """
 
-    source: int
-    baby: int
+    rotations: Numbers
+    positions: Numbers
+    groups: list[list[tuple[int, slice]]]
 
 
 class ConvMultiplexed(LayerMethod):
@@ -114,33 +119,21 @@ class ConvMultiplexed(LayerMethod):
         """Slots, less than which results are from what they read."""
         return self._reads.length(self.folded)
 
+    @functools.cached_property
+    def _diagonals(self) -> Diagonals:
+        return _diagonals(self.x, self.window, self.unit, self.paired, self.joined, self.folded)
+
     @property
     def plaintexts(self) -> int:
-        return sum(len(diagonals) for diagonals in self._groups.values())
+        return len(self._diagonals.positions)
 
     @property
     def padded_weights(self) -> int:
         return self.plaintexts * self.x.slots
 
     @functools.cached_property
-    def _groups(self) -> dict[tuple[int, int], list[Diagonal]]:
-        """By output ciphertext and giant step, the diagonals."""
-        output, source, step = _distances(self.x, self.window, self.paired, self.joined, self.folded)
-        babies, giants = _split(step, self.unit, self._reads.period)
-        order = np.lexsort((babies, source, giants, output))
-        rows = zip(*(one[order].tolist() for one in (output, giants, source, babies)), strict=True)
-        found: dict[tuple[int, int], list[Diagonal]] = {}
-        for place, giant, image, baby in rows:
-            found.setdefault((place, giant), []).append(Diagonal(image, baby))
-        seen = {place for place, _ in found}
-        for place in range(self._reads.out.ciphertexts):  # one that sees nothing but padding is zero
-            if place not in seen:
-                found[place, 0] = [Diagonal(0, 0)]
-        return found
-
-    @functools.cached_property
     def _weights(self) -> dict[tuple[int, int], list[Numbers]]:
-        """The numbers of the weights of each diagonal of `_groups`, those of segments, of copies and of second ones
+        """The numbers of the weights of each diagonal of a giant step, those of segments, of copies and of second ones
         behind the others."""
         reads, unit = self._reads, self.unit
         babies, giants = _split(np.arange(reads.period), unit, reads.period)
@@ -173,11 +166,8 @@ class ConvMultiplexed(LayerMethod):
     @functools.cached_property
     def _steps(self) -> list[list[int]]:
         """The baby steps of every input ciphertext."""
-        steps: list[set[int]] = [set() for _ in range(self._reads.x.ciphertexts)]
-        for diagonals in self._groups.values():
-            for one in diagonals:
-                steps[one.source].add(one.baby)
-        return [sorted(wanted) for wanted in steps]
+        source, baby = self._diagonals.rotations.T
+        return [baby[source == one].tolist() for one in range(self._reads.x.ciphertexts)]
 
     @functools.cached_property
     def _alike(self) -> list[int]:
@@ -187,18 +177,21 @@ class ConvMultiplexed(LayerMethod):
             return list(range(reads.out.ciphertexts))
         each = reads.weights // reads.window.outputs
         known: dict[tuple[Any, ...], int] = {}
+        source, baby = self._diagonals.rotations[self._diagonals.positions].T
         found = []
         for output in range(reads.out.ciphertexts):
             described: list[Any] = []
-            giants = sorted(giant for place, giant in self._groups if place == output)
-            first = min(one.source for giant in giants for one in self._groups[output, giant])
-            for giant in giants:
-                diagonals, numbers = self._groups[output, giant], self._numbers(output, giant)
+            groups = self._diagonals.groups[output]
+            first = min(int(source[inside].min()) for _, inside in groups)
+            for giant, inside in groups:
+                numbers = self._numbers(output, giant)
                 kinds, rows = np.divmod(np.concatenate(numbers), reads.weights)
                 slots = reads.first[rows // each]
                 terms = tuple(
-                    (one.source - first, one.baby, len(weights))
-                    for one, weights in zip(diagonals, numbers, strict=True)
+                    (image - first, step, len(weights))
+                    for image, step, weights in zip(
+                        source[inside].tolist(), baby[inside].tolist(), numbers, strict=True
+                    )
                 )
                 described.append((giant, terms, kinds.tobytes(), (rows % own).tobytes(), slots.tobytes()))
             found.append(known.setdefault(tuple(described), output))
@@ -210,9 +203,7 @@ class ConvMultiplexed(LayerMethod):
             half = len(cts) // 2
             cts = [self._with_imaginary(ev, *two) for two in zip(cts[:half], cts[half:], strict=True)]
         rotated: list[Ct] = []
-        position: dict[tuple[int, int], int] = {}
-        for source, (ct, steps) in enumerate(zip(cts, self._steps, strict=True)):
-            position |= {(source, step): len(rotated) + place for place, step in enumerate(steps)}
+        for ct, steps in zip(cts, self._steps, strict=True):
             image = self._with_its_rotation(ev, ev.for_masks(ct)) if self.paired else ev.for_masks(ct)
             rotated += ev.rotate_many(image, [step % self.x.slots for step in steps])
         limbs = min(ct.limbs for ct in rotated)
@@ -224,8 +215,11 @@ class ConvMultiplexed(LayerMethod):
         errors = whole.share(parts_of_sums) if self.folded else whole
         results = []
         for output in range(self._reads.out.ciphertexts):
-            giants = sorted(giant for place, giant in self._groups if place == output)
-            groups = [self._group(weights, output, giant, position) for giant in giants]
+            giants = [giant for giant, _ in self._diagonals.groups[output]]
+            groups = [
+                self._group(weights, output, giant, inside)
+                for giant, inside in self._diagonals.groups[output]
+            ]
             sums = ev.weighted_sums(rotated, groups, ev.mask_scale(limbs), rows=rows)
             rounding = sum(ct.errors.common - whole.common for ct in sums)
             own = errors.rotated().with_common(max(rounding, 0.0))
@@ -261,15 +255,12 @@ class ConvMultiplexed(LayerMethod):
             part.errors = worst((ct.errors, other.errors)).times(2.0)
         return [ev.bounded(part, bound) for part in parts]
 
-    def _group(
-        self, weights: Weights, output: int, giant: int, position: dict[tuple[int, int], int]
-    ) -> WeightGroup:
-        diagonals = self._groups[output, giant]
+    def _group(self, weights: Weights, output: int, giant: int, inside: slice) -> WeightGroup:
+        sources = array("q", self._diagonals.positions[inside].tobytes())
 
         def build(term: int) -> NDArray[np.float64]:
             return self._slots(weights.values, giant, self._numbers(output, giant)[term])
 
-        sources = [position[one.source, one.baby] for one in diagonals]
         own = self.paired, self.joined, self.folded, self._alike[output]
         place = (self.name, self.x.key, self.window, self.unit, *own, giant)
         return weights.group(place, sources, build, again=self._alike[output] != output)
@@ -442,6 +433,30 @@ def _distances(
     )
     place, step = np.divmod(_different(places, out.ciphertexts * x.ciphertexts * half), half)
     return *np.divmod(place, x.ciphertexts), step
+
+
+@functools.lru_cache(maxsize=256)  # a search runs each layer of a network once for every ring that it tries
+def _diagonals(
+    x: TensorLayout, window: Window, unit: int, paired: bool, joined: bool, folded: bool
+) -> Diagonals:
+    """Of a convolution with this unit."""
+    output, source, step = _distances(x, window, paired, joined, folded)
+    reads = _Reads.of(x, multiplexed_output(x, window), window, joined)
+    period, outputs = reads.period, reads.out.ciphertexts
+    babies, giants = _split(step, unit, period)
+    unseen = np.setdiff1d(np.arange(outputs), output)  # what sees nothing but padding is zero
+    zeros = np.zeros(len(unseen), np.int64)
+    output, giants = np.concatenate([output, unseen]), np.concatenate([giants, zeros])
+    source, babies = np.concatenate([source, zeros]), np.concatenate([babies, zeros])
+    order = np.lexsort((babies, source, giants, output))
+    keys, positions = np.unique((source * (2 * period) + babies + period)[order], return_inverse=True)
+    rotations = np.stack([keys // (2 * period), keys % (2 * period) - period], axis=1)
+    output, giants = output[order], giants[order]
+    starts = np.flatnonzero((np.diff(output, prepend=-1) != 0) | (np.diff(giants, prepend=-1) != 0)).tolist()
+    groups: list[list[tuple[int, slice]]] = [[] for _ in range(outputs)]
+    for start, stop in itertools.pairwise([*starts, len(output)]):
+        groups[int(output[start])].append((int(giants[start]), slice(start, stop)))
+    return Diagonals(rotations, positions.astype(np.int64), groups)
 
 
 def _different(parts: Iterable[Numbers], limit: int) -> Numbers:
