@@ -329,8 +329,11 @@ def _packed(ev: Evaluator, leaf: Callable[[int], Ct], start: int, size: int, hel
     if size == 1:
         return leaf(start)
     half = size // 2
-    x = _packed(ev, leaf, start, half, held, r)
-    y = _packed(ev, leaf, start + half, half, held, r)
+    x: Ct | None
+    if start + size <= held:
+        x, y = ev.repeat(2, lambda part: _packed(ev, leaf, start + part * half, half, held, r))
+    else:
+        x, y = (_packed(ev, leaf, start + part * half, half, held, r) for part in range(2))
     assert x is not None
     plus = minus = x
     if y is not None:

@@ -45,7 +45,7 @@ Numbers = NDArray[np.integer[Any]]
 MARKED = 1 << 27  # places, at most, that are marked one by one; of more the few that are there are sorted
 
 
-class Diagonals(NamedTuple):
+class ConvDiagonals(NamedTuple):
     """The diagonals of a convolution: a rotation of the image that is multiplied by weights, for a giant step of an
     output.
 
@@ -120,7 +120,7 @@ class ConvMultiplexed(LayerMethod):
         return self._reads.length(self.folded)
 
     @functools.cached_property
-    def _diagonals(self) -> Diagonals:
+    def _diagonals(self) -> ConvDiagonals:
         return _diagonals(self.x, self.window, self.unit, self.paired, self.joined, self.folded)
 
     @property
@@ -364,25 +364,46 @@ class _Reads:
         )
         return cls(_half_of(x), _half_of(out), half)
 
+    def _channels(self) -> tuple[Numbers, Numbers]:
+        """Where channels of the result, (outputs, 1), and of the image that each reads, (outputs, inputs), begin."""
+        outputs, depth = self.window.outputs, self._depth
+        first = np.arange(outputs)[:, None] * self.window.groups // outputs * depth
+        return _places(self.out)[:, None], _places(self.x)[first + np.arange(depth)]
+
+    def _shifts(self) -> Iterator[tuple[int, _Cut, list[int]]]:
+        """For each copy of the result and each cut: what it is shifted by, and the steps of the taps that are seen."""
+        for copy in range(self.copies):
+            for cut in self.cuts:
+                distance = cut.neighbour - cut.segment
+                steps = [tap_step(self.x, self.window, self.window.taps[tap], distance) for tap in cut.seen]
+                yield copy * (self.out.slots // self.out.copies), cut, steps
+
+    def different_steps(self) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
+        """As the first three of `all`, of channels that lie alike once: (pairs, taps)."""
+        ours, theirs = self._channels()
+        slots, images = self.x.slots, self.x.ciphertexts
+        keys = (ours[..., 0] * images + theirs[..., 0]) * (2 * slots) + theirs[..., 1] - ours[..., 1] + slots
+        pairs, between = np.divmod(np.unique(keys)[:, None], 2 * slots)
+        outputs, sources = np.divmod(pairs, images)
+        for shift, cut, steps in self._shifts():
+            found = (between - slots + np.array(steps) - shift) % self.period
+            yield outputs + cut.segment, sources + cut.neighbour, found
+
     def all(self) -> Iterator[tuple[Numbers, Numbers, Numbers, Numbers]]:
         """For each copy of the result and each cut: ciphertexts of result and image, slots from the result to what it
         reads, and the numbers of the weights: (outputs, inputs, taps)."""
-        window, out, depth = self.window, self.out, self._depth
-        channels = np.arange(window.outputs)[:, None] * window.groups // window.outputs * depth
-        ours, theirs = _places(out)[:, None], _places(self.x)[channels + np.arange(depth)]
+        window = self.window
+        ours, theirs = self._channels()
         between = (theirs[..., 1] - ours[..., 1])[:, :, None]
         most = 2 * self.different * self.weights  # of pairs
         kind = np.int64 if most > np.iinfo(np.int32).max else np.int32
         numbers: Numbers = np.arange(self.weights, dtype=kind).reshape(
-            window.outputs, depth, len(window.taps)
+            window.outputs, self._depth, len(window.taps)
         )
-        for copy in range(self.copies):
-            for place, cut in enumerate(self.cuts):
-                distance = cut.neighbour - cut.segment
-                offsets = [tap_step(self.x, window, window.taps[tap], distance) for tap in cut.seen]
-                steps = (between + np.array(offsets) - copy * (out.slots // out.copies)) % self.period
-                own = numbers[:, :, cut.seen] + (copy * len(self.cuts) + place) * self.weights
-                yield ours[..., None, 0] + cut.segment, theirs[..., None, 0] + cut.neighbour, steps, own
+        for place, (shift, cut, offsets) in enumerate(self._shifts()):
+            steps = (between + np.array(offsets) - shift) % self.period
+            own = numbers[:, :, cut.seen] + place * self.weights
+            yield ours[..., None, 0] + cut.segment, theirs[..., None, 0] + cut.neighbour, steps, own
 
 
 @functools.lru_cache(
@@ -410,10 +431,9 @@ def rotations_by_unit(
     found = {}
     for bits in range(period.bit_length()):
         babies, giants = _split(step, 1 << bits, period)
-        read = np.unique(source * (2 * period) + babies + period)
-        summed = np.unique(output * period + giants)
-        number = int(np.count_nonzero(read % (2 * period) != period))
-        found[1 << bits] = number, int(np.count_nonzero(summed % period)) + more, len(step)
+        read, summed = source * (2 * period) + babies + period, output * period + giants
+        number = _count(read[babies != 0], 2 * period * x.ciphertexts)
+        found[1 << bits] = number, _count(summed[giants != 0], period * out.ciphertexts) + more, len(step)
     return found
 
 
@@ -429,7 +449,7 @@ def _distances(
     half = length // 2 if paired else length
     places = (
         ((outputs * x.ciphertexts + sources) * half + steps % half)[steps < length]
-        for outputs, sources, steps, _ in reads.all()
+        for outputs, sources, steps in reads.different_steps()
     )
     place, step = np.divmod(_different(places, out.ciphertexts * x.ciphertexts * half), half)
     return *np.divmod(place, x.ciphertexts), step
@@ -438,7 +458,7 @@ def _distances(
 @functools.lru_cache(maxsize=256)  # a search runs each layer of a network once for every ring that it tries
 def _diagonals(
     x: TensorLayout, window: Window, unit: int, paired: bool, joined: bool, folded: bool
-) -> Diagonals:
+) -> ConvDiagonals:
     """Of a convolution with this unit."""
     output, source, step = _distances(x, window, paired, joined, folded)
     reads = _Reads.of(x, multiplexed_output(x, window), window, joined)
@@ -456,7 +476,7 @@ def _diagonals(
     groups: list[list[tuple[int, slice]]] = [[] for _ in range(outputs)]
     for start, stop in itertools.pairwise([*starts, len(output)]):
         groups[int(output[start])].append((int(giants[start]), slice(start, stop)))
-    return Diagonals(rotations, positions.astype(np.int64), groups)
+    return ConvDiagonals(rotations, positions.astype(np.int64), groups)
 
 
 def _different(parts: Iterable[Numbers], limit: int) -> Numbers:
@@ -467,6 +487,15 @@ def _different(parts: Iterable[Numbers], limit: int) -> Numbers:
     for one in parts:
         there[one] = True
     return np.flatnonzero(there)
+
+
+def _count(numbers: Numbers, limit: int) -> int:
+    """How many different ones there are, all below a limit."""
+    if limit > MARKED:
+        return len(np.unique(numbers))
+    there = np.zeros(limit, dtype=bool)
+    there[numbers] = True
+    return int(np.count_nonzero(there))
 
 
 def _split(steps: Numbers, unit: int, period: int) -> tuple[Numbers, Numbers]:
