@@ -101,15 +101,15 @@ def test_exact_integers_stay_as_they_are_written() -> None:
 
 def test_results_keep_their_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Errors are relative to the bound of a result: an association in which that is another one is not taken."""
-    operands = {"a": S(40, 40), "b": S(40, 40), "x": S(40)}
+    operands = {"a": S(8, 8), "b": S(8, 8), "x": S(8)}
     written, other = (
         deduplicated(trace(function, operands))
         for function in (
-            lambda a, b, x: a @ b @ np.eye(40) @ x,
-            lambda a, b, x: cb.assume(a @ (b @ (np.eye(40) @ x)), 1.0),
+            lambda a, b, x: a @ b @ np.eye(8) @ x,
+            lambda a, b, x: cb.assume(a @ (b @ (np.eye(8) @ x)), 1.0),
         )
     )
     assert since(pipeline.associated, other, PlanOptions(machine=MACHINE)).expression.bound < written.bound
     monkeypatch.setattr(association, "reassociation", lambda *_: other)
-    program = cb.compile(lambda a, b, x: a @ b @ np.eye(40) @ x, operands, machine=MACHINE)
+    program = cb.compile(lambda a, b, x: a @ b @ np.eye(8) @ x, operands, machine=MACHINE)
     assert formula(program.expression) == formula(written)

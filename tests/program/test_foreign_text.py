@@ -81,8 +81,7 @@ def test_what_is_printed_is_covered_by_the_identity(saved: Path, tmp_path: Path,
     expected, decided = said(program), program.plan.decisions()
     header, tensors, parameters = content(saved, "program")
     tried = other = 0
-    # An identity that is kept refuses any value: every other one will do, which leaves one at least of every place.
-    for place, new in itertools.islice(all_mutations(header), 0, None, 1 if rewritten else 2):
+    for place, new in itertools.islice(all_mutations(header), 0, None, 2):  # one at least of every place
         changed = copy.deepcopy(header)
         put(changed, place, new)
         if rewritten and place[0] != "id":

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.file_mutations import TOKENS, Sample, mutated, name_of, outcome, samples
 
-MUTATIONS = 5_000  # of all files together
+MUTATIONS = 2_500  # of all files together
 SECONDS = 30  # for one; it takes some milliseconds
 NAMES = (
     *("program slots", "program rows", "program layers", "program function", "program results"),
@@ -52,7 +52,7 @@ def test_mutated_files(written: dict[str, Sample], tmp_path: Path, name: str) ->
             print(f"to repeat it: scripts/fuzz_files.py --repeat {mutation!r}")
             raise
         assert time.monotonic() - begun < SECONDS, mutation
-    assert outcomes["FormatError"] > 100 and outcomes["used"] > 10, outcomes
+    assert outcomes["FormatError"] > 50 and outcomes["used"] > 5, outcomes
 
 
 def test_tokens_are_values_of_json() -> None:

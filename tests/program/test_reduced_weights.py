@@ -102,7 +102,7 @@ def test_real_parameters() -> None:
 
 
 def test_errors_before_rounding_are_as_planned() -> None:
-    program = planned("many terms", n=256)
+    program = planned("many terms", n=128)
     (output,), parties = program.outputs, Parties(program)
     assert program.plan.error < program.worst_error
     for fill, runs in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -201,13 +202,14 @@ def test_at_128_bits_it_takes_a_ring_for_it() -> None:
     assert program.plan.key_bytes > 1 << 30
 
 
+@functools.cache
 def shared(**options: Any) -> cb.Program:
-    """Of 7, 16 or 20 ciphertexts, of which pairs share their a part."""
+    """Of 7 or 16 ciphertexts, of which pairs share their a part."""
     given = {"x": S(32, 448), "form": "blocks", "precision": 1e-2, "minimise": "server"}
     return toy(lambda x: cb.refresh(x * x) * x, **{**given, **options})
 
 
-@pytest.mark.parametrize(("shape", "pairs"), [((32, 448), 3), ((64, 512), 5), ((16, 2048), 7)])
+@pytest.mark.parametrize(("shape", "pairs"), [((32, 448), 3), ((16, 2048), 7)])
 def test_ciphertexts_that_share_their_a_part(shape: tuple[int, int], pairs: int) -> None:
     """Where the evaluation alone is to be fast, and what is left over one by one; plans say so."""
     program = shared(x=S(*shape))

@@ -162,11 +162,11 @@ def test_neither_memory_nor_files_of_the_server_hold_the_secret(
         content = file.read_bytes()
         assert not [name for name, needle in needles.items() if needle in content], file
 
-    # The same search finds the key where it is.
-    found = dict(zip(needles, _scan(CLIENT, needles, str(public), str(private / "secret")), strict=True))
-    assert found["int64 coefficients"] > 0
-    assert found["first limb"] > 0
     assert needles["seed"] in (private / "secret").read_bytes()
+    if left.secret and program.plan.form == "blocks":  # the same search finds the key where it is
+        found = dict(zip(needles, _scan(CLIENT, needles, str(public), str(private / "secret")), strict=True))
+        assert found["int64 coefficients"] > 0
+        assert found["first limb"] > 0
 
     result = cb.EncryptedResult.load(public / "c", insecure=True)
     assert (np.abs(client.decrypt(result) - a @ b) <= program.plan.error).all()
