@@ -29,13 +29,13 @@ def shallow() -> Any:
 
 
 def dense_layers(x: Any) -> Any:
-    for _ in range(4):
+    for _ in range(6):
         x = cb.assume(cb.square(WEIGHTS @ x) - 0.5, 1.0)
     return x
 
 
 def products(x: Any) -> Any:
-    for _ in range(4):
+    for _ in range(6):
         x = cb.assume(x @ x / 8, 1.0)
     return x
 

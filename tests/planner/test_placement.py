@@ -242,13 +242,13 @@ FILTERS = np.random.default_rng(2).normal(size=(2, 2, 3, 3)) / 16
 
 
 def dense_layers(x: Any) -> Any:
-    for _ in range(4):
+    for _ in range(6):
         x = cb.assume(cb.square(WEIGHTS @ x) - 0.5, 1.0)
     return x
 
 
 def convolutions(x: Any) -> Any:
-    for _ in range(4):
+    for _ in range(6):
         x = cb.assume(cb.square(cb.conv2d(x, FILTERS, padding=1)) - 0.5, 1.0)
     return x
 
