@@ -88,7 +88,8 @@ def test_any_matrix_is_transposed(ring: tuple, log_d: int, policy: str, present:
 @pytest.mark.parametrize(
     ("d", "ring"),
     [
-        *((d, ring) for d in (64, 256) for ring in RINGS),
+        *((64, ring) for ring in RINGS),
+        *((256, ring) for ring in RINGS[::3]),
         *(pytest.param(512, ring, marks=pytest.mark.slow) for ring in RINGS[-1:]),
     ],
 )
@@ -102,7 +103,7 @@ def test_noise_is_as_derived(d: int, ring: tuple, policy: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("d", "policy"), [(128, "fast"), (512, "fast"), (512, "light"), (512, "binary")])
+@pytest.mark.parametrize(("d", "policy"), [(128, "fast"), (512, "light"), (512, "binary")])
 def test_real_parameters(d: int, policy: str) -> None:
     rows, limbs = scheme(RINGS[0], n=1 << 12)
     errors = transposed(rows, limbs, messages(rows, d, d), d, policy)

@@ -119,7 +119,7 @@ GROUPS = [
     *(st.sampled_from(GROUPS), side, side),
     *(st.tuples(st.integers(1, 4), st.integers(1, 4)), steps, pads, slots, st.data()),
 )
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_conv(channels, height, width, kernel, stride, padding, slot_count, data):
     """Groups, depthwise, strides, paddings, padded pitches, wider rows, segments with halos, several ciphertexts."""
     inputs, outputs, groups = channels

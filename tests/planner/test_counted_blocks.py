@@ -120,7 +120,7 @@ def check(
 
 @pytest.mark.slow
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_counted_blocks_are_those_of_a_walk(data: st.DataObject) -> None:
     shape = [data.draw(st.integers(1, MAX_LENGTH), label=name) for name in "mknp"]
     function, operands = data.draw(st.sampled_from(programs(*shape)), label="program")

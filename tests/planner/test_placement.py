@@ -188,7 +188,7 @@ SPELLED: dict[str, Any] = {
     "layers": times(4, lambda x: cb.assume(cb.square(FACTOR @ x) - 0.5, 1.0)),
     "diffusion": times(4, lambda x: cb.assume(x + 0.1 * x * (1 - x) + 0.01 * (FACTOR @ x), 1.0)),
     "a part": lambda x: squares(x)[:4],
-    "a sum": lambda x: squares(x).sum() / 16,
+    "a sum": lambda x: times(7, lambda y: cb.assume(y * y, 1.0))(x).sum() / 16,
 }
 
 

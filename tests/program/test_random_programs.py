@@ -136,7 +136,7 @@ def polynomials_of_a_matrix_and_its_transpose() -> Any:
 
 @given(runs(), st.integers(0, 2**32))
 @example(polynomials_of_a_matrix_and_its_transpose(), 0)
-@settings(max_examples=150)
+@settings(max_examples=75)
 def test_any_program_is_numpys(run: Any, seed: int) -> None:
     expression, operands, choices, blocks, policy = run
     rng = np.random.default_rng(seed)
