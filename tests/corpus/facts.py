@@ -168,7 +168,7 @@ def _keys(plan: Any) -> Iterator[Fact]:
     if keys.relinearise is not None:
         yield "key", f"relinearisation at {keys.relinearise} limbs"
     if keys.encapsulation is not None:
-        yield "keys", f"2 of a sparse secret, to {keys.encapsulation} limbs"
+        yield "keys", f"{keys.of_sparse_secret} of a sparse secret, to {keys.encapsulation} limbs"
     by_limbs: dict[int, list[int]] = {}
     for element, limbs in keys.galois.items():
         by_limbs.setdefault(limbs, []).append(element)

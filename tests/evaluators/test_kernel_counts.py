@@ -25,7 +25,7 @@ from cipherblas.evaluators.slots.shared_native import SharedNative
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import ClearFactor, Ct, Plain, Polynomials, WeightGroup, handles_in
 from cipherblas.rlwe.basis import FirstLimbs
-from cipherblas.rlwe.costs import BYTE_MACS
+from cipherblas.rlwe.costs import BYTE_MACS, Costs
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.matrices.transposition import transpose_plan
 from tests.support.core_constants import constant
@@ -129,6 +129,29 @@ def test_slots(name: str, ring: tuple[int, int, int]) -> None:
     assert kernels.words["plain_bytes"] == counts.plain_bytes_read
     assert kernels.limbs("lifts") == counts.encode_ntt_limbs + counts.weight_limbs
     assert kernels.limbs("permuted") == 2 * counts.rotations * (params.limbs + params.special_limbs)
+
+
+@pytest.mark.parametrize("ring", RINGS, ids=str)
+def test_raised_and_transformed(ring: tuple[int, int, int]) -> None:
+    """The switch to the sparse secret, which is not counted, aside."""
+    params = parameters(*ring)
+    planned, small = Symbolic(params), Counts()
+    Costs(params.family.sparse).switch(small, 1)
+
+    def run(ev: Evaluator, data: Any) -> None:
+        xs = [ev.fresh(data, bound=1.0, limbs=1, scale=SCALE) for _ in range(2)]
+        ev.raise_and_transform(xs, ev.top_limbs, 1.0, masks(ev, 0, 1, 5))
+
+    run(planned, None)
+    native = Native(params, zero_keys(params, planned.request))
+    with counted(params.n) as kernels:
+        run(native, nothing(2, 1, params.n))
+    counts = planned.counts
+    assert counts == native.counts
+    encoded = counts.encode_ntt_limbs // 2  # which both ciphertexts are multiplied by
+    assert kernels.limbs("forward", "inverse") == counts.ntt_limbs + 2 * small.ntt_limbs + encoded
+    assert kernels.words["key_bytes"] == counts.key_bytes_read + 2 * small.key_bytes_read
+    assert kernels.words["plain_bytes"] == counts.plain_bytes_read
 
 
 SHARED = {

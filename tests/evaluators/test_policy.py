@@ -104,6 +104,7 @@ def _slots(ev: Any) -> list[Ct]:
     found += [ev.add_plain(x, mask), ev.add_number(x, 0.5), ev.scaled_up(x, 3), ev.conjugate(x)]
     found += [ev.rotate_sum([masked, masked], [1, 2], rescale=True), ev.rotate_sum([x, x], [1, 2])]
     found += [ev.as_message(product), ev.scaled_up_to(x, product.scale), ev.raise_modulus(x, 2, 1.0)]
+    found += ev.raise_and_transform([x], 3, 1.0, diagonals)
     found += ev.polynomial_sums([x], Polynomials((1, 1, 2), 0.5, lambda: np.ones((1, 1, 2), np.int64)), 9.0)
     return [*found, ev.drop(x, ev.least_limbs(x))]
 

@@ -2,7 +2,7 @@
 
 `precision_bits` is -log2 of the largest error of any slot, of values between -1 and 1, over all runs; what is predicted
 stands beside it. `levels_left` are those between one refresh and the next one. Seconds of steps (`STEPS`) are medians
-of the same runs.
+of the same runs; those of ModRaise are with the first factor of coefficients to slots, where these are one.
 
 OpenFHE (`peers/openfhe_bootstrap.py`) has the same ring degree, all slots, at least 128 bits by its own check, and a
 sparse secret while the modulus is raised and a dense one everywhere else, as we do. Its setting, `OPENFHE`, is one of
@@ -138,8 +138,11 @@ class Timed(Bootstrapping):
     def raised(self, ev: Evaluator, x: Ct, scale: float) -> Ct:
         return self._timed(STEPS[1], lambda: super(Timed, self).raised(ev, x, scale))
 
-    def in_slots(self, ev: Evaluator, us: Sequence[Ct], real: bool) -> list[list[Ct]]:
-        return self._timed(STEPS[2], lambda: super(Timed, self).in_slots(ev, us, real))
+    def begun(self, ev: Evaluator, xs: Sequence[Ct]) -> list[Ct]:
+        return self._timed(STEPS[1], lambda: super(Timed, self).begun(ev, xs))
+
+    def in_slots(self, ev: Evaluator, us: Sequence[Ct], real: bool, done: int = 0) -> list[list[Ct]]:
+        return self._timed(STEPS[2], lambda: super(Timed, self).in_slots(ev, us, real, done))
 
     def reduced(self, ev: Evaluator, part: Ct, scale: float) -> Ct:
         return self._timed(STEPS[3], lambda: super(Timed, self).reduced(ev, part, scale))

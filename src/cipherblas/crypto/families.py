@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Generic, Literal, Protocol, TypeVar
 
 from cipherblas.common.errors import ParameterError
@@ -11,9 +12,9 @@ from cipherblas.crypto.fields import MAX_PRIME_BITS
 
 # The ring of the ciphertexts that a key is for: that of slots, or that of rows, where this is another one.
 KeyRing = Literal["slots", "rows"]
-# The modulus at which a key switches: that of its ring, or the small ones of switches to the sparse secret and to the
-# secret of the ring of rows.
-KeyModulus = Literal["own", "sparse", "descending"]
+# The modulus at which a key switches: that of its ring, the small ones of switches to the sparse secret and to the
+# secret of the ring of rows, or that of switches back from the sparse secret.
+KeyModulus = Literal["own", "sparse", "raising", "descending"]
 
 # Bits by which P should exceed the largest digit: the key term of a key switch, about
 # 1.2·sqrt(digits)·σ·(digit / P) times the rounding term of ModDown, then falls below that rounding term. Less than 3:
@@ -70,6 +71,12 @@ class RingFamily(ABC, Generic[R]):
         """Where ciphertexts of one limb are switched to a sparse secret (sparse-secret encapsulation): the ring of
         slots, q_0 alone, and two small special primes of its own."""
 
+    @property
+    @abstractmethod
+    def raising(self) -> R:
+        """Where ciphertexts whose modulus was raised are switched from the sparse secret: all primes of the ring of
+        slots, and as few of its special ones as are needed. Coefficients are below q_0 still: they are one digit."""
+
     def at(self, ring: KeyRing, modulus: KeyModulus) -> R:
         """The ring of keys that switch at a modulus.
 
@@ -83,6 +90,8 @@ class RingFamily(ABC, Generic[R]):
         own = type(self)(self.rows) if ring == "rows" else self
         if modulus == "own":
             return own.slots
+        if modulus == "raising":
+            return own.raising
         return own.sparse if modulus == "sparse" else own.descending
 
     @abstractmethod
@@ -93,6 +102,16 @@ class RingFamily(ABC, Generic[R]):
 def encapsulating_bits(first: float) -> float:
     """log2 of each of the two special primes beside a q_0."""
     return max(MIN_ENCAPSULATING_BITS, (math.log2(first) + ENCAPSULATION_MARGIN_BITS) / 2)
+
+
+def raising_special(first: float, special: Sequence[float]) -> int:
+    """How many special primes there are beside coefficients below q_0."""
+    needed, found = math.log2(first) + SPECIAL_MARGIN_BITS, 0.0
+    for count, prime in enumerate(special, 1):
+        found += math.log2(prime)
+        if found >= needed:
+            return count
+    return len(special)
 
 
 def row_special_bits(first: float) -> float:

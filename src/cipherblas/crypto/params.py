@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 from cipherblas.common.errors import Advice, ParameterError, SecurityError
 from cipherblas.crypto import security as security_table
 from cipherblas.crypto.digits import checked_digits, digit_ranges, largest_digit
-from cipherblas.crypto.families import SPECIAL_MARGIN_BITS, RingFamily, encapsulating_bits, row_special_bits
+from cipherblas.crypto.families import (
+    SPECIAL_MARGIN_BITS,
+    RingFamily,
+    encapsulating_bits,
+    raising_special,
+    row_special_bits,
+)
 from cipherblas.crypto.fields import MAX_LIMBS, ROW_LIMBS, Fields, check_alpha, check_degree
 from cipherblas.crypto.fields import MAX_OPERAND_MESSAGE as MAX_OPERAND_MESSAGE
 
@@ -416,6 +422,10 @@ class ParameterFamily(RingFamily[Parameters]):
         return _sparse(self.slots)
 
     @property
+    def raising(self) -> Parameters:
+        return _raising(self.slots)
+
+    @property
     def descending(self) -> Parameters:
         _ = self.rows  # whose security is that of these
         return super().descending
@@ -439,6 +449,15 @@ def _sparse(params: Parameters) -> Parameters:
         )
     scale_bits, security = params.scale_bits, params.security
     return Parameters(params.n, (first,), special, 1, scale_bits, security, insecure=security == 0)
+
+
+@functools.lru_cache(maxsize=64)
+def _raising(params: Parameters) -> Parameters:
+    special, insecure = params.p[: raising_special(params.q[0], params.p)], params.security == 0
+    digit = len(params.q)
+    return Parameters(
+        params.n, params.q, special, digit, params.scale_bits, params.security, insecure=insecure
+    )
 
 
 @functools.lru_cache(maxsize=64)

@@ -177,7 +177,7 @@ def refresh(x: Expression, *, rounds: int = 1) -> Expression:
             by GEMM it is still one round.
 
     Levels: 3 before, all after. Keys: of some 50 rotations at most levels (some GiB), conjugation, relinearisation, and
-    two for a sparse secret. Seconds: some per ciphertext.
+    some 30 of a sparse secret, which are small. Seconds: some per ciphertext.
 
     Source: Cheon, Han, Kim, Kim, Song, "Bootstrapping for approximate homomorphic encryption" (2018); with slots to
     coefficients first and sparse-secret encapsulation, see docs/algorithms.md.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from cipherblas.crypto.families import RingFamily, encapsulating_bits, row_special_bits
+from cipherblas.crypto.families import RingFamily, encapsulating_bits, raising_special, row_special_bits
 from cipherblas.crypto.fields import ROW_LIMBS
 
 
@@ -124,6 +124,11 @@ class NominalFamily(RingFamily[Ring]):
         q = float(self.slots.q[0])
         each = 2.0 ** encapsulating_bits(q)
         return RingShape(self.slots.n, (q,), (each, each), 1, self.slots.scale_bits)
+
+    @property
+    def raising(self) -> RingShape:
+        q, p = tuple(map(float, self.slots.q)), tuple(map(float, self.slots.p))
+        return RingShape(self.slots.n, q, p[: raising_special(q[0], p)], len(q), self.slots.scale_bits)
 
     def _with_row_limbs(self, degree: int | None) -> RingShape:
         q = tuple(map(float, self.slots.q[:ROW_LIMBS]))

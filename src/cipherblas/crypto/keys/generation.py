@@ -22,6 +22,7 @@ from cipherblas.crypto.keys.key_id import (
     FromSparse,
     Galois,
     KeyId,
+    Raising,
     Relinearisation,
     ToPlace,
     ToRows,
@@ -112,6 +113,14 @@ def _rotated_secret(key: Galois, making: Making) -> Array:
         return np.asarray(making.params.context().automorphism(own, key.element))
 
 
+def _rotated_sparse(key: Raising, making: Making) -> Array:
+    sparse = making.sparse()
+    try:
+        return np.asarray(making.params.context().automorphism(sparse, key.element))
+    finally:
+        sparse.fill(0)
+
+
 def _weights(key: FixedWeights, making: Making) -> Array:
     if making.weights is None:
         raise ParameterError(
@@ -138,6 +147,7 @@ SWITCHES: dict[type[KeyId], Switch] = {
     FixedWeights: Switch(_weights),
     ToSparse: Switch(lambda key, making: making.own(), lambda key, making: making.sparse()),
     FromSparse: Switch(lambda key, making: making.sparse()),
+    Raising: Switch(_rotated_sparse),
     ToRows: Switch(lambda key, making: making.own(), lambda key, making: making.of_rows()),
     FromRows: Switch(lambda key, making: making.of_rows()),
     ToPlace: Switch(_at_its_place),

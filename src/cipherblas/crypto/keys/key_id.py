@@ -286,7 +286,8 @@ class FixedWeights(KeyId):
 @register
 @dataclass(frozen=True, slots=True, eq=False)
 class ToSparse(KeyId):
-    """To the sparse secret under which moduli are raised (sparse-secret encapsulation)."""
+    """To the sparse secret under which moduli are raised (sparse-secret encapsulation), from where `FromSparse` or keys
+    that are `Raising` lead back."""
 
     numbers = range(1 << 31, (1 << 31) + 1)
     name = "to-sparse"
@@ -296,7 +297,7 @@ class ToSparse(KeyId):
     for_shared = (False, True)
 
     def companions(self) -> tuple[KeyId, ...]:
-        return (FromSparse(ring=self.ring, shared=self.shared),)
+        return (FromSparse(shared=self.shared),) if self.shared else ()
 
 
 @register
@@ -311,6 +312,40 @@ class FromSparse(KeyId):
 
     def companions(self) -> tuple[KeyId, ...]:
         return (ToSparse(ring=self.ring, shared=self.shared),)
+
+
+@register
+@dataclass(frozen=True, slots=True, eq=False)
+class Raising(KeyId):
+    """From the sparse secret after an automorphism, of coefficients below q_0: the switch from the sparse secret and a
+    rotation in one."""
+
+    numbers = range(1 << 30, (1 << 30) + (1 << 20))
+    name = "raising"
+    modulus = "raising"
+
+    element: int
+
+    def _own(self) -> tuple[int, ...]:
+        return (self.element,)
+
+    @classmethod
+    def _at(cls, offset: int) -> Raising:
+        return cls(offset)
+
+    def _words(self, n: int) -> str:
+        return f"the switch from the sparse secret with Galois element {self.element}"
+
+    def _check(self, params: Parameters) -> None:
+        if not 1 <= self.element < 2 * params.n or self.element % 2 == 0:
+            raise ParameterError(
+                "There is no such Galois element.",
+                expected=f"odd, from 1 on, below {2 * params.n}",
+                got=self.element,
+            )
+
+    def companions(self) -> tuple[KeyId, ...]:
+        return (ToSparse(ring=self.ring),)
 
 
 @register

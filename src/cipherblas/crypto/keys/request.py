@@ -20,6 +20,8 @@ from cipherblas.crypto.keys.key_id import (
     FromSparse,
     Galois,
     KeyId,
+    Raising,
+    ToSparse,
 )
 from cipherblas.crypto.params import Parameters
 
@@ -86,7 +88,13 @@ class KeyRequest:
     @property
     def encapsulation(self) -> int | None:
         """Limbs to which a modulus is raised under the sparse secret, or None for no such keys."""
-        return self.limbs.get(FromSparse())
+        found = (self.limbs.get(FromSparse()), *self.of(Raising).values())
+        return max((limbs for limbs in found if limbs is not None), default=None)
+
+    @property
+    def of_sparse_secret(self) -> int:
+        """How many keys to and from the sparse secret there are, of ordinary ciphertexts in the ring of slots."""
+        return sum(len(self.of(kind)) for kind in (ToSparse, FromSparse, Raising))
 
     @property
     def switches_rings(self) -> bool:

@@ -154,6 +154,9 @@ class ApproximatePolicy(PlaintextPolicy):
             model.encapsulation(scale), model.key_switch(limbs, scale), model.rounding(scale)
         )
 
+    def raised_anew(self, errors: SlotErrors, scale: float) -> SlotErrors:
+        return errors.with_own(self._model.encapsulation(scale), self._model.raising(scale))
+
     def products(self, lefts: Sequence[Handle], rights: Sequence[Handle]) -> Found:
         scale = lefts[0].scale * rights[0].scale
         bound = both = 0.0

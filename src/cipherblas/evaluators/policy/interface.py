@@ -199,6 +199,10 @@ class PlaintextPolicy(ABC):
         """The errors after the two key switches by which a modulus is raised."""
 
     @abstractmethod
+    def raised_anew(self, errors: Errors, scale: Scale) -> Errors:
+        """The same where the second one is of coefficients below q_0, and is not divided yet."""
+
+    @abstractmethod
     def products(self, lefts: Sequence[Handle], rights: Sequence[Handle]) -> Found:
         """Scale, bound and errors of a sum of products.
 

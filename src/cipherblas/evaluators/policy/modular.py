@@ -174,9 +174,10 @@ class ModularPolicy(PlaintextPolicy):
         return found if after is None else self.rounded(found, before, after)
 
     def raised(self, errors: SlotErrors, limbs: int, scale: PlainFactor) -> NoReturn:
-        raise UnsuitedError(
-            "Integers modulo t are not refreshed.", expected="fewer products in sequence", got="a refresh"
-        )
+        _refuse_refreshes()
+
+    def raised_anew(self, errors: SlotErrors, scale: PlainFactor) -> NoReturn:
+        _refuse_refreshes()
 
     def products(self, lefts: Sequence[Handle], rights: Sequence[Handle]) -> Found:
         scale = self.product(lefts[0].scale, rights[0].scale)
@@ -289,4 +290,10 @@ def _added(*errors: SlotErrors) -> CoefficientErrors:
 def _rows() -> UnsuitedError:
     return UnsuitedError(
         "Matrices modulo t are not encrypted by rows.", expected="values in slots", got="rows"
+    )
+
+
+def _refuse_refreshes() -> NoReturn:
+    raise UnsuitedError(
+        "Integers modulo t are not refreshed.", expected="fewer products in sequence", got="a refresh"
     )

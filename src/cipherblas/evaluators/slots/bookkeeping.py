@@ -21,6 +21,7 @@ from cipherblas.crypto.keys.key_id import (
     FromSparse,
     Galois,
     KeyId,
+    Raising,
     ToRows,
     ToSparse,
 )
@@ -159,6 +160,16 @@ class Bookkeeper:
         self._use_key(ToSparse(shared=self.shared_by), 1)
         self._use_key(FromSparse(shared=self.shared_by), limbs)
 
+    def raising_key(self, step: int) -> Raising:
+        """The name of the key of a rotation of what is under the sparse secret."""
+        return Raising(self.rotation_key(step).element if step else 1)
+
+    def use_raising_keys(self, steps: Iterable[int], limbs: int) -> None:
+        """Declare the keys of such rotations, and of the switch to the sparse secret."""
+        self._use_key(ToSparse(), 1)
+        for step in steps:
+            self._use_key(self.raising_key(step), limbs)
+
     def _use_ring_switching_keys(self) -> None:
         self._use_key(ToRows(), ROW_LIMBS)
         self._use_key(FromRows(), ROW_LIMBS)
@@ -167,6 +178,11 @@ class Bookkeeper:
     def _descending_costs(self) -> Costs:
         """Of switches to the secret of the ring of rows."""
         return Costs(self.params.family.descending)
+
+    @functools.cached_property
+    def raising_costs(self) -> Costs:
+        """Of switches from the sparse secret of coefficients below q_0."""
+        return Costs(self.params.family.raising)
 
     # ---- costs of the building blocks ----
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -206,9 +205,6 @@ class Evaluator(Products):
 
     # ---- the modulus ----
 
-    @abstractmethod
-    def _raise_data(self, data: Any, limbs: int) -> Any: ...
-
     def raise_modulus(self, x: Ct, limbs: int, bound: float) -> Ct:
         """ModRaise: the same integers modulo q_0, read modulo more primes: the message plus q_0 times small integers.
 
@@ -234,6 +230,30 @@ class Evaluator(Products):
         self.ledger.touch(self.costs.switch_bytes(limbs))
         errors = self.policy.raised(x.errors, limbs, x.scale)
         return self.make(limbs, x.scale, bound, errors, 2, self._raise_data(x.data, limbs))
+
+    def raise_and_transform(
+        self, xs: Sequence[Ct], limbs: int, bound: float, diagonals: Transform | Mapping[Step, Plain | None]
+    ) -> list[Ct]:
+        """`raise_modulus` of every x, and a linear transform of what comes of it, in one: each rotation has a key from
+        the sparse secret. Coefficients are below q_0 still, and so one digit, beside which few special primes are
+        needed: a rotation takes a fraction of what it takes elsewhere.
+
+        Levels: one of the limbs to which moduli are raised. Keys: to the sparse secret, and one from it for each
+        diagonal.
+
+        Args:
+            xs: of two components, of equal scales.
+            limbs: to which moduli are raised.
+            bound: of the slots after that, as for `raise_modulus`.
+
+        Source: the merged first matrix of eprint 2025/1403, without its diagonals in the keys.
+        """
+        self.check_one_limb("a refresh")
+        if not 1 < limbs <= self.top_limbs:
+            raise LevelError(
+                "A modulus cannot be raised to so many limbs.", expected=f"2 to {self.top_limbs}", got=limbs
+            )
+        return rotations.raise_and_transform(self, xs, limbs, bound, Transform.of(diagonals))
 
     # ---- rotations and linear transforms ----
 

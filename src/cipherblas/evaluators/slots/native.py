@@ -146,6 +146,33 @@ class Native(Evaluator):
         key = FromSparse(shared=self.shared_by)
         return self._switched(self.engine, self.engine.raised(sparse, limbs), key, limbs)
 
+    def _raised_data(
+        self,
+        datas: Sequence[Any],
+        bound: float,
+        steps: Sequence[int],
+        group: GiantStep,
+        scale: float,
+        limbs: int,
+        repeats: int,
+    ) -> list[Any]:
+        family = self._parameters.family
+        small, raising = self.engine.beside(family.sparse), self.engine.beside(family.raising)
+        sparse = [self._switched(small, data, ToSparse(), 1) for data in datas]
+        names = [self.raising_key(step) for step in steps]
+        keys = [raising.upload_key(self._evaluation_keys().get(name, limbs)) for name in names]
+
+        def factor(plain: Plain) -> Factor:
+            return self._kept(plain).get(
+                (plain.key, scale, limbs, "raising", repeats),
+                lambda: raising.extended_factor(self._message(plain, scale), limbs, repeats),
+            )
+
+        babies = [(name.element, index) for index, name in enumerate(names)]
+        giants = [(1, -1, [(index, index) for index in range(len(steps))])]
+        raised = [raising.raised(one, limbs) for one in sparse]
+        return raising.giant_steps(raised, babies, giants, keys, list(map(factor, group.plains)), repeats)
+
     def _joined_data(self, parts: Sequence[Any], inner: Any, limbs: int) -> Any:
         return self._switched(self.engine, self.engine.joined(parts, inner.engine), FromRows(), limbs)
 

@@ -77,6 +77,24 @@ class Products(Levels):
         return found
 
     @abstractmethod
+    def _raise_data(self, data: Any, limbs: int) -> Any: ...
+
+    def _raised_data(
+        self,
+        datas: Sequence[Any],
+        bound: float,
+        steps: Sequence[int],
+        group: GiantStep,
+        scale: float,
+        limbs: int,
+        repeats: int,
+    ) -> list[Any]:
+        """Of each x, whose modulus is raised to so many limbs and whose slots are up to `bound` then, the sum of the
+        group's diagonals ⊙ Rot_step(x), rescaled."""
+        raised = [self._raise_data(data, limbs) for data in datas]
+        return self._giant_steps_data(raised, steps, [group], scale, limbs, repeats)
+
+    @abstractmethod
     def _product_data(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Any) -> Any: ...
 
     @abstractmethod

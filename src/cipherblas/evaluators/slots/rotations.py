@@ -230,6 +230,52 @@ def transform_giant_steps(
     return found
 
 
+def raise_and_transform(
+    ev: Products, xs: Sequence[Ct], limbs: int, bound: float, transform: Transform
+) -> list[Ct]:
+    """See `Evaluator.raise_and_transform`: one giant step, by nothing, whose baby steps are of the sparse secret."""
+    for x in xs:
+        check_switchable(x)
+    xs = [ev.drop(x, 1) for x in xs]
+    group = _whole_group(transform, ev.slots)
+    steps, number = group.babies, len(group.babies)
+    counts, costs, scale = ev.counts, ev.raising_costs, ev.mask_scale(limbs)
+    extended = limbs + len(ev.params.family.raising.p)
+    ev.use_raising_keys(dict.fromkeys(steps), limbs)
+    for _ in xs:
+        counts.rotations += sum(step != 0 for step in steps)
+        counts.linear_transforms += 1
+        ev.costs.raised(counts, limbs)
+        costs.encode_extended(counts, number, limbs)
+        costs.giant_steps(
+            *(counts, limbs), babies=(number, number), sums=[(number, 0)], giants=0, repeats=transform.repeats
+        )
+    ev.check_encoded(group.plains, scale)
+    each = costs.extended_factor_bytes(limbs) // transform.repeats
+    passing = ev._book_encodings(group.plains, scale, extended, each)
+    together = max(1, min(MAX_BATCH, ev.working_bytes // costs.giant_bytes(1, limbs)))
+    found: list[Ct] = []
+    for start in range(0, len(xs), together):
+        some = xs[start : start + together]
+        ev.ledger.touch(len(some) * (costs.giant_bytes(1, limbs) + 2 * limbs * ev.limb_bytes()) + passing)
+        datas = ev._raised_data([x.data for x in some], bound, steps, group, scale, limbs, transform.repeats)
+        for x, data in zip(some, datas, strict=True):
+            raised = Ct(limbs, x.scale, bound, ev.policy.raised_anew(x.errors, x.scale), 2, None)
+            data = ev._level_done(data, limbs)
+            found.append(_of_giant_steps(ev, raised, raised.errors, transform, 0, math.inf, data))
+    return found
+
+
+def _whole_group(transform: Transform, slots: int) -> GiantStep:
+    """All diagonals as those of one giant step, by nothing."""
+    steps = tuple(total_step(step) % slots for step in transform.terms)
+
+    def plains() -> Sequence[Plain]:
+        return [plain for plain in transform.terms.values() if plain is not None]
+
+    return GiantStep(0, steps, MaskGroup((transform.key, "whole"), len(steps), plains))
+
+
 def _of_rotations(
     ev: Products,
     x: Ct,

@@ -17,7 +17,15 @@ from cipherblas.evaluators.policy.approximate import FLOAT_ERROR, mismatch
 from cipherblas.evaluators.policy.interface import Numbers, Scale, check_approximate
 from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.values import ClearFactor, Ct, Plain, Polynomials, Transform, WeightGroup
+from cipherblas.evaluators.slots.values import (
+    ClearFactor,
+    Ct,
+    GiantStep,
+    Plain,
+    Polynomials,
+    Transform,
+    WeightGroup,
+)
 from cipherblas.rlwe.key_policies import Step
 from cipherblas.rlwe.noise import SlotErrors, WorstCoefficients, WorstSlots
 from cipherblas.rlwe.rings import Ring
@@ -211,6 +219,23 @@ class WorstCase(Evaluator):
     def _raise_data(self, data: Any, limbs: int) -> Any:
         error = data.error + self.worst.encapsulation + self._switched(limbs)
         return replace(data, limbs=limbs, message=math.inf, error=error)  # `make` takes the caller's bound
+
+    def _raised_data(
+        self,
+        datas: Sequence[Any],
+        bound: float,
+        steps: Sequence[int],
+        group: GiantStep,
+        scale: float,
+        limbs: int,
+        repeats: int,
+    ) -> list[Any]:
+        raised = []
+        for data in datas:
+            ct = self._raise_data(data, limbs)
+            message = self.policy.magnitude(ct.scale, bound)
+            raised.append(replace(ct, message=message, error=ct.error + self.worst.raising))
+        return self._giant_steps_data(raised, steps, [group], scale, limbs, repeats)
 
     def _rotate_data(self, data: Any, steps: Sequence[int], limbs: int) -> list[Any]:
         rotated = replace(data, limbs=limbs, error=data.error + self._switched(limbs))

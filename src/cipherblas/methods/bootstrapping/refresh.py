@@ -396,11 +396,13 @@ class Bootstrapping:
         self, ev: Evaluator, xs: Sequence[Ct], real: bool, scale: float | None = None
     ) -> list[list[Ct]]:
         """The coefficients of ciphertexts in slots, at all limbs that are left: real parts, and imaginary ones."""
+        if self._raises_anew(ev):
+            found = self.in_slots(ev, self.begun(ev, xs), real, done=1)
+        else:
+            found = self.in_slots(ev, [self.raised(ev, x, x.scale) for x in xs], real)
         return [
             [self._sine(ev, part, x.scale, scale) for part in parts]
-            for x, parts in zip(
-                xs, self.in_slots(ev, [self.raised(ev, x, x.scale) for x in xs], real), strict=True
-            )
+            for x, parts in zip(xs, found, strict=True)
         ]
 
     def _sine(self, ev: Evaluator, part: Ct, shrunk: float, scale: float | None) -> Ct:
@@ -532,11 +534,59 @@ class Bootstrapping:
         Args:
             scale: of the coefficients at q_0.
         """
-        whole = (
-            float(ev.params.q[0]) * self.reduction.width / scale
-        )  # of a coefficient, in units of the message
-        slots = slot_tail(ev.slots) * math.sqrt(ev.n) * self._deviation
-        return ev.fold_into_scale(ev.raise_modulus(x, ev.top_limbs - self.spared, slots * whole), 1 / whole)
+        whole = self._whole(ev, scale)
+        bound = self._raised_bound(ev) * whole
+        return ev.fold_into_scale(ev.raise_modulus(x, ev.top_limbs - self.spared, bound), 1 / whole)
+
+    def _raises_anew(self, ev: Evaluator) -> bool:
+        """Whether ModRaise and the first factor of coefficients to slots are one: of all slots, where nothing comes
+        between them, and not of ciphertexts that share their a part."""
+        return self._held(ev) == ev.slots and ev.key_policy == "direct" and not ev.shared_by
+
+    def begun(self, ev: Evaluator, xs: Sequence[Ct]) -> list[Ct]:
+        """`raised` and the first factor of coefficients to slots, whose rotations are switches from the sparse secret.
+
+        Levels: of the raised ones 1. Keys: to the sparse secret, and from it with the rotations of that factor.
+
+        Args:
+            xs: coefficients at q_0.
+        """
+        xs = [ev.drop(x, 1) for x in xs]
+        xs = [ev.fold_into_scale(x, 1 / self._whole(ev, x.scale)) for x in xs]
+        limbs = ev.top_limbs - self.spared
+        transform = self._factors(ev, self._gain(ev, xs[0].scale, limbs - len(self.up)))[0]
+        found = ev.raise_and_transform(xs, limbs, self._raised_bound(ev), transform)
+        largest, model = self._rms(ev, 0), NoiseModel(ev.params)
+        results = []
+        for x, ct in zip(xs, found, strict=True):
+            before = math.hypot(x.errors.deviation, model.encapsulation(x.scale), model.raising(x.scale))
+            errors = _errors_of(ev, limbs, x.scale, before, transform, largest)
+            results.append(ev.assume_errors(ct, errors, ev.worst_error(ct)))
+        return results
+
+    def _whole(self, ev: Evaluator, scale: float) -> float:
+        """width · q_0, in units of the message at q_0."""
+        return float(ev.params.q[0]) * self.reduction.width / scale
+
+    def _raised_bound(self, ev: Evaluator) -> float:
+        """Of the slots of a raised ciphertext."""
+        return slot_tail(ev.slots) * math.sqrt(ev.n) * self._deviation
+
+    def _gain(self, ev: Evaluator, scale: float, left: int) -> float:
+        """The factor of coefficients to slots, for EvalMod with so many limbs."""
+        size = float(ev.params.q[left - 1])
+        # Scales of ciphertexts that wait at others differ in their last bits here: rounded, they share what is encoded.
+        return _rounded(size / (2 * scale))
+
+    def _factors(self, ev: Evaluator, gain: float) -> list[Transform]:
+        """Of coefficients to slots."""
+        held = self._held(ev)
+        return coefficients_to_slots(held, self.up, gain, repeated=ev.slots // held, cut=not self.repeated)
+
+    def _rms(self, ev: Evaluator, index: int, gain: float = 1.0) -> float:
+        """Root mean square of the slots that a factor is given."""
+        rms = math.sqrt(2 * self._held(ev)) * self._deviation * gain ** (index / len(self.up))
+        return float(rms * 2.0 ** -(sum(self.up[:index]) / 2))
 
     def to_shared(self, shared: Shared, cts: Sequence[Ct]) -> Ct:
         """Ciphertexts of one limb that come to share their a part. Levels: none. Keys: one for each."""
@@ -546,7 +596,7 @@ class Bootstrapping:
         """Ordinary ciphertexts of what `in_slots` gives. Levels: none. Keys: one for each."""
         return shared.parts(half, number, ev)
 
-    def in_slots(self, ev: Evaluator, us: Sequence[Ct], real: bool) -> list[list[Ct]]:
+    def in_slots(self, ev: Evaluator, us: Sequence[Ct], real: bool, done: int = 0) -> list[list[Ct]]:
         """Coefficients to slots and conjugation: of each N/2 coefficients of `raised` as the real slots of each result.
 
         Levels: one for each factor. Keys: of the rotations of these transforms, conjugation.
@@ -554,30 +604,25 @@ class Bootstrapping:
         Args:
             us: of the same limbs.
             real: the first half of the coefficients is all; else there are two ciphertexts of each.
+            done: factors that were applied before.
         """
-        held = self._held(ev)
         us = [self._trace(ev, u) for u in us]
-        left = us[0].limbs - len(self.up)
+        left = us[0].limbs - len(self.up) + done
         if left < 1:
             raise LevelError(
                 "No limbs are left for coefficients to slots.",
                 expected=f"more than {len(self.up)}",
                 got=us[0].limbs,
             )
-        size = float(ev.params.q[left - 1])  # of the limbs of EvalMod
-        # Scales of ciphertexts that wait at others differ in their last bits here: rounded, they share what is encoded.
-        factor = _rounded(size / (2 * us[0].scale))
-        repeated, cut = ev.slots // held, not self.repeated
-        for index, transform in enumerate(
-            coefficients_to_slots(held, self.up, factor, repeated=repeated, cut=cut)
-        ):
-            rms = math.sqrt(2 * held) * self._deviation * factor ** (index / len(self.up))
-            rms *= 2.0 ** -(sum(self.up[:index]) / 2)
-            baby_steps = self.baby_steps[1]
+        gain = self._gain(ev, us[0].scale, left)
+        for index, transform in enumerate(self._factors(ev, gain)):
+            if index < done:
+                continue
+            rms, baby_steps = self._rms(ev, index, gain), self.baby_steps[1]
             if len(transform.terms) > self.giants * baby_steps:
                 baby_steps *= 2
             us = _applied(ev, us, transform, baby_steps, [rms] * len(us), math.inf)
-        return [self._parts(ev, ev.fold_into_scale(u, 1 / factor), real) for u in us]
+        return [self._parts(ev, ev.fold_into_scale(u, 1 / gain), real) for u in us]
 
     def _trace(self, ev: Evaluator, u: Ct) -> Ct:
         """Coefficients of X^(S/held) alone."""
@@ -755,9 +800,17 @@ def _errors_after(ev: Evaluator, x: Ct, transform: Transform, largest: float) ->
         largest: slot of x; of a raised ciphertext, whose slots are independent too, their root mean square.
     """
     model = NoiseModel(ev.params)
-    encoding = model.encoding(float(ev.params.q[x.limbs - 1])) * largest * transform.rounding_norm
     rotated = math.hypot(model.key_switch(x.limbs, x.scale), model.rounding(x.scale))
     hops = max(len(expand(step, ev.key_policy, ev.slots)) for step in transform.terms)
     before = math.hypot(x.errors.deviation, math.sqrt(hops) * rotated)
-    own = math.hypot(transform.row_norm * before, encoding, model.rounding(x.scale))
+    return _errors_of(ev, x.limbs, x.scale, before, transform, largest)
+
+
+def _errors_of(
+    ev: Evaluator, limbs: int, scale: float, before: float, transform: Transform, largest: float
+) -> SlotErrors:
+    """`_errors_after` of rotations with errors of this deviation."""
+    model = NoiseModel(ev.params)
+    encoding = model.encoding(float(ev.params.q[limbs - 1])) * largest * transform.rounding_norm
+    own = math.hypot(transform.row_norm * before, encoding, model.rounding(scale))
     return SlotErrors(own, aligned=False)

@@ -402,7 +402,7 @@ def _key_set(plan: Plan) -> str:
     if plan.keys.relinearise:
         text += " + relinearisation"
     if plan.keys.encapsulation is not None:
-        text += " + 2 for a sparse secret"
+        text += f" + {plan.keys.of_sparse_secret} for a sparse secret"
     if plan.keys.shared:
         shared = sum(1 for key in plan.keys.limbs if key.shared)
         text += f" + {shared} for {plan.keys.shared} with one a part"

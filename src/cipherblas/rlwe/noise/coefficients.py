@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import cipherblas._core as _core
 from cipherblas.crypto.digits import digit_ranges
 from cipherblas.rlwe.noise.tails import concentration, hamming_weight, tail
-from cipherblas.rlwe.rings import Ring
+from cipherblas.rlwe.rings import NominalFamily, Ring
 
 SIGMA = _core.NOISE_SIGMA  # discrete Gaussian of fresh encryptions and keys
 MAX_ERROR = _core.LARGEST_NOISE  # the sampler's table ends there
@@ -38,7 +38,7 @@ class CoefficientNoise:
     """
 
     def __init__(self, ring: Ring, weight: float | None = None) -> None:
-        self._n, self._alpha, self._digit_limbs = ring.n, ring.alpha, ring.digit_limbs
+        self._ring, self._n, self._alpha, self._digit_limbs = ring, ring.n, ring.alpha, ring.digit_limbs
         self.weight = hamming_weight(ring.n) if weight is None else weight
         self._log_q = [math.log2(q) for q in ring.q]
         self._log_p = math.fsum(math.log2(p) for p in ring.p)
@@ -78,6 +78,16 @@ class CoefficientNoise:
         squares = sum(digit**2 for digit in self.digits(limbs))
         excess = concentration(self._n) if excess is None else excess
         return self._n * UNIFORM_VARIANCE * squares * SIGMA**2 * excess
+
+    def raising(self, excess: float | None = None) -> float:
+        """`key_products` of coefficients below q_0 whose modulus was raised: one digit, in a ring of its own."""
+        excess = concentration(self._n) if excess is None else excess
+        return self._n * UNIFORM_VARIANCE * self.raised_digit**2 * SIGMA**2 * excess
+
+    @property
+    def raised_digit(self) -> float:
+        """q_0 over the special primes beside it there."""
+        return float(self._ring.q[0]) / math.prod(NominalFamily(self._ring).raising.p)
 
     def switch(self, limbs: int, terms: int = 1) -> float:
         """A sum of `terms` key switches, divided by P once."""

@@ -200,6 +200,11 @@ class NoiseModel:
         variance = CoefficientNoise(NominalFamily(self._ring).sparse, SPARSE_WEIGHT).switch(1)
         return PRODUCT_TAIL * math.sqrt(variance) * self._slot / scale
 
+    def raising(self, scale: float) -> float:
+        """A switch from the sparse secret of coefficients below q_0, before the rounding of ModDown."""
+        variance = self._coefficients.raising(excess=1.0)
+        return PRODUCT_TAIL * math.sqrt(variance) * self._slot / scale
+
     def key_switch(self, limbs: int, scale: float) -> float:
         """Σ_d digit_d · e_d / P, before the rounding of ModDown."""
         coefficient = self._switch.get(limbs)

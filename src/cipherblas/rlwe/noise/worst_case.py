@@ -34,6 +34,8 @@ class WorstSlots:
         self.encapsulation = self._residues * (
             1 + SPARSE_WEIGHT + 2.0**-ENCAPSULATION_MARGIN_BITS * self.error
         )
+        # One back, of coefficients below q_0.
+        self.raising = self._coefficients.raised_digit * self._residues * self.error
         # Fourier transforms and sums in double precision, of vectors of up to 1 in absolute value.
         self.float = 2.0**-53 * math.sqrt(n) * (4 * math.log2(n) + 4)
 
