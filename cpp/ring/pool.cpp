@@ -268,8 +268,10 @@ class Pool {
             auto found = idle_.lower_bound(size);
             while (found != idle_.end() && found->second.empty()) ++found;
             if (found != idle_.end() &&
-                (found->first == size || (idle_bytes_ > most_idle && found->first <= size + size / 4))) {
+                (found->first == size || (idle_bytes_ > most_idle && found->first <= size + size / 4) ||
+                 may_waste(size, found->first))) {
                 void* const data = found->second.back();
+                if (found->first > size) note_waste(data, found->first - size);
                 found->second.pop_back();
                 idle_bytes_ -= found->first;
                 lent_bytes_ += found->first - size;
@@ -298,6 +300,7 @@ class Pool {
         {
             const std::lock_guard<std::mutex> guard(lock_);
             lent_bytes_ -= size;
+            forget_waste(data);
             if (idle_bytes_ + size <= max_idle_bytes_) {
                 try {
                     idle_[size].push_back(data);
@@ -339,6 +342,26 @@ class Pool {
         }
     }
 
+    // Whether a block larger than is asked for may take the place of a new one, whose pages the system would clear: what
+    // such blocks have too much must stay below a half of what may idle beyond the most that was in use together.
+    bool may_waste(std::size_t size, std::size_t found) const {
+        return size >= kHugePage && found <= 2 * size &&
+               wasted_bytes_ + (found - size) <= spare_bytes(most_lent_bytes_) / 2;
+    }
+    void note_waste(void* data, std::size_t bytes) {
+        try {
+            wasted_.emplace(data, bytes);
+            wasted_bytes_ += bytes;
+        } catch (...) {  // no memory for the entry: it is not counted
+        }
+    }
+    void forget_waste(void* data) noexcept {
+        const auto entry = wasted_.find(data);
+        if (entry == wasted_.end()) return;
+        wasted_bytes_ -= entry->second;
+        wasted_.erase(entry);
+    }
+
     // Takes the largest idle blocks out until at most so many bytes idle. Called under the lock.
     Blocks idle_beyond(std::size_t bytes) {
         Blocks taken;
@@ -357,6 +380,8 @@ class Pool {
 
     std::mutex lock_;
     Blocks idle_;
+    std::map<void*, std::size_t> wasted_;  // what lent blocks have beyond their size
+    std::size_t wasted_bytes_ = 0;
     const std::size_t max_idle_bytes_ = max_idle_bytes();
     std::size_t idle_bytes_ = 0;
     std::size_t lent_bytes_ = 0, most_lent_bytes_ = 0;

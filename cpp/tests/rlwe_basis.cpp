@@ -184,6 +184,26 @@ TEST(Pool, RecyclesAlignedBlocks) {
     EXPECT_LT(pool_bytes(), before);
 }
 
+TEST(Pool, LendsLargerBlocksWithinBounds) {
+    constexpr std::size_t kMega = std::size_t{1} << 20;
+    trim_pool();
+    void* const idle = Buffer(16 * kMega).data();
+    const std::size_t held = pool_bytes();
+    {
+        const Buffer one(9 * kMega);
+        EXPECT_EQ(one.data(), idle);
+        EXPECT_EQ(pool_bytes(), held);
+        Buffer(32 * kMega);
+        const Buffer two(17 * kMega);  // with the one before it, too much would be wasted
+        EXPECT_LT(two.capacity(), 20 * kMega);
+    }
+    Buffer(32 * kMega);
+    EXPECT_EQ(Buffer(20 * kMega).capacity(), 32 * kMega);
+    Buffer(32 * kMega);
+    EXPECT_LT(Buffer(kMega / 2).capacity(), kMega);
+    trim_pool();
+}
+
 TEST(Pool, MovesOwnership) {
     Buffer first(4096);
     void* const data = first.data();

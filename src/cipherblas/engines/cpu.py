@@ -185,7 +185,10 @@ class CpuEngine(Engine):
     def raised(self, x: Words, limbs: int) -> Words:
         residues = self._context.rows_from_ntt(np.ascontiguousarray(x))[0].astype(np.int64)
         centred = residues - self._moduli[0] * (residues > self._moduli[0] // 2)
-        return np.stack([self._context.plaintext(each, limbs) for each in centred])
+        found = aligned_empty((len(centred), limbs, self._context.n))  # not of pages that the system clears
+        for part, each in zip(found, centred, strict=True):
+            part[...] = self._context.plaintext(each, limbs)
+        return found
 
     def multiply_relinearise(self, x: Words, y: Words, key: Words) -> Words:
         return self._context.multiply_relinearise(x, y, key)
