@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ class Chain:
     factors: tuple[Expression, ...]
     tree: Tree
 
-    @property
+    @functools.cached_property
     def lengths(self) -> tuple[int, ...]:
         """Dimensions along the chain, one more than there are factors; a vector has one column."""
         last = self.factors[-1].shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -132,6 +133,7 @@ def _entries(slot: Any, row: Any, col: Any, shape: tuple[int, int]) -> Any:
     return entry_index(np.where(slot == EMPTY, EMPTY, row), col, shape)
 
 
+@functools.lru_cache(maxsize=1 << 12)
 def _padding(m: int, k: int, n: int, slots: int, complex_packing: bool) -> tuple[int, int, int] | None:
     """Pairwise coprime dimensions that fit, fewest terms first, then fewest slots; None when nothing fits."""
     for inner in range(k, k + SEARCH):

@@ -92,7 +92,7 @@ class LayoutPreserving(Algorithm):
         lines = (
             lines.T if self.clear_left else lines
         )  # each holds what the entries of one line of the product see
-        patterns = np.unique((lines - lines[:, :1]) % self.slots, axis=0)
+        patterns = {line.tobytes(): line for line in (lines - lines[:, :1]) % self.slots}.values()
         seen = np.zeros(self.slots, dtype=bool)
         for pattern, entry in itertools.product(patterns, range(self.outer)):
             seen[(pattern[: self.inner] - pattern[entry]) % self.slots] = True

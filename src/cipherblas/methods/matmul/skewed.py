@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -66,13 +67,11 @@ class Skewed(Algorithm):
     ) -> None:
         super().__init__(m, k, n, slots)
         self.complex_packing = complex_packing
-        shapes = list(_shapes(m, k, n, slots, complex_packing))
-        if not shapes:
+        found = _shape(m, k, n, slots, complex_packing)
+        if found is None:
             terms = -(-k // 2) if complex_packing else k
             raise self._refuse((m + terms - 1) * (n + terms - 1))
-        self.inner, self.terms, self.stride, self.cyclic = min(
-            shapes, key=lambda shape: (shape.terms, shape.cyclic)
-        )
+        self.inner, self.terms, self.stride, self.cyclic = found
         self.baby_steps = self.terms if baby_steps is None else min(baby_steps, self.terms)
         if self.baby_steps < 1 or (key_baby_steps is not None and key_baby_steps < 1):
             raise UnsuitedError(
@@ -164,6 +163,13 @@ class Skewed(Algorithm):
         sizes = {terms} | {-(-terms // giants) for giants in (2, 3, 4, 8) if giants <= terms}
         for baby_steps in sorted(sizes, reverse=True):
             yield {"baby_steps": baby_steps, "key_baby_steps": max(1, math.isqrt(baby_steps))}
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _shape(m: int, k: int, n: int, slots: int, complex_packing: bool) -> _Shape | None:
+    """Of those that fit, the one with the fewest terms; None where nothing fits."""
+    shapes = _shapes(m, k, n, slots, complex_packing)
+    return min(shapes, key=lambda shape: (shape.terms, shape.cyclic), default=None)
 
 
 def _shapes(m: int, k: int, n: int, slots: int, complex_packing: bool) -> Iterator[_Shape]:

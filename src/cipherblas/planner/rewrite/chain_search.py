@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from cipherblas.common.errors import FitError
@@ -78,6 +78,7 @@ class ChainSearch:
         self._top, self._candidates, self._limit = top, candidates, limit
         self._splits: Splits = splits or (lambda i, j: range(i + 1, j))
         self._found: dict[Span, list[ChainAlternative]] = {}
+        self._laid: dict[Hashable, list[ChainAlternative]] = {}  # by span and layout
 
     def best(self) -> ChainAlternative:
         """The cheapest way to the whole chain, until the client has the result.
@@ -160,6 +161,13 @@ class ChainSearch:
         """The cheapest ways to a value in a layout, ready to be multiplied, one for each number of limbs."""
         if not self._secret(i, j):
             return self.alternatives(i, j)
+        key = i, j, layout.key
+        if key not in self._laid:
+            self._laid[key] = self._relaid(i, j, layout)
+        return self._laid[key]
+
+    def _relaid(self, i: int, j: int, layout: Layout) -> list[ChainAlternative]:
+        """`_in_layout` of a value that depends on secrets."""
         grid = self._grid(i, j)
         if j == i + 1:
             factor, seconds = self._chain.factors[i], 0.0
