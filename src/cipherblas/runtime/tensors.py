@@ -546,15 +546,21 @@ def method_of(node: Expression, x: TensorLayout, choice: MethodChoice) -> LayerM
     return build_matvec(choice.method, x, node.shape[0], choice.options)
 
 
-def least_levels(expression: Expression) -> int:
-    """The fewest levels that a network spends from its operands to its results, if nothing is refreshed: those of
-    products with weights, of polynomials, and of products of what is computed."""
-    spent: dict[int, int] = {}
-    for node in facts_of(expression).order:
+def levels_behind(expression: Expression) -> dict[int, int]:
+    """By the id of a node of a network, the fewest levels that are spent from its value to the results, if nothing is
+    refreshed: those of products with weights, of polynomials, and of products of what is computed."""
+    found = {id(expression): 0}
+    for node in reversed(facts_of(expression).order):
         own = 0
         if isinstance(node, Polynomial) and node.secret:
             own = (node.degree - 1).bit_length()
         elif node.secret and (node.product or node.op == "conv2d"):
             own = 1
-        spent[id(node)] = own + max((spent[id(child)] for child in node.children), default=0)
-    return spent[id(expression)]
+        for child in node.children:
+            found[id(child)] = max(found.get(id(child), 0), found[id(node)] + own)
+    return found
+
+
+def least_levels(expression: Expression) -> int:
+    """The fewest levels that a network spends from its operands to its results, if nothing is refreshed."""
+    return max(levels_behind(expression).values())

@@ -64,6 +64,7 @@ def _searched(request: PlanRequest) -> Outcome:
         unsuited = kind.refusal(what, options)
         if unsuited is None:
             strategies.append(kind(what, options, budgets))
+            strategies[-1].limit = request.limit
         else:
             errors.append(unsuited)
             refusals.append(Rejected(kind.label, str(unsuited.got or unsuited.sentence)))

@@ -80,10 +80,9 @@ class Search:
     def run(self) -> Outcome:
         """The fastest candidate that holds when it is run without data on its real primes."""
         scored = self._all_scored()
-        if scored and scored[0].seconds > self._useless:
-            return Infeasible(
-                TooSlowError("another way takes far less", expected=self._useless, got=scored[0].seconds)
-            )
+        least = scored[0].seconds if scored else math.inf
+        if least > self._useless or (self._useless < math.inf and not scored):
+            return Infeasible(TooSlowError("another way takes far less", expected=self._useless, got=least))
         if not scored and self.losers.keys_refuse:  # smaller blocks need fewer keys
             self._thorough = True
             scored = self._all_scored()

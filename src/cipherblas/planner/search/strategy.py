@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -124,6 +125,7 @@ class Strategy(ABC):
         fine: every tiling, option and digit size is compared.
         failing: so many candidates of one algorithm and degree that no ring carries stand for all.
         digits: so many rings of different digits price a candidate.
+        limit: seconds from which on a plan is of no use.
     """
 
     form: ClassVar[str]
@@ -135,6 +137,7 @@ class Strategy(ABC):
     fine = True
     failing: float = 3
     digits = 1
+    limit: float = math.inf
 
     def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
         self.expression, self.options, self.budgets = expression, options, budgets

@@ -29,7 +29,7 @@ from cipherblas.planner.plan.explain import beside, named
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.planner.predict.cost import Rates
 from cipherblas.planner.predict.dry_run import DryRun, dry_run
-from cipherblas.planner.predict.feasible import Infeasible, attempted
+from cipherblas.planner.predict.feasible import Infeasible, TooSlowError, attempted
 from cipherblas.planner.rings import modulus_chains
 from cipherblas.planner.rings.sizing import DRAFT_SCALE_BITS, drafted
 from cipherblas.planner.search.baselines import BaselineMethods
@@ -39,7 +39,7 @@ from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.executor import missing
-from cipherblas.runtime.tensors import PACKING, TENSORS, packing, relaid_layout, window_of
+from cipherblas.runtime.tensors import PACKING, TENSORS, levels_behind, packing, relaid_layout, window_of
 from cipherblas.runtime.values import Decisions, MethodChoice
 
 Priced = tuple[float, MatVecMetaKernel | ConvMetaKernel]
@@ -47,6 +47,7 @@ LEVELS = {"mask", "layout"}  # options of a layer that take a level
 BATCH_DIMENSIONS = 4  # of several images
 COMPARED = 2  # patterns that are kept: what is taken, and what nearly was
 NOMINAL_DEPTH = 2  # rescales above the base of the ring on which single operations are priced
+NOMINAL_LIMBS = NOMINAL_DEPTH + 2
 
 
 @dataclass(frozen=True)
@@ -118,12 +119,24 @@ class GreedyMethods:
     Patterns that repeat their input save rotations, but where slots beyond its entries are not zero they cost a mask,
     which is a level. Without `masks`, such patterns are taken only where there is no other.
 
+    Args:
+        limit: seconds, in one thread, from which on a network that refreshes nothing is of no use.
+
     Attributes:
         runners_up: by the number of a node, what was nearly taken.
     """
 
-    def __init__(self, expression: Expression, slots: int, prices: LayerCost, masks: bool = True) -> None:
-        self.slots, self.prices, self.masks = slots, prices, masks
+    def __init__(
+        self,
+        expression: Expression,
+        slots: int,
+        prices: LayerCost,
+        masks: bool = True,
+        limit: float = math.inf,
+    ) -> None:
+        self.slots, self.prices, self.masks, self._limit = slots, prices, masks, limit
+        self._behind = levels_behind(expression) if limit < math.inf else {}
+        self._least = 0.0  # seconds of the products with weights so far
         self._consumers: dict[int, list[Expression]] = {}
         self._strides: dict[int, int] = {}
         self.runners_up: dict[int, str] = {}
@@ -228,6 +241,7 @@ class GreedyMethods:
         window = window_of(node, x)
         if window is not None and (found := self._multiplexed(window, x)) is not None:
             price, one = found
+            self._check_limit(node, one.plaintexts)
             filled = self._filled(window, x, price)
             return MethodChoice(one.name, one.options) if filled is None else filled
         if window is not None:
@@ -236,6 +250,9 @@ class GreedyMethods:
                 options["layout"] = closer
                 x = relaid_layout(x, closer)
         (taken, method), *others = self._methods(node, x)
+        taps = len(method.window.taps) if isinstance(method, ConvMetaKernel) else 1
+        if window is None or window.groups == 1:  # else diagonals may be zero, which nothing is multiplied by
+            self._check_limit(node, method.pattern.plaintexts(taps, x.ciphertexts, method.out.ciphertexts))
         for other, loser in others:
             self._nearly(node, named(loser.options), taken, other)
         if window is None and (filled := self._gathered(node, x, taken)) is not None:
@@ -243,6 +260,15 @@ class GreedyMethods:
         if method.repeats and not x.alone:
             options["mask"] = True
         return MethodChoice(METAKERNEL, {**method.options, **options})
+
+    def _check_limit(self, node: Expression, plaintexts: int) -> None:
+        """Raise TooSlowError where the products with weights alone, at the limbs that the levels behind them need, take
+        too long."""
+        if self._limit < math.inf and isinstance(self.prices, Prices):
+            limbs = self._behind[id(node)] + 2
+            self._least += plaintexts * self.prices.weights * limbs / NOMINAL_LIMBS
+            if self._least > self._limit:
+                raise TooSlowError("another way takes far less", expected=self._limit, got=self._least)
 
     def _filled(self, window: Window, x: TensorLayout, price: float) -> MethodChoice | None:
         """A convolution of an image whose channels are brought into all gaps before, where that takes less than it
@@ -492,7 +518,10 @@ class TensorStrategy(Strategy):
     def _method_chooser(self, slots: int, masks: bool) -> GreedyMethods | BaselineMethods:
         name = self.options.algorithm
         if name in (None, METAKERNEL):
-            return GreedyMethods(self.expression, slots, Prices.of(self.rates, slots), masks)
+            limit = math.inf
+            if not self.refreshed:
+                limit = self.limit * (self.options.threads or self.options.planned_for.threads)
+            return GreedyMethods(self.expression, slots, Prices.of(self.rates, slots), masks, limit)
         return BaselineMethods(self.expression, slots, name)
 
 
