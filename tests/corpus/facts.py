@@ -104,7 +104,7 @@ def _planned(program: cb.Program) -> Iterator[Fact]:
     yield (
         "ring",
         f"N 2^{params.n.bit_length() - 1}, {params.limbs} + {params.special_limbs} limbs, dnum {params.dnum}, "
-        f"alpha {params.alpha}, scale 2^{_number(params.scale_bits)}, {params.security} bits",
+        f"alpha {params.alpha}, {_plaintexts(params)}, {params.security} bits",
     )
     yield "moduli", f"q {_sizes(params.q)}; p {_sizes(params.p)}; {_digest((*params.q, *params.p))}"
     if params.operand_moduli is not None:
@@ -200,7 +200,7 @@ def _sent(one: Any) -> str:
     name = f"{one.name}.T" if one.transposed else one.name
     by = " by public key" if one.public_key else ""
     moduli = f"{one.basis.primes} limbs" if one.basis.primes else "operand moduli"
-    size = f"{moduli}, scale 2^{_number(math.log2(one.scale))}"
+    size = f"{moduli}, {_scale(one.scale)}"
     form = one.form
     if form.name == "rows":
         shared = ", shared a parts" if form.secrets else ""
@@ -210,9 +210,14 @@ def _sent(one: Any) -> str:
     return f"{name}{by}: {grid}, {size}, unit {_number(one.unit)}"
 
 
+def _scale(scale: Any) -> str:
+    if isinstance(scale, tuple):  # of a message modulo t
+        return f"factor {scale[0]}"
+    return f"scale {'-' if scale < 0 else ''}2^{_number(math.log2(abs(scale)))}"
+
+
 def _returned(plan: Any, output: Any) -> str:
-    scale = f"{'-' if output.scale < 0 else ''}2^{_number(math.log2(abs(output.scale)))}"
-    how = f"{output.limbs} limbs, scale {scale}, {plan.levels} levels spent"
+    how = f"{output.limbs} limbs, {_scale(output.scale)}, {plan.levels} levels spent"
     form = output.form
     if form.name == "rows":
         by = "columns" if form.by_columns else "rows"
@@ -229,6 +234,12 @@ def _counted(counts: Mapping[str, int]) -> Iterator[Fact]:
             yield line, _listed(found)
     if any(rest.values()):
         yield "counts", _listed(rest)
+
+
+def _plaintexts(params: Any) -> str:
+    if params.plain_modulus is not None:
+        return f"modulo {params.plain_modulus}"
+    return f"scale 2^{_number(params.scale_bits)}"
 
 
 def _error(result: Any, worst: float) -> str:

@@ -25,6 +25,17 @@ FOLLOWED: dict[str, dict[str, dict[str, Any]]] = {
             "operands": {"a": S(8, 8), "p": P(8, 8, bound=1.0)},
         }
     },
+    "modular/half": {"whole constants and factors; divide the decrypted result": {"formula": "2 * a"}},
+    "modular/function": {
+        "@, +, -, * of operands, their transposes and slices, and whole numbers": {"formula": "a * a"},
+        "operands without modulus=…: real numbers have functions": {"operands": {"a": S(8, 8)}},
+    },
+    "modular/two moduli": {
+        "cb.secret(…, modulus=65537) for 'b'": {
+            "operands": {"a": S(8, 8, modulus=65537), "b": S(8, 8, modulus=65537)}
+        }
+    },
+    "modular/precision": {"cb.compile(…) without precision=": {"options": {}}},
     "exact/fractions": {
         "whole constants and factors; divide the decrypted result": {"formula": "a @ b"},
         "operands without exact=True": {

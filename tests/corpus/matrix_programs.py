@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .case import P, S, case
+from .case import K, P, S, case
 
 INT8, INT16 = ({"dtype": kind, "exact": True} for kind in ("int8", "int16"))
 
@@ -183,6 +183,31 @@ case(
 case("features/several columns", "cb.square(x @ W(30, 16))[:, ::4]", x=S(5000, 30), form="features")
 case("features/encrypted weights", "w @ x", w=S(8, 30), x=S(30, 3000), form="features")
 case("features/weights that are samples", "x @ x.T", x=S(30, 30), form="features")
+
+# --- integers modulo t ---
+
+T16, T31 = 65537, 2147352577  # = 1 mod 2^16
+case("modular/product", "a @ b", a=S(64, 64, modulus=T16), b=S(64, 64, modulus=T16))
+case(
+    "modular/chain of 31 bits",
+    "(a @ b) @ a - 3 * b",
+    a=S(16, 16, modulus=T31),
+    b=S(16, 16, modulus=T31),
+)
+case("modular/clear weights", "w @ x + 7", w=P(64, 64, dtype="int32"), x=S(64, modulus=T31))
+case("modular/elementwise, public key", "a * b + a", a=K(40, 40, modulus=T16), b=S(40, 40, modulus=T16))
+case("modular/polynomial", "cb.polynomial(a, [1, -2, 0, 3, 0, 0, 1])", a=S(20, 20, modulus=T16))
+case("modular/many blocks", "a @ b", a=S(200, 300, modulus=T31), b=S(300, 100, modulus=T31))
+case(
+    "modular/several results",
+    "{'gram': x.T @ x, 'sums': x.sum(axis=0)}",
+    x=S(50, 8, modulus=T31),
+)
+case("modular/half", "a / 2", a=S(8, 8, modulus=T16))
+case("modular/function", "cb.relu(a)", a=S(8, 8, modulus=T16))
+case("modular/two moduli", "a + b", a=S(8, 8, modulus=T16), b=S(8, 8, modulus=40961))
+case("modular/precision", "a @ a", a=S(8, 8, modulus=T16), precision=1e-3)
+case("modular/too deep", "a ** 8", a=S(8, 8, modulus=T31), ring_degree=8192)
 
 # --- exact integers ---
 

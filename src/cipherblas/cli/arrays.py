@@ -22,17 +22,24 @@ SAVED = "numpy.save({!r}, array)"
 _TEXTS = (".csv", ".tsv", ".txt")
 
 
-def load_array(path: Path, dimensions: Sequence[int]) -> NDArray[Any]:
+def load_array(path: Path, dimensions: Sequence[int], wide: bool = False) -> NDArray[Any]:
     """The real, finite array in a `.npy` file, of one of these numbers of dimensions.
 
     Its type is that of `cipherblas.common.arrays.narrow_array`.
+
+    Args:
+        wide: integers of 64 bits stay what they are, for operands that are reduced modulo t.
 
     Raises:
         StorageError: the file cannot be read.
         FormatError: it is no NumPy file, or a damaged one.
         ShapeError, DTypeError, RangeError: its content is no such array of finite real numbers.
     """
-    return narrow_array(_load(path), str(path), dimensions)
+    given = _load(path)
+    found = narrow_array(given, str(path), dimensions)
+    if wide and given.dtype.kind in "iu" and given.dtype.itemsize == 8:
+        return given.astype(given.dtype.newbyteorder("="), copy=False)
+    return found
 
 
 def load_members(path: Path) -> dict[str, NDArray[Any]]:

@@ -71,7 +71,7 @@ def encrypt(
     display = Display(quiet=quiet)
     files.check_writable(output)
     with display.progress("reading the array"):
-        values = load_array(array, (1, 2, 3, 4))
+        values = load_array(array, (1, 2, 3, 4), wide=True)
     with display.progress("reading the keys") as progress:
         owner = (
             open_client(keys, security, insecure, progress)

@@ -21,6 +21,7 @@ from cipherblas.lang.operands import secret as make_secret
 
 Number = TypeVar("Number", int, float)
 
+MAX_DIGITS, MAX_EXPONENT = 40, 128  # of a modulus, of which programs refuse most
 NAMES = ("a", "b", "c", "d")  # operands with options of their own; any other comes by --operand
 
 
@@ -211,10 +212,21 @@ def parse_name(text: str) -> str:
     return text
 
 
-def parse_operand(text: str) -> tuple[str, Operand]:
+def parse_modulus(text: str) -> int:
+    """`65537`, or `2^16`."""
+    base, power, exponent = text.partition("^")
+    if not base.isdecimal() or (power and not exponent.isdecimal()) or len(text) > MAX_DIGITS:
+        raise typer.BadParameter(f"expected a whole number such as 65537 or 2^16, got {text!r}")
+    return int(base) ** int(exponent) if power and int(exponent) <= MAX_EXPONENT else int(base)
+
+
+def parse_operand(text: str, modulus: int | None = None) -> tuple[str, Operand]:
     """`weights=10x64:public:dtype=int8`, `x=64x20:public-key`, `x=64x64:dtype=int8:exact` or `x=64`, a vector.
 
     Secret, by the secret key, floating point and bound 1 when not said otherwise.
+
+    Args:
+        modulus: of secret operands.
     """
     name, equals, rest = text.partition("=")
     if not equals:
@@ -245,10 +257,17 @@ def parse_operand(text: str) -> tuple[str, Operand]:
     if kinds == ["public"]:
         if exact:
             raise typer.BadParameter("exact is for secret operands; clear ones need dtype= alone")
-        return parse_name(name), make_public(*lengths, dtype=kind, **known)
+        return parse_name(name), make_public(*lengths, dtype=_clear_type(kind, modulus), **known)
     encryption: Encryption = "public-key" if kinds == ["public-key"] else "secret-key"
-    made = make_secret(*lengths, encryption=encryption, dtype=kind, exact=bool(exact), **known)
+    made = make_secret(
+        *lengths, encryption=encryption, dtype=kind, exact=bool(exact), modulus=modulus, **known
+    )
     return parse_name(name), made
+
+
+def _clear_type(dtype: str | None, modulus: int | None) -> str | None:
+    """Of clear operands, which are whole numbers beside integers modulo t."""
+    return "int32" if dtype is None and modulus is not None else dtype
 
 
 def declared_operands(
@@ -260,12 +279,14 @@ def declared_operands(
     *,
     dtype: str | None = None,
     exact: bool = False,
+    modulus: int | None = None,
 ) -> dict[str, Operand]:
     """All operands of a `plan`, those of --a to --d first.
 
     Args:
         dtype: of the entries of --a to --d; by default real numbers, or int8 where they are exact.
         exact: all secret operands are.
+        modulus: of all secret operands, if they are integers modulo t.
     """
     kind = "int8" if exact and dtype is None else dtype
     operands: dict[str, Operand] = {}
@@ -276,17 +297,19 @@ def declared_operands(
                     f"a clear operand is not encrypted: --{name}-public or --{name}-public-key",
                     param_hint=f"--{name}-public-key",
                 )
-            options: dict[str, Any] = {"bound": bounds[name], "dtype": kind}
+            options: dict[str, Any] = {"bound": bounds[name]}
             encryption: Encryption = "public-key" if public_key[name] else "secret-key"
             operands[name] = (
-                make_public(*shape.lengths, **options)
+                make_public(*shape.lengths, **options, dtype=_clear_type(kind, modulus))
                 if public[name]
-                else make_secret(*shape.lengths, **options, encryption=encryption)
+                else make_secret(
+                    *shape.lengths, **options, dtype=kind, encryption=encryption, modulus=modulus
+                )
             )
         elif public[name] or public_key[name] or bounds[name] is not None:
             raise typer.BadParameter(f"--{name} ROWSxCOLUMNS is missing", param_hint=f"--{name}")
     for text in more:
-        name, operand = parse_operand(text)
+        name, operand = parse_operand(text, modulus)
         if name in operands:
             raise typer.BadParameter(f"operand {name!r} is declared twice", param_hint="--operand")
         operands[name] = operand

@@ -24,6 +24,7 @@ from cipherblas.cli.options import (
     bytes_option,
     declared_operands,
     output_option,
+    parse_modulus,
     parse_operand_shape,
     without_none,
 )
@@ -118,6 +119,16 @@ def plan(
             metavar="T",
             help="Type of the entries of a to d: floating point, or an integer type such as int8 or int16.",
             show_default="real numbers; with --exact int8",
+            rich_help_panel=OPERANDS,
+        ),
+    ] = None,
+    modulus: Annotated[
+        int | None,
+        typer.Option(
+            metavar="T",
+            parser=parse_modulus,
+            help="Compute integers modulo T, exactly: all secret operands are, and clear ones are whole numbers.",
+            show_default=False,
             rich_help_panel=OPERANDS,
         ),
     ] = None,
@@ -246,6 +257,7 @@ def plan(
       cipherblas plan --operand x=500:bound=3 --program "chebyshev(np.tanh, x, degree=9)" --precision 1e-2
       cipherblas plan --operand weights=10x64:public:dtype=int8 --operand x=64x1 --program "weights @ x"
       cipherblas plan --a 160x160 --b 160x160 --exact --dtype int16 -o plan.cb
+      cipherblas plan --a 64x64 --b 64x64 --modulus 65537 --program "a @ b - 3 * a" -o plan.cb
       cipherblas plan --a 160x160 --b 160x160 --b-public-key -o plan.cb
       cipherblas plan --operand weights=10x784:public --operand x=784 --program "weights @ x" -o plan.cb
       cipherblas plan --operand x=64 --program "x ** 4" --samples x=X.npy --precision 1e-3
@@ -263,6 +275,7 @@ def plan(
         operand or [],
         dtype=dtype,
         exact=exact,
+        modulus=modulus,
     )
     formula = _formula(program, operands)
     if output is not None:
@@ -363,6 +376,7 @@ def description(planned: Program) -> dict[str, Any]:
         "operands": {name: operand.declared for name, operand in planned.operands.items()},
         "shape": lengths_of(planned.shape),
         "exact": planned.exact,
+        **({} if planned.modulus is None else {"noise_budgets": list(planned.noise_budgets)}),
         **planned.plan.to_dict(),
         "error_target": planned.plan.error_target,
         "result_bytes": planned.plan.result_bytes,

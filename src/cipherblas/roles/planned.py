@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -65,6 +66,7 @@ from cipherblas.planner.predict.simulation import RangeFound, ranges_of
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.client_side import ClientSide, secret_operand
 from cipherblas.roles.wire.messages import check_shape, given, short_id
+from cipherblas.runtime.blocks import BLOCKS
 from cipherblas.runtime.listing import Listing
 from cipherblas.runtime.values import Input, Output
 
@@ -157,7 +159,8 @@ class PlannedProgram(ClientSide):
             True
         """
         shapes = [node.shape for node in self.results]
-        text = explain(self.plan, graph.formula(self.expression), self.operands, shapes)
+        formula = graph.formula(self.expression)
+        text = explain(self.plan, formula, self.operands, shapes, self.noise_budgets)
         return f"{text}\n{listed(self.plan, self.executed, self.listing)}" if steps else text
 
     def inputs_of(self, name: str) -> list[Input]:
@@ -179,6 +182,29 @@ class PlannedProgram(ClientSide):
     def outputs(self) -> tuple[Output, ...]:
         """How each result comes back."""
         return self._run.outputs(self.plan.parameters)
+
+    @functools.cached_property
+    def noise_budgets(self) -> tuple[float, ...]:
+        """Bits of its modulus that the errors of each result leave, of integers modulo t in slots.
+
+        Below 0 they could make it wrong. There are none of real numbers.
+
+        Examples:
+            >>> import cipherblas as cb
+            >>> program = cb.compile(lambda a: a * a, {"a": cb.secret(8, 8, modulus=65537)})
+            >>> min(program.noise_budgets) > 0
+            True
+        """
+        if self.modulus is None or self.plan.form != BLOCKS:
+            return ()
+        moduli = self.plan.parameters.q
+        return tuple(
+            min(
+                math.log2(math.prod(moduli[: one.limbs])) - math.log2(2 * self.modulus * max(one.noise, 1.0))
+                for one in value.handles
+            )
+            for value in self._run.results
+        )
 
     @functools.cached_property
     def worst_error(self) -> Arranged[float]:

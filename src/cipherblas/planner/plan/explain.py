@@ -30,12 +30,17 @@ ORDERS = {"limb": "limb by limb", "rotation": "rotation by rotation"}  # of the 
 
 
 def explain(
-    plan: Plan, formula: str, operands: Mapping[str, Operand], results: Sequence[tuple[int, ...]]
+    plan: Plan,
+    formula: str,
+    operands: Mapping[str, Operand],
+    results: Sequence[tuple[int, ...]],
+    budgets: Sequence[float] = (),
 ) -> str:
     """Every decision and prediction of `plan`, one per line, then the candidates that lost and why.
 
     Args:
         results: their shapes.
+        budgets: bits of the modulus that the errors of each leave, of integers modulo t.
 
     No character of it can steer a terminal, whatever the plan holds.
     """
@@ -63,6 +68,7 @@ def explain(
         ("dnum", f"{params.dnum}"),
         ("security", security),
         *_scale(params, alone),
+        *_budget(budgets),
         *(_refreshes(plan) or [("levels spent", f"{plan.levels}")]),
         (
             what,
@@ -102,6 +108,11 @@ def _scale(params: Parameters, alone: bool) -> list[tuple[str, str]]:
         what = f"integers modulo {params.plain_modulus}, exact: wrong with a chance below 2^-{WRONG_BITS}"
         return [("plaintexts", f"{what}, for whatever operands")]
     return [] if alone else [("scale", f"2^{params.scale_bits:.1f}" + _level(params))]
+
+
+def _budget(budgets: Sequence[float]) -> list[tuple[str, str]]:
+    """Bits of the modulus that errors leave, of results modulo t."""
+    return [("noise budget", f"{min(budgets):.1f} bits left at the end")] if budgets else []
 
 
 def _level(params: Parameters) -> str:
