@@ -14,6 +14,7 @@ import pytest
 import cipherblas_bench as bench
 from cipherblas_bench import bootstrap
 from cipherblas_bench.peers import Peer, PeerError
+from tests.support.bench_fields import check_fields
 
 PEERS = Path(importlib.util.find_spec("cipherblas_bench.peers").origin).parent  # type: ignore[union-attr, arg-type]
 OPENFHE = os.environ.get("CIPHERBLAS_OPENFHE_PYTHON")
@@ -45,6 +46,7 @@ def test_workers_need_nothing_of_this_package() -> None:
     for worker in (
         "protocol",
         "seal_worker",
+        "seal_bgv_worker",
         "openfhe_worker",
         "openfhe_bootstrap",
         "openfhe_parameters",
@@ -76,6 +78,21 @@ def test_seal_primitives_are_right_and_measured() -> None:
         with pytest.raises(PeerError, match="KeyError: 'transpose'"):
             peer.measure("transpose", 1)
         assert peer.measure("rotate_hoisted", 1)  # a refused request leaves the process usable
+
+
+@needs_seal
+def test_rows_modulo_t_beside_seal() -> None:
+    """Both sides compute every entry exactly, which the benchmark checks itself."""
+    rows = list(
+        bench.run_modular_primitives(
+            peer="seal", cases=["multiply_rescale", "rescale", "decrypt"], budget=0.0
+        )
+    )
+    for row in rows:
+        assert row["error"] == row["peer_params"]["error"] == 0.0
+        assert (row["peer_params"]["n"], row["peer_params"]["limbs"]) == (1 << 14, 8)
+        assert row["speedup"] == row["peer_seconds"] / row["seconds"] > 0
+    check_fields(rows)
 
 
 def beside(**choice: Any) -> None:

@@ -1,6 +1,7 @@
 """Benchmarks: rows as dictionaries, printed as lines of JSON or as tables.
 
-`run_primitives`, `run_ntt`, `run_linear_transform`, `run_bootstrap`, `run_mambo`, `run_gemm`, `run_transpose`,
+`run_primitives`, `run_modular_primitives`, `run_ntt`, `run_linear_transform`, `run_bootstrap`, `run_mambo`, `run_gemm`,
+`run_transpose`,
 `run_masks`, `run_cc`, `run_pc`, `run_bae`, `run_fame_baselines`, `run_crossover`, `run_e2dm_study`, `run_peers`,
 `run_distributed`, `run_fhe4dmm`, `run_model`, `run_roofline`, `run_nn` and `run_networks` yield rows as they are
 measured, `run_nn_counts` rows of counted operations, `run_nn_published` those of published patterns; `render` prints
@@ -32,6 +33,7 @@ from .ntt import run as run_ntt
 from .pc import run as run_pc
 from .peers import PeerError
 from .primitives import run as run_primitives
+from .primitives import run_modular as run_modular_primitives
 from .roofline import run as run_roofline
 from .transpose import run as run_transpose
 
@@ -53,6 +55,7 @@ __all__ = [
     "run_mambo",
     "run_masks",
     "run_model",
+    "run_modular_primitives",
     "run_networks",
     "run_nn",
     "run_nn_counts",

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from cipherblas.crypto.params import Parameters, make_parameters
-from cipherblas_bench import ntt
+from cipherblas_bench import modular_primitives, ntt
 from cipherblas_bench.harness import Row, Timing, compare, measure, params_fields, peak_memory, row
 from cipherblas_bench.peers import Peer, PeerError
 
@@ -56,10 +56,13 @@ class Setting:
     openfhe_first_bits: int
     openfhe_scaling_bits: int
 
-    def parameters(self) -> Parameters:
+    def parameters(self, plain_modulus: int | None = None) -> Parameters:
         """Our parameters: `limbs` primes of `bits`, digits of ceil(limbs / digits) limbs, 128-bit security."""
-        alpha = -(-self.limbs // self.digits)
-        return make_parameters(self.n, [self.bits] * self.limbs, alpha=alpha, scale_bits=min(40.0, self.bits))
+        alpha, scale_bits = -(-self.limbs // self.digits), min(40.0, self.bits)
+        q_bits = [self.bits] * self.limbs
+        return make_parameters(
+            self.n, q_bits, alpha=alpha, scale_bits=scale_bits, plain_modulus=plain_modulus
+        )
 
     def openfhe(self) -> dict[str, Any]:
         return {
@@ -76,6 +79,7 @@ class Setting:
         return {"n": self.n, "q_bits": q_bits, "special_bits": round(self.bits), "hoisted": HOISTED}
 
 
+BGV_SETTING = Setting(1 << 14, 8, 8, 43.0, 60, 43)
 SETTINGS = (
     Setting(1 << 13, 4, 4, 40.0, 40, 38),
     Setting(1 << 15, 15, 15, 43.0, 60, 50),
@@ -222,25 +226,69 @@ def run(
         yield from ntt.run(ring_degrees=ring_degrees or ntt.RING_DEGREES, budget=budget / 2)
 
 
-def check_equal(setting: Setting, theirs: Peer) -> None:
+def run_modular(
+    *,
+    peer: str | None = None,
+    peer_python: str | None = None,
+    threads: int = 1,
+    ring_degrees: Sequence[int] = (),
+    cases: Sequence[str] | None = None,
+    budget: float = 1.0,
+) -> Iterator[Row]:
+    """Rows of `bench primitives --scheme bgv`: one per case of `modular_primitives`, at N = 2^14 with 8 limbs.
+
+    Args and Raises: as `run`; the peer is SEAL, or none.
+    """
+    import cipherblas._core as _core
+
+    setting = BGV_SETTING
+    if peer not in (None, "seal"):
+        raise ValueError(f"peer: of BGV seal, got {peer}")
+    cases = modular_primitives.CASES if cases is None else cases
+    unknown = sorted(set(cases) - set(modular_primitives.CASES))
+    if unknown:
+        raise ValueError(
+            f"cases: expected some of {', '.join(modular_primitives.CASES)}, got {', '.join(unknown)}"
+        )
+    ntt.check_ring_degrees(ring_degrees, [setting.n])
+    _core.set_threads(threads)
+    ours = modular_primitives.ModularPrimitives(setting.parameters(modular_primitives.MODULUS), HOISTED)
+    wrong = [case for case, share in ours.errors.items() if share]
+    if wrong:
+        raise PeerError(f"our results modulo t: all entries equal, got other ones of {', '.join(wrong)}")
+    if peer is None:
+        yield from _rows(ours, None, threads, cases, budget)
+    else:
+        request = setting.seal() | {"plain_bits": modular_primitives.BITS}
+        with Peer("seal-bgv", request, python=peer_python, threads=threads) as theirs:
+            check_equal(setting, theirs, 0.0)
+            yield from _rows(ours, theirs, threads, cases, budget)
+    _core.trim_pool()
+
+
+def check_equal(setting: Setting, theirs: Peer, most: float = PEER_ERROR) -> None:
     """Ring degree, limbs and digits that the peer has, and what it computes with them.
 
     Raises:
-        PeerError: it has others than it was asked for, or misses a result by more than 2^-10.
+        PeerError: it has others than it was asked for, or misses a result by more than `most`.
     """
     asked = {"n": setting.n, "limbs": setting.limbs, "digits": setting.digits}
     found = {name: theirs.ready[name] for name in asked}
     if found != asked:
         raise PeerError(f"parameters of {theirs.ready['peer']}: expected {asked}, got {found}")
-    if not theirs.ready["error"] <= PEER_ERROR:
+    if not theirs.ready["error"] <= most:
         raise PeerError(
-            f"results of {theirs.ready['peer']}: expected an error of at most {PEER_ERROR:.2g}, "
+            f"results of {theirs.ready['peer']}: expected an error of at most {most:.2g}, "
             f"got {theirs.ready['error']:.2g}"
         )
 
 
 def _rows(
-    ours: Primitives, theirs: Peer | None, threads: int, cases: Sequence[str], budget: float
+    ours: Primitives | modular_primitives.ModularPrimitives,
+    theirs: Peer | None,
+    threads: int,
+    cases: Sequence[str],
+    budget: float,
 ) -> Iterator[Row]:
     for case in cases:
         operations = HOISTED if case == "rotate_hoisted" else 1

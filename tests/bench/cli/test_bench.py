@@ -22,6 +22,7 @@ def test_bench_prints_lines_of_json(invoke: Any) -> None:
     "options",
     [
         ("primitives", "--n", "8192", "--case", "rescale"),
+        ("primitives", "--scheme", "bgv", "--case", "multiply_rescale"),
         ("linear-transform", "--set", "A", "--diagonals", "3"),
         ("pc", "--shape", "6x5x4", "--fixed"),
         ("nn", "--case", "Conv1", "--baseline", "none"),
@@ -44,6 +45,10 @@ def test_every_row_has_the_required_fields(invoke: Any, options: tuple[str, ...]
         (("primitives", "--peer", "seal", "--n", "65536", "--case", "rotate"), "8192, 32768, got 65536"),
         (("primitives", "--n", "100"), "got 100"),
         (("primitives", "--roofline", "--threads", "2"), "neither --peer nor --threads"),
+        (("primitives", "--scheme", "bgv", "--peer", "openfhe"), "of BGV seal, got openfhe"),
+        (("primitives", "--scheme", "bgv", "--n", "8192"), "16384, got 8192"),
+        (("primitives", "--scheme", "bgv", "--case", "ntt"), "got ntt"),
+        (("primitives", "--scheme", "bgv", "--roofline"), "nor --scheme"),
         (("cc", "--suite", "fame", "--order", "limb"), "neither algorithm nor order"),
         (("cc", "--suite", "fame", "--shape", "4x4x4"), "shapes of its own"),
         (("cc", "--baselines"), "needs --suite"),

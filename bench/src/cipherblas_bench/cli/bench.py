@@ -93,6 +93,13 @@ class TransposePolicy(str, Enum):
     binary = "binary"
 
 
+class PrimitivesScheme(str, Enum):
+    """Of `bench primitives`."""
+
+    ckks = "ckks"
+    bgv = "bgv"
+
+
 @app.command()
 @guarded
 def primitives(
@@ -105,6 +112,10 @@ def primitives(
         typer.Option("--n", help="Ring degree; repeatable.", show_default="those of the peer"),
     ] = None,
     case: Annotated[list[str] | None, typer.Option(help="Operation; repeatable.", show_default="all")] = None,
+    scheme: Annotated[
+        PrimitivesScheme,
+        typer.Option(help="bgv: integers modulo a prime of 31 bits, at N = 2^14 with 8 limbs."),
+    ] = PrimitivesScheme.ckks,
     roofline: Annotated[
         bool, typer.Option("--roofline", help="Beside what compute and memory allow, in processor time.")
     ] = False,
@@ -119,17 +130,21 @@ def primitives(
     \b
     Examples:
       cipherblas bench primitives --peer seal
+      cipherblas bench primitives --scheme bgv --peer seal
       cipherblas bench primitives --roofline --n 65536
       cipherblas bench primitives --peer openfhe --peer-python /opt/openfhe/bin/python --n 65536
     """
-    from cipherblas_bench import run_primitives, run_roofline
+    from cipherblas_bench import run_modular_primitives, run_primitives, run_roofline
 
     options = without_none(cases=case, ring_degrees=n)
     if roofline:
-        if peer is not None or threads != 1:
-            raise typer.BadParameter("takes neither --peer nor --threads", param_hint="--roofline")
+        if peer is not None or threads != 1 or scheme != PrimitivesScheme.ckks:
+            raise typer.BadParameter(
+                "takes neither --peer nor --threads nor --scheme", param_hint="--roofline"
+            )
         return printed(run_roofline(budget=seconds, **options), json, Display(quiet=quiet))
-    rows = run_primitives(
+    run = run_primitives if scheme == PrimitivesScheme.ckks else run_modular_primitives
+    rows = run(
         peer=peer and peer.value,
         peer_python=str(peer_python) if peer_python is not None else None,
         threads=threads,

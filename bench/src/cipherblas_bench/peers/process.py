@@ -18,6 +18,7 @@ from typing import Any
 
 WORKERS = {
     "seal": ("seal_worker", "seal"),
+    "seal-bgv": ("seal_bgv_worker", "seal"),
     "openfhe": ("openfhe_worker", "openfhe"),
     "openfhe-bootstrap": ("openfhe_bootstrap", "openfhe"),
     "e2dm-seal": ("e2dm_seal", "seal"),
