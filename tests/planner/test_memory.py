@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +16,40 @@ import cipherblas as cb
 
 pytestmark = pytest.mark.encrypted
 
-SERVER = """
+# Servers are forked from a process that has imported all that they need: each begins with that much memory.
+SERVERS = """
+import os
 import sys
+import traceback
 from pathlib import Path
 import numpy as np
 import cipherblas as cb
+from cipherblas import EncryptedOperand, EvaluationKeys, Program
 
-folder = Path(sys.argv[1])
-program = cb.Program.load(folder / "program")
-server = program.server(cb.EvaluationKeys.load(folder / "keys"))
-inputs = {
-    name: cb.EncryptedOperand.load(folder / name)
-    if operand.secret
-    else np.load(folder / f"{name}.npy")
-    for name, operand in program.operands.items()
-}
-rows_of_secrets = program.plan.form == "rows" and all(one.secret for one in program.operands.values())
-for _ in range(1 if rows_of_secrets else 2):  # a second run finds masks and weights, which all others have
-    server.run(inputs)
-status = Path("/proc/self/status").read_text()  # ru_maxrss may be that of the process that started this one
-print(int(status.split("VmHWM:")[1].split()[0]) * 1024)
+def peak(folder):
+    program = Program.load(folder / "program")
+    server = program.server(EvaluationKeys.load(folder / "keys"))
+    inputs = {
+        name: EncryptedOperand.load(folder / name) if operand.secret else np.load(folder / f"{name}.npy")
+        for name, operand in program.operands.items()
+    }
+    rows_of_secrets = program.plan.form == "rows" and all(one.secret for one in program.operands.values())
+    for _ in range(1 if rows_of_secrets else 2):  # a second run finds masks and weights, which all others have
+        server.run(inputs)
+    status = Path("/proc/self/status").read_text()  # ru_maxrss may be that of the process that started this one
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        try:
+            print(peak(Path(line.rstrip())), flush=True)
+        except BaseException:
+            traceback.print_exc()
+            print("failed", flush=True)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
 """
 
 UNDER, OVER = 1.0, 3.0  # found ÷ predicted at most, predicted ÷ found at most
@@ -115,7 +129,18 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] =
 }
 
 
-def peaks(folder: Path, program: cb.Program) -> tuple[int, int]:
+@pytest.fixture(scope="module")
+def servers() -> Iterator[subprocess.Popen[str]]:
+    """Answers the folder of a server with its peak."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", SERVERS]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        yield process
+
+
+def peaks(servers: subprocess.Popen[str], folder: Path, program: cb.Program) -> tuple[int, int]:
     """The predicted peak of a server, and that of a process that is one."""
     program.save(folder / "program")
     client = program.client()
@@ -131,22 +156,18 @@ def peaks(folder: Path, program: cb.Program) -> tuple[int, int]:
     sent = client.encrypt(secret)
     for name, encrypted in sent.items():
         encrypted.save(folder / name)
-    done = subprocess.run(
-        [sys.executable, "-c", SERVER, str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert done.returncode == 0, done.stderr
-    return program.plan.peak_bytes, int(done.stdout)
+    assert servers.stdin is not None and servers.stdout is not None
+    print(folder, file=servers.stdin, flush=True)
+    found = servers.stdout.readline().strip()
+    assert found.isdigit(), found
+    return program.plan.peak_bytes, int(found)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_peak_memory(tmp_path: Path, name: str) -> None:
+def test_peak_memory(servers: subprocess.Popen[str], tmp_path: Path, name: str) -> None:
     function, operands, options = PROGRAMS[name]
-    planned, found = peaks(tmp_path, cb.compile(function, operands, **options))
+    planned, found = peaks(servers, tmp_path, cb.compile(function, operands, **options))
     print(f"{name}: planned {planned >> 20} MiB, found {found >> 20} MiB, {found / planned:.2f} of it")
     assert found <= UNDER * planned
     assert planned <= OVER * found
