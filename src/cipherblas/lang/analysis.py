@@ -105,17 +105,18 @@ def evaluate_results(
     order = ordered(node)
     steps = Steps(progress, len(order))
     for current in order:
+        written = current.written if as_written else None
         if current.operand is not None:
             given = values[current.name].reshape(current.operand.shape)
             for step in current.steps:
                 given = step(given)
             given = given.T if current.transposed else given
             found[id(current)] = given if narrow and current is node else given.astype(np.float64, copy=False)
-        elif not current.root:
+        elif not current.root and (written is None or written.within):
             found[id(current)] = current.evaluate([found[id(child)] for child in current.children])
-        if as_written and current.written is not None:
-            x = found[id(current.written.x)]
-            found[id(current)] = current.written.evaluate(x, found[id(current)])
+        if written is not None:
+            x = found[id(written.x)]
+            found[id(current)] = written.evaluate(x, found.get(id(current), x))
         if through is not None and not current.root:
             found[id(current)] = through(current, found[id(current)])
         steps.tick()
