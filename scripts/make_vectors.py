@@ -21,7 +21,7 @@ import os
 import shutil
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -45,6 +45,7 @@ MACHINE = cb.Machine.load(FOLDER / "machine.json")  # that programs are planned 
 SEED = bytes(range(32))
 KEY_ID = "00112233445566778899aabbccddeeff"
 FIRST = 8
+MODULUS = 2147352577  # of integers modulo t
 BUDGET, SPENT, SHARED = cb.Sharing(entries=64, bits=30), 16, "5a" * 32
 
 Matrix = NDArray[np.float64]
@@ -187,6 +188,39 @@ def write_rows(folder: Path) -> Matrix:
     return np.asarray(w @ x)
 
 
+def write_modular(folder: Path) -> NDArray[np.int64]:
+    """A product modulo t in slots and what is computed with it, INSECURE: program, keys, both operands, result."""
+    params = make_parameters(
+        64, [45.0] * 4, alpha=1, scale_bits=30.0, security=0, insecure=True, plain_modulus=MODULUS
+    )
+    options = {
+        "parameters": params,
+        "security": 0,
+        "insecure": True,
+        "algorithm": "skewed",
+        "machine": MACHINE,
+    }
+    declared = {
+        "a": cb.secret(4, 4, modulus=MODULUS),
+        "b": cb.secret(4, 4, modulus=MODULUS, encryption="public-key"),
+    }
+    program = cb.compile(lambda a, b: (a @ b) * a - 3 * b, declared, **options)
+    a, b = entries((4, 4)), entries((4, 4)) * 2**40 + 1
+    client = program.client()
+    program.save(folder / "program.json")
+    client.save(folder / "secret-key")
+    evaluation = client.evaluation_keys()
+    evaluation.save(folder / "evaluation-keys")
+    encrypted = client.encrypt({"a": a})["a"]
+    others = program.encryptor(client.public_key()).encrypt({"b": b})["b"]
+    encrypted.save(folder / "a.ciphertext")
+    others.save(folder / "b.ciphertext")
+    result = program.server(evaluation).run({"a": encrypted, "b": others})
+    dataclasses.replace(result, seconds=0.0).save(folder / "result.ciphertext")
+    exact = (a.astype(object) @ b * a - 3 * b.astype(object)) % MODULUS
+    return exact.astype(np.int64)
+
+
 def write_formats(folder: Path) -> Matrix:
     """Rows in coefficient form, INSECURE, and their secret key."""
     params = make_parameters(16, [45.0, 40.0], alpha=1, scale_bits=40.0, security=0, insecure=True)
@@ -205,7 +239,13 @@ def write(folder: Path) -> None:
             raise SystemExit(f"{folder}: expected a new folder, or one with {VALUES}")
         shutil.rmtree(folder)
     expected = {}
-    for name, make in (("slots", write_slots), ("rows", write_rows), ("formats", write_formats)):
+    makers: dict[str, Callable[[Path], NDArray[Any]]] = {
+        "slots": write_slots,
+        "rows": write_rows,
+        "formats": write_formats,
+        "modular": write_modular,
+    }
+    for name, make in makers.items():
         (folder / name).mkdir(parents=True)
         with fixed_randomness(name), warnings.catch_warnings():
             warnings.simplefilter("ignore", cb.InsecureParametersWarning)

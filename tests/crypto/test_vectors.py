@@ -136,6 +136,20 @@ def test_operands_and_keys_still_compute_in_slots(folder: Path) -> None:
     np.testing.assert_allclose(decrypted, FROZEN["expected"]["slots"], rtol=0, atol=program.plan.error)
 
 
+def test_results_modulo_t_still_decrypt(folder: Path) -> None:
+    program, client, demanded = loaded(folder / "modular", **ANY)
+    found = client.decrypt(result(folder / "modular", program, demanded))
+    np.testing.assert_array_equal(found, FROZEN["expected"]["modular"])
+
+
+def test_operands_modulo_t_still_compute(folder: Path) -> None:
+    program, client, demanded = loaded(folder / "modular", **ANY)
+    evaluation = cb.EvaluationKeys.load(folder / "modular" / "evaluation-keys", **ANY)
+    operands = {name: operand(folder / "modular", program, name, demanded) for name in ("a", "b")}
+    found = client.decrypt(program.server(evaluation).run(operands))
+    np.testing.assert_array_equal(found, FROZEN["expected"]["modular"])
+
+
 def test_the_program_for_clients_still_decrypts(folder: Path) -> None:
     program, _, demanded = loaded(folder / "slots", **ANY)
     known = cb.ClientProgram.load(folder / "slots" / "client-program.json", **ANY)

@@ -6,13 +6,15 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import cipherblas as cb
 from cipherblas.distributed.cuts import cut_of
 from cipherblas.distributed.slots import DISTRIBUTIONS
-from tests.distributed.test_slots_on_ranks import ON_DIAGONALS, SHAPES, InBlocks
+from tests.distributed.test_slots_on_ranks import ON_DIAGONALS, SHAPES, InBlocks, T
 from tests.support.mpi import PATIENCE, on_ranks
+from tests.support.runs import toy
 
 KERNELS = ("fhe-mm", "fame", "skewed", "bicyclic")
 BLOCKS = {
@@ -85,6 +87,31 @@ def test_every_way_to_share(programs: tuple[Path, dict[str, InBlocks]], ranks: i
     for name, whole in each.items():
         for sharing in wanted[name]:
             assert found[f"{name} {sharing}"] == whole.alone.digest, (name, sharing)
+
+
+def test_integers_modulo_t(tmp_path: Path) -> None:
+    """The ciphertexts of one process, of a product and of what is computed with it."""
+    program = toy(
+        lambda a, b: (a @ b) * a - 3 * b,
+        a=cb.secret(19, 19, modulus=T),
+        b=cb.secret(19, 19, modulus=T),
+        block=8,
+        ring_degree=8192,
+    )
+    rng, client = np.random.default_rng(3), program.client()
+    sent = client.encrypt({name: rng.integers(0, T, (19, 19)) for name in "ab"})
+    keys, place = client.evaluation_keys(), tmp_path / "modular"
+    place.mkdir()
+    program.save(place / "plan")
+    keys.save(place / "keys")
+    for name, one in sent.items():
+        one.save(place / name)
+    sharings = ["4d-s", "4d", "e3d"]
+    done = on_ranks(2, "-c", RUNS, str(tmp_path), json.dumps({"modular": sharings}))
+    assert done.returncode == 0, done.stderr
+    alone = program.server(keys).run(sent).digest
+    found = json.loads((tmp_path / "found-2").read_text())
+    assert found == {f"modular {sharing}": alone for sharing in sharings}
 
 
 FAILS = """

@@ -93,6 +93,41 @@ def check_shared(whole: InBlocks, ranks: int, sharing: Any) -> list[tuple[Any, c
     return found
 
 
+T = 2147352577  # = 1 mod 2^16
+
+
+@pytest.mark.parametrize("algorithm", ["fame", "skewed", "bicyclic", "fhe-mm"])
+def test_integers_modulo_t_on_ranks(algorithm: str) -> None:
+    """The residues of one process, of a product and of what is computed with it."""
+    secrets = {"a": cb.secret(19, 19, modulus=T), "b": cb.secret(19, 19, modulus=T)}
+    program = toy(
+        lambda a, b: {"product": a @ b, "all": (a @ b) * a - 3 * b},
+        **secrets,
+        algorithm=algorithm,
+        block=8,
+        ring_degree=8192,
+    )
+    rng, client = np.random.default_rng(3), program.client()
+    values = {name: rng.integers(0, T, (19, 19)) for name in secrets}
+    sent, keys = client.encrypt(values), client.evaluation_keys()
+    alone = program.server(keys).run(sent)
+    a, b = (values[name].astype(object) for name in "ab")
+    expected = {"product": a @ b % T, "all": ((a @ b) * a - 3 * b) % T}
+    for ranks, sharing in ((2, "4d-s"), (3, "e3d"), (4, "4d"), (4, "4d*")):
+
+        def work(communicator: Communicator, sharing: Any = sharing) -> tuple[Any, cb.Server]:
+            server = program.server(keys, communicator=communicator, sharing=sharing)
+            return server.run(sent), server
+
+        found = run_ranks(ranks, work)
+        for got, wanted in zip(found[0][0].ciphertexts, alone.ciphertexts, strict=True):
+            np.testing.assert_array_equal(got, wanted)
+        for rank, (_, server) in enumerate(found):
+            assert server.sent == server.rank_runs[rank].sent
+        for name, values_found in client.decrypt(found[0][0]).items():
+            np.testing.assert_array_equal(values_found, expected[name])
+
+
 @pytest.mark.parametrize("name", ON_DIAGONALS)
 @pytest.mark.parametrize("algorithm", ["fhe-mm", "fame", "skewed", "bicyclic"])
 def test_diagonals_of_blocks_on_ranks(name: str, algorithm: str) -> None:

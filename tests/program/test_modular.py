@@ -366,8 +366,6 @@ def test_what_programs_modulo_t_do_not_offer() -> None:
         parties.client.decrypt(result, share=cb.Sharing(entries=100))
     with pytest.raises(ParameterError, match="no errors to simulate"):
         program.simulate({"a": np.ones((3, 2, 2), int)})
-    with pytest.raises(ParameterError, match="one process"):
-        program.server(parties.client.evaluation_keys(), communicator=object())  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="nothing else is declared"):
         program.with_encodings({"a": cb.Encoding(limbs=2, scale_bits=40.0)})
     assert all(one.inside for one in program.check({"a": np.full((2, 2), 10**12)}))

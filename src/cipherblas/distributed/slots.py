@@ -34,7 +34,7 @@ from cipherblas.runtime.schedule import SCHEDULES, Done, Grid, local
 from cipherblas.runtime.tasks import TaskGraph, Template
 
 SCHEDULE = "ranks"
-FACTS = 4 + len(SlotErrors._fields)  # numbers that go with each ciphertext
+FACTS = 4 + len(SlotErrors._fields)  # numbers that go with each ciphertext; one more modulo t
 DISTRIBUTIONS: tuple[Distribution, ...] = get_args(Distribution)
 
 
@@ -105,15 +105,15 @@ class SlotsPlanned(Symbolic):
 
 
 def _made(ev: Evaluator, data: Any, like: Sequence[float]) -> Ct:
-    limbs, components, scale, bound, own, mixed, common, aligned, *known = like
-    errors = SlotErrors(own, mixed, common, bool(aligned), *known)
-    return ev.make(int(limbs), scale, bound, errors, int(components), data)
+    limbs, components, bound, own, mixed, common, aligned, covered, spread, *scale = like
+    errors = ev.policy.errors_kind(own, mixed, common, bool(aligned), covered, spread)
+    return ev.make(int(limbs), ev.policy.of_facts(scale), bound, errors, int(components), data)
 
 
 def _packed(ev: Any, cts: Sequence[Ct]) -> list[Words]:
     """Ciphertexts in one message: what is known of them, then their residues."""
-    known = [(ct.limbs, ct.components, ct.scale, ct.bound, *ct.errors) for ct in cts]
-    facts = np.array(known, np.float64).reshape(len(cts), FACTS)
+    known = [(ct.limbs, ct.components, ct.bound, *ct.errors, *ev.policy.facts(ct.scale)) for ct in cts]
+    facts = np.array(known, np.float64) if known else np.empty((0, FACTS))
     return [facts.view(np.uint64), *map(ev.words, cts)]
 
 

@@ -75,12 +75,6 @@ class Server:
                 got=sharing,
                 advice=in_place_of(sharing, DISTRIBUTIONS, 'sharing="{}"'),
             )
-        if communicator is not None and program.modulus is not None:
-            raise ParameterError(
-                "Integers modulo t are computed by one process.",
-                got=f"a communicator, for a program modulo {program.modulus}",
-                advice="program.server(keys), without communicator=",
-            )
         self.program, self.communicator, self.sharing = program, communicator, sharing
         processes = OneProcess(program) if communicator is None else Ranks(program, communicator, sharing)
         self._equipment = Equipment(

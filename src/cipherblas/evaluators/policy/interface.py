@@ -75,6 +75,7 @@ class PlaintextPolicy(ABC):
     Attributes:
         usual: scale of fresh ciphertexts.
         product_factor: an integer that every product of two ciphertexts is multiplied by.
+        errors_kind: the class of errors of ciphertexts of slots.
         approximate: plaintexts are real and complex numbers.
         mask_bits: by which the scale of a ciphertext grows before it meets masks; see `mask`.
 
@@ -85,6 +86,7 @@ class PlaintextPolicy(ABC):
     usual: Scale
     mask_bits: int
     product_factor: int = 1
+    errors_kind: type[SlotErrors] = SlotErrors
     approximate: bool = True
 
     def __init__(self, ring: Ring, level_limbs: int | None = None) -> None:
@@ -141,6 +143,15 @@ class PlaintextPolicy(ABC):
     def mask(self, limbs: int) -> Scale:
         """The scale of clear vectors after whose product with a ciphertext, which was made `mask_bits` larger before,
         a rescale leaves that of the ciphertext."""
+
+    def facts(self, scale: Scale) -> tuple[float, ...]:
+        """Return the numbers that say a scale in a message to another rank."""
+        return (float(scale),)
+
+    def of_facts(self, facts: Sequence[float]) -> Scale:
+        """Return the scale that such numbers say."""
+        (scale,) = facts
+        return scale
 
     def fresh(self, wanted: Scale) -> Scale:
         """The scale of a fresh ciphertext that is added to one of this scale."""

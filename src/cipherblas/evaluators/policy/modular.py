@@ -56,6 +56,7 @@ class ModularPolicy(PlaintextPolicy):
 
     mask_bits = 0
     approximate = False
+    errors_kind = CoefficientErrors
     usual: PlainFactor
 
     def __init__(self, ring: Ring, level_limbs: int | None = None) -> None:
@@ -122,6 +123,13 @@ class ModularPolicy(PlaintextPolicy):
 
     def mask(self, limbs: int) -> PlainFactor:
         return PlainFactor(self._size(limbs, max(0, limbs - self.level_limbs)))
+
+    def facts(self, scale: PlainFactor) -> tuple[float, ...]:
+        return float(scale.value), float(scale.pending)
+
+    def of_facts(self, facts: Sequence[float]) -> PlainFactor:
+        value, pending = facts
+        return PlainFactor(int(value), int(pending))
 
     def fresh(self, wanted: PlainFactor) -> PlainFactor:
         return PlainFactor(wanted.value)
