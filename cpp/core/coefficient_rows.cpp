@@ -35,6 +35,8 @@ void check_messages(const Flat<double>& matrix, double scale) {
     if (!finite) fail("matrix", "finite entries, also times the scale", "NaN or infinity");
 }
 
+constexpr std::int64_t kLargestInteger = std::int64_t{1} << 61;
+
 RowLayout layout_of(const Context& context, std::size_t rows, std::size_t width, bool shared) {
     return {context.n(), rows, width, shared ? RowSharing::kMasks : RowSharing::kSecrets};
 }
@@ -88,6 +90,39 @@ Words encrypt_operand_rows_array(const Context& context, const AnyArray& secret,
         const nb::gil_scoped_release release;
         encrypt_operand_rows(context, layout, s.view(), masks.data(), words.data(),
                              {messages.data(), scale, dither}, checked, b.data());
+    }
+    return b.array();
+}
+
+Words encrypt_operand_integers_array(const Context& context, const AnyArray& secret, const AnyArray& a,
+                                     const AnyArray& noise_words, const AnyArray& matrix,
+                                     const std::vector<std::int64_t>& message_factors,
+                                     const std::vector<std::int64_t>& error_factors,
+                                     const std::vector<std::uint64_t>& moduli) {
+    const Flat<std::int64_t> messages(matrix, "matrix", {kAny, kAny});
+    const RowLayout layout = layout_of(context, messages.shape(0), messages.shape(1), false);
+    const gemm::OperandModuli checked(moduli);
+    for (std::size_t i = 0; i < layout.rows * layout.width; ++i) {
+        if (messages.data()[i] >= kLargestInteger || messages.data()[i] <= -kLargestInteger) {
+            fail("matrix", "entries below 2^61", "others");
+        }
+    }
+    for (const auto* factors : {&message_factors, &error_factors}) {
+        bool good = factors->size() == checked.count();
+        for (std::size_t i = 0; good && i < factors->size(); ++i) {
+            good = (*factors)[i] >= 0 && (*factors)[i] < static_cast<std::int64_t>(checked[i]);
+        }
+        if (!good) fail("factors", "a residue modulo each modulus", "others");
+    }
+    const Flat<std::uint64_t> masks(a, "a", {length(checked.words()), length(layout.rows), length(layout.n)});
+    const Flat<std::uint64_t> words(noise_words, "noise_words", {length(layout.rows), length(layout.width)});
+    const Secrets s(context, secret, 1, largest_prime(context) + 1);
+    Result<std::uint64_t> b({checked.words(), layout.rows, layout.width});
+    {
+        const nb::gil_scoped_release release;
+        encrypt_operand_integers(context, layout, s.view(), masks.data(), words.data(),
+                                 {messages.data(), message_factors.data(), error_factors.data()}, checked,
+                                 b.data());
     }
     return b.array();
 }
@@ -335,6 +370,11 @@ void bind_coefficient_rows(nb::class_<Context>& context) {
              "residue i in byte i % 8 of word i / 8. secret: (1, all limbs of Q and P, N); a: (words, rows, "
              "N). "
              "See encrypt_rows.")
+        .def("encrypt_operand_integers", &encrypt_operand_integers_array, "secret"_a, "a"_a, "noise_words"_a,
+             "matrix"_a, "message_factors"_a, "error_factors"_a, "moduli"_a,
+             "The same of int64 entries below 2^61: residue i of message m and error e is m times "
+             "message_factors[i]\n"
+             "plus e times error_factors[i], residues modulo it.")
         .def("multiply_operands", &multiply_operands_array, "x"_a, "y"_a, "moduli"_a, "limbs"_a,
              "x y times Q over the product W of the moduli, rounded: words (words, m, k) and "
              "(words, k, n) to\n"

@@ -198,6 +198,58 @@ void gram_fractions(const std::vector<MatrixView>& x, const OperandModuli& modul
     }
 }
 
+// b = -a s + the entries modulo each of the moduli. entries(row, errors): of a row with these errors, the function of a
+// modulus, its number and a column that gives an entry below 2^62 in absolute value.
+template <typename Entries>
+void encrypt_bytes(const Context& context, const RowLayout& layout, const SecretsView& secrets,
+                   const std::uint64_t* a, const std::uint64_t* noise_words, const OperandModuli& moduli,
+                   std::uint64_t* b, const Entries& entries) {
+    if (layout.sharing != RowSharing::kSecrets || layout.segments() != 1) {
+        throw std::invalid_argument("encrypt_operand_rows: expected rows of at most N, one secret");
+    }
+    const std::size_t n = layout.n, width = layout.width;
+    const ByteMasks masks(context);
+    std::vector<Divider> dividers;
+    for (std::size_t i = 0; i < moduli.count(); ++i) dividers.emplace_back(moduli[i]);
+    const int threads = threads_for(layout.rows);
+    const Workspaces workspaces(threads, 2, n, width);
+    const Segment segment = segment_of(layout, 0);
+    const std::uint64_t prime = masks.prime();
+    const int unused = 64 - masks.field();
+    parallel_for(layout.rows, threads, [&](std::size_t row, int thread) {
+        std::uint64_t* const product = workspaces.vector(thread, 0);
+        std::int64_t* const fields = reinterpret_cast<std::int64_t*>(workspaces.vector(thread, 1));
+        std::int64_t* const errors = workspaces.row(thread);
+        sample_gaussian(errors, noise_words + row * width, width);
+        const auto entry = entries(row, errors);
+        for (std::size_t word = 0; word < moduli.words(); ++word) {
+            std::uint64_t* const out = b + (word * layout.rows + row) * width;
+            std::fill_n(out, width, 0);
+            const std::size_t bytes = moduli.count_of(word);
+            for (std::size_t first = 0; first < bytes; first += masks.together()) {
+                const std::size_t count = std::min(masks.together(), bytes - first);
+                masks.multiply(a + (word * layout.rows + row) * n, first, count, secrets, product);
+                gather(product, segment);
+                for (std::size_t j = 0; j < width; ++j) {
+                    const std::uint64_t x = product[j];
+                    fields[j] = static_cast<std::int64_t>(x - (x > prime / 2 ? prime : 0));
+                }
+                for (std::size_t i = first; i < first + count; ++i) {
+                    const std::size_t number = word * kModuliOfWord + i;
+                    const Divider divider = dividers[number];
+                    for (std::size_t j = 0; j < width; ++j) {
+                        const auto field =
+                            static_cast<std::int64_t>(static_cast<std::uint64_t>(fields[j]) << unused) >>
+                            unused;
+                        fields[j] = (fields[j] - field) >> (64 - unused);
+                        out[j] |= divider.remainder(entry(divider, number, j), field) << (8 * i);
+                    }
+                }
+            }
+        }
+    });
+}
+
 }  // namespace
 
 int largest_prime(const Context& context) {
@@ -234,53 +286,32 @@ void uniform_operands(const std::uint64_t* random, std::size_t count, const Oper
 void encrypt_operand_rows(const Context& context, const RowLayout& layout, const SecretsView& secrets,
                           const std::uint64_t* a, const std::uint64_t* noise_words,
                           const RowMessages& messages, const OperandModuli& moduli, std::uint64_t* b) {
-    if (layout.sharing != RowSharing::kSecrets || layout.segments() != 1) {
-        throw std::invalid_argument("encrypt_operand_rows: expected rows of at most N, one secret");
-    }
-    const std::size_t n = layout.n, width = layout.width;
-    const ByteMasks masks(context);
-    if (!fits_words(messages, layout.rows * width)) {
+    if (!fits_words(messages, layout.rows * layout.width)) {
         throw std::invalid_argument("encrypt_operand_rows: expected messages below 2^61");
     }
-    std::vector<Divider> dividers;
-    for (std::size_t i = 0; i < moduli.count(); ++i) dividers.emplace_back(moduli[i]);
-    const int threads = threads_for(layout.rows);
-    const Workspaces workspaces(threads, 2, n, width);
-    const Segment segment = segment_of(layout, 0);
-    const std::uint64_t prime = masks.prime();
-    const int unused = 64 - masks.field();
-    parallel_for(layout.rows, threads, [&](std::size_t row, int thread) {
-        std::uint64_t* const product = workspaces.vector(thread, 0);
-        std::int64_t* const fields = reinterpret_cast<std::int64_t*>(workspaces.vector(thread, 1));
-        std::int64_t* const values = workspaces.row(thread);
-        const RowMessages message = messages.from(row * width);
-        sample_gaussian(values, noise_words + row * width, width);
-        for (std::size_t j = 0; j < width; ++j) values[j] += static_cast<std::int64_t>(message.rounded(j));
-        for (std::size_t word = 0; word < moduli.words(); ++word) {
-            std::uint64_t* const out = b + (word * layout.rows + row) * width;
-            std::fill_n(out, width, 0);
-            const std::size_t bytes = moduli.count_of(word);
-            for (std::size_t first = 0; first < bytes; first += masks.together()) {
-                const std::size_t count = std::min(masks.together(), bytes - first);
-                masks.multiply(a + (word * layout.rows + row) * n, first, count, secrets, product);
-                gather(product, segment);
-                for (std::size_t j = 0; j < width; ++j) {
-                    const std::uint64_t x = product[j];
-                    fields[j] = static_cast<std::int64_t>(x - (x > prime / 2 ? prime : 0));
-                }
-                for (std::size_t i = first; i < first + count; ++i) {
-                    const Divider divider = dividers[word * kModuliOfWord + i];
-                    for (std::size_t j = 0; j < width; ++j) {
-                        const auto field =
-                            static_cast<std::int64_t>(static_cast<std::uint64_t>(fields[j]) << unused) >>
-                            unused;
-                        fields[j] = (fields[j] - field) >> (64 - unused);
-                        out[j] |= divider.remainder(values[j], field) << (8 * i);
-                    }
-                }
-            }
-        }
-    });
+    encrypt_bytes(context, layout, secrets, a, noise_words, moduli, b,
+                  [&](std::size_t row, std::int64_t* values) {
+                      const RowMessages message = messages.from(row * layout.width);
+                      for (std::size_t j = 0; j < layout.width; ++j) {
+                          values[j] += static_cast<std::int64_t>(message.rounded(j));
+                      }
+                      return [values](const Divider&, std::size_t, std::size_t j) { return values[j]; };
+                  });
+}
+
+void encrypt_operand_integers(const Context& context, const RowLayout& layout, const SecretsView& secrets,
+                              const std::uint64_t* a, const std::uint64_t* noise_words,
+                              const IntegerMessages& messages, const OperandModuli& moduli,
+                              std::uint64_t* b) {
+    encrypt_bytes(
+        context, layout, secrets, a, noise_words, moduli, b,
+        [&](std::size_t row, const std::int64_t* errors) {
+            const std::int64_t* const message = messages.matrix + row * layout.width;
+            return [&messages, message, errors](const Divider& divider, std::size_t i, std::size_t j) {
+                const auto residue = static_cast<std::int64_t>(divider.remainder(message[j], 0));
+                return residue * messages.message_factors[i] + errors[j] * messages.error_factors[i];
+            };
+        });
 }
 
 void multiply_operands(const Context& context, const std::vector<MatrixView>& x,

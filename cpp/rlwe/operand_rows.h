@@ -24,6 +24,18 @@ void encrypt_operand_rows(const Context& context, const RowLayout& layout, const
                           const RowMessages& messages, const gemm::OperandModuli& moduli, std::uint64_t* b);
 int largest_prime(const Context& context);
 
+// Residue i of an entry is m f_i + e g_i, of a message m below 2^61 in absolute value and an error e: those of integers
+// modulo t are t^-1 m + e, or m + t e.
+struct IntegerMessages {
+    const std::int64_t* matrix;           // [rows][width]
+    const std::int64_t* message_factors;  // f_i and g_i, residues modulo each modulus
+    const std::int64_t* error_factors;
+};
+void encrypt_operand_integers(const Context& context, const RowLayout& layout, const SecretsView& secrets,
+                              const std::uint64_t* a, const std::uint64_t* noise_words,
+                              const IntegerMessages& messages, const gemm::OperandModuli& moduli,
+                              std::uint64_t* b);
+
 // The most limbs of Q that products can be switched to.
 int most_switched_limbs(const Context& context);
 

@@ -85,6 +85,44 @@ TEST(OperandRows, Encryption) {
     }
 }
 
+// Residue i of an integer m with error e is m f_i + e g_i, also for the largest messages.
+TEST(OperandRows, EncryptionOfIntegers) {
+    const std::vector<std::uint64_t> moduli = first_moduli(9);
+    const OperandModuli checked(moduli);
+    const std::size_t rows = 3, n = 64, width = 5;
+    const Batch batch(n, rows, width, RowSharing::kSecrets, 1000.0);
+    std::mt19937_64 random(1);
+    const Limb a =
+        make_words(moduli, rows * n, [&](std::uint64_t modulus, std::size_t) { return random() % modulus; });
+    std::vector<std::int64_t> messages(rows * width), factors, of_errors;
+    for (std::int64_t& m : messages) m = static_cast<std::int64_t>(random()) >> 2;
+    messages[0] = (std::int64_t{1} << 61) - 1;
+    messages[1] = -messages[0];
+    for (const std::uint64_t modulus : moduli) {
+        factors.push_back(static_cast<std::int64_t>(modulus - 1));
+        of_errors.push_back(static_cast<std::int64_t>(random() % modulus));
+    }
+    Limb b(checked.words() * rows * width, 7);
+    encrypt_operand_integers(batch.context, batch.layout, batch.view(), a.data(), batch.words.data(),
+                             {messages.data(), factors.data(), of_errors.data()}, checked, b.data());
+    const std::vector<std::int64_t> noise = batch.noise();
+    for (std::size_t i = 0; i < moduli.size(); ++i) {
+        Modulus m;
+        m.q = moduli[i];
+        const auto q = static_cast<std::int64_t>(m.q);
+        Limb residues(rows * n);
+        for (std::size_t j = 0; j < rows * n; ++j) residues[j] = byte_of(a, rows * n, i, j);
+        for (std::size_t place = 0; place < rows * width; ++place) {
+            const std::uint64_t phase =
+                product_coefficient(residues.data() + place / width * n, batch.secrets[0],
+                                    place % width * (n / std::bit_ceil(width)), m);
+            const std::uint64_t found = add_mod(byte_of(b, rows * width, i, place), phase, m);
+            const std::int64_t whole = messages[place] % q * factors[i] + noise[place] * of_errors[i];
+            EXPECT_EQ(found, static_cast<std::uint64_t>((whole % q + q) % q)) << i << ' ' << place;
+        }
+    }
+}
+
 TEST(OperandRows, UniformResidues) {
     const OperandModuli moduli(first_moduli(11));
     const std::size_t count = 4000;

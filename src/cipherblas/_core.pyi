@@ -143,6 +143,16 @@ class Context:
         dither: int,
         moduli: list[int],
     ) -> _Words: ...
+    def encrypt_operand_integers(
+        self,
+        secret: _Words,
+        a: _Words,
+        noise_words: _Words,
+        matrix: NDArray[np.int64],
+        message_factors: list[int],
+        error_factors: list[int],
+        moduli: list[int],
+    ) -> _Words: ...
     def multiply_operands(self, x: _Words, y: _Words, moduli: list[int], limbs: int) -> _Words: ...
     def gram_operands(self, x: _Words, moduli: list[int], limbs: int, least: int) -> _Words: ...
     def encrypt_rows_public(

@@ -19,7 +19,8 @@ from cipherblas.crypto.keys import (
 from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.crypto.residue_slots import centred, residue_slots
 from cipherblas.evaluators.policy.modular import ModularPolicy, PlainFactor
-from cipherblas.evaluators.rows.symbolic import RowsSymbolic
+from cipherblas.evaluators.rows.clear import RowsClear
+from cipherblas.evaluators.rows.worst_case import RowsWorstCase
 from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.symbolic import Symbolic
@@ -254,7 +255,7 @@ def test_what_integers_modulo_t_do_not_do() -> None:
     x = ev.fresh(None, bound=1.0)
     with pytest.raises(UnsuitedError, match="not refreshed"):
         ev.raise_modulus(x, 2, 1.0)
-    for kind in (Clear, WorstCase, RowsSymbolic):
+    for kind in (Clear, WorstCase, RowsClear, RowsWorstCase):
         with pytest.raises(UnsuitedError, match="Integers modulo t have no"):
             kind(params)
     with pytest.raises(UnsuitedError, match="no integer"):

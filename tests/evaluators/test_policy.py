@@ -51,10 +51,22 @@ def _handle(ct: Ct) -> SimpleNamespace:
 
 
 # Rules that give a scale, and those that give more with it.
-SCALES = ("product", "divided", "switched", "absorbed", "mask", "masked", "clear_scale")
+SCALES = ("product", "divided", "switched", "absorbed", "folded", "mask", "masked", "clear_scale")
 FIRST = ("addend", "products", "equal_products")
 # Rules that rows ask for, or methods, worst cases and what computes on ciphertexts.
-OF_ROWS = {"check_rows", "switched", "divisor", "log_modulus", "same", "residues"}
+OF_ROWS = {
+    "check_rows",
+    "switched",
+    "divisor",
+    "log_modulus",
+    "same",
+    "residues",
+    "before_switch",
+    "scaled",
+    "folded",
+}
+OF_ROWS |= {"in_scale", "widest", "readable", "message_share", "clear_bound", "clear_entries"}
+OF_ROWS |= {f"row_{name}" for name in ("product", "factors", "root", "steps", "product_errors", "error")}
 OF_OTHERS = {"size", "magnitude", "in_values", "constant", "fresh", "product_factor", "approximate"}
 
 

@@ -297,8 +297,8 @@ def test_refused(name: str) -> None:
     [
         ({"precision": 1e-3}, "precision= has no place"),
         ({"error": 0.1}, "error= has no place"),
-        ({"form": "rows"}, "blocks of slots"),
-        ({"algorithm": "gemm"}, "blocks of slots"),
+        ({"form": "tensors"}, "by rows, or in blocks"),
+        ({"form": "mixed"}, "by rows, or in blocks"),
         ({"promise": "none"}, "for every input"),
         ({"parameters": make_parameters(8192, (40.0, 40.0))}, "another kind of plaintexts"),
     ],
@@ -314,11 +314,12 @@ def test_refused_options(options: dict[str, Any], match: str) -> None:
 )
 def test_a_modulus_without_slots_is_refused_with_the_next_one(modulus: int, why: str) -> None:
     with pytest.raises(ParameterError, match=why) as caught:
-        program_of(lambda a: a + a, a=S(4, 4, modulus=modulus))
-    assert caught.value.advice
-    for one in caught.value.advice:
+        program_of(lambda a: a * a, a=S(4, 4, modulus=modulus))
+    *near_ones, other = caught.value.advice
+    assert near_ones and "need no slots" in other.write
+    for one in near_ones:
         near = int(one.write.removeprefix("modulus="))
-        assert program_of(lambda a: a + a, a=S(4, 4, modulus=near), machine=MACHINE).modulus == near
+        assert program_of(lambda a: a * a, a=S(4, 4, modulus=near), machine=MACHINE).modulus == near
 
 
 @pytest.mark.parametrize(
@@ -385,14 +386,14 @@ def test_a_program_that_is_too_deep_is_refused() -> None:
 def test_decisions_of_a_file_that_are_none_for_integers() -> None:
     program = toy(lambda a, b: (a @ b) * a, a=S(4, 4), b=S(4, 4))
     for change in (
-        lambda decisions: decisions.update(form="rows"),
         lambda decisions: decisions.update(form="tensors"),
+        lambda decisions: decisions.update(forms={"3": "rows"}),
         lambda decisions: next(iter(decisions["choices"].values())).update(method="features", options={}),
     ):
         header, values = program._content()
         header = json.loads(json.dumps(header))
         change(header["decisions"])
-        with pytest.raises(FormatError, match="in blocks of matrices alone"):
+        with pytest.raises(FormatError, match="in blocks of matrices, or by rows"):
             cb.Program._traced(header, values, program.plan.parameters, None)
     halved = cb.compile(lambda a: (a @ a) / 2, {"a": cb.secret(4, 4)}, machine=MACHINE)
     header, values = halved._content()

@@ -229,6 +229,7 @@ class RowsRanks(RowsNative):
             (whole.a, whole.b),
             x._ledger,
             0,
+            x.policy,
             True,
         )
         pieces = super()._fixed_product_data(factor, number, alone, exact)

@@ -177,7 +177,7 @@ class RowForm(Form):
         """The pieces."""
         return math.prod(self.shape)
 
-    def sealed(self, by: Sealer, matrix: Matrix, scale: float, basis: Basis) -> tuple[Any, ...]:
+    def sealed(self, by: Sealer, matrix: Matrix, scale: Any, basis: Basis) -> tuple[Any, ...]:
         matrix, found = self.laid(matrix, self.degree(by.params)), []
         for (start, stop), (kind, _) in zip(self.pieces, self.sent(basis, by.params), strict=True):
             piece = matrix[:, start:stop]
@@ -219,12 +219,12 @@ class RowForm(Form):
         """Return the matrix that is encrypted of an operand, in a ring of degree n."""
         return matrix if self.placing is None else self.placing.placed(matrix, n)
 
-    def opened(self, by: Opener, arrays: Sequence[Words], scale: float, shape: tuple[int, ...]) -> Matrix:
+    def opened(self, by: Opener, arrays: Sequence[Words], scale: Any, shape: tuple[int, ...]) -> Matrix:
         pieces = [
-            by.matrix(rows_format(width, a.shape[-1]), (self.shape[0], width), abs(scale), a, b)
+            by.matrix(rows_format(width, a.shape[-1]), (self.shape[0], width), scale, a, b)
             for width, a, b in zip(self.widths, arrays[::2], arrays[1::2], strict=True)
         ]
-        return self.joined(pieces) * math.copysign(1.0, scale)
+        return self.joined(pieces)
 
     def joined(self, pieces: Sequence[Matrix]) -> Matrix:
         """The matrix whose pieces were decrypted."""

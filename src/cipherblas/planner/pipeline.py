@@ -8,7 +8,7 @@ a pass knows nothing of those after it; the last one searches. What cannot be pl
 from __future__ import annotations
 
 from cipherblas.lang.modular import modulus_of
-from cipherblas.planner.plan.modular import in_slots
+from cipherblas.planner.plan.modular import by_rows_or_in_slots
 from cipherblas.planner.plan.passes import Following, Outcome, Pass, PlanRequest
 from cipherblas.planner.rewrite.activations import with_functions_inside
 from cipherblas.planner.rewrite.association import associated
@@ -30,7 +30,7 @@ PASSES: tuple[Pass, ...] = (
     searched,  # forms, methods, blocks, rings; the fastest plan that holds on its real primes
 )
 # Of programs of integers modulo t: they have neither functions nor refreshes, and no term is too small to count.
-MODULAR_PASSES: tuple[Pass, ...] = (in_slots, spelled, searched)
+MODULAR_PASSES: tuple[Pass, ...] = (by_rows_or_in_slots, spelled, searched)
 
 
 def planned(request: PlanRequest, passes: tuple[Pass, ...] | None = None) -> Outcome:

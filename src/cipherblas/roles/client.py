@@ -41,7 +41,7 @@ from cipherblas.crypto.residue_slots import residue_slots
 from cipherblas.evaluators.policy.interface import Scale
 from cipherblas.forms.form import Matrix, Words
 from cipherblas.rlwe.matrices import CoefficientMatrix
-from cipherblas.rlwe.matrices.encryption import combined_secrets
+from cipherblas.rlwe.matrices.encryption import combined_secrets, decrypt_integers
 from cipherblas.rlwe.matrices.encryption import decrypt as decrypt_matrix
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.client_side import ClientSide, secret_operand
@@ -399,11 +399,16 @@ class KeyOpener:
         return slots
 
     def matrix(
-        self, kind: type[CoefficientMatrix], shape: tuple[int, int], scale: float, a: Words, b: Words
+        self, kind: type[CoefficientMatrix], shape: tuple[int, int], scale: Scale, a: Words, b: Words
     ) -> Matrix:
         """The matrix of coefficients that an a and a b part are."""
         secret = self._secret.rows
-        found = decrypt_matrix(secret, kind(secret.params, shape, scale, b, a, secret.key_id))
+        if secret.params.plain_modulus is not None:
+            encrypted = kind(secret.params, shape, 1.0, b, a, secret.key_id)
+            self._steps.tick(2)
+            return decrypt_integers(secret, encrypted, scale.value).astype(np.float64)
+        found = decrypt_matrix(secret, kind(secret.params, shape, abs(scale), b, a, secret.key_id))
+        found *= math.copysign(1.0, scale)
         self._steps.tick(2)
         return found
 

@@ -200,14 +200,14 @@ class ClientProgram(ClientSide):
     def _content(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Header and tensors of a file."""
         tensors: dict[str, NDArray[Any]] = {}
-        inputs = [input_to_json(one, tensors) for one in self._inputs]
+        inputs = [input_to_json(one, tensors, self.plan.parameters) for one in self._inputs]
         parts = zip(self.results, self.plan.results, self._outputs, strict=True)
         results = [
             {
                 "shape": list(node.shape),
                 "bound": node.bound,
                 **{name: getattr(figures, name) for name in ("error", "target", "rounding_error", "nbytes")},
-                "output": output_to_json(output, tensors),
+                "output": output_to_json(output, tensors, self.plan.parameters),
             }
             for node, figures, output in parts
         ]

@@ -20,13 +20,14 @@ from cipherblas.common.progress import Progress, Steps
 from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto import randomness
 from cipherblas.crypto.keys import FreshCiphertext, PublicKey, SecretKey, encrypt
+from cipherblas.crypto.plain_residues import reduced
 from cipherblas.crypto.residue_slots import residue_slots
 from cipherblas.evaluators.policy.interface import Scale
 from cipherblas.forms.form import Matrix
 from cipherblas.lang.modular import residues
 from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.matrices import CoefficientMatrix
-from cipherblas.rlwe.matrices.encryption import encrypt_rows
+from cipherblas.rlwe.matrices.encryption import encrypt_integers, encrypt_rows
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.client_side import ClientSide, secret_operand
 from cipherblas.roles.wire.messages import (
@@ -228,11 +229,16 @@ class KeySealer:
         return tuple(found)
 
     def matrix(
-        self, kind: type[CoefficientMatrix], matrix: Matrix, scale: float, basis: Basis
+        self, kind: type[CoefficientMatrix], matrix: Matrix, scale: Scale, basis: Basis
     ) -> CoefficientMatrix:
         """Encrypted in the format of this kind."""
         key = self._key.rows if isinstance(self._key, SecretKey) else self._key
-        found = encrypt_rows(key, matrix, scale, basis, kind)
+        modulus = self.params.plain_modulus
+        if modulus is None:
+            found = encrypt_rows(key, matrix, scale, basis, kind)
+        else:
+            integers = reduced(matrix, modulus, scale.value)
+            found = encrypt_integers(key, integers, basis, kind, scale.low)
         self._steps.tick()
         return found
 

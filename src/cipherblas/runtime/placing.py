@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cipherblas.forms.row_forms import Placing, RowForm
 from cipherblas.lang.joins import JOINED, PART
@@ -28,7 +28,7 @@ class RequiredRows(NamedTuple):
     """
 
     by_columns: bool
-    scale: float
+    scale: Any
     basis: Basis | None = None
     matched: bool = False
     placing: Placing | None = None

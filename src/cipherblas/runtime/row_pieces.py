@@ -118,7 +118,11 @@ class RowPieces(FormRun, ABC):
 
     def _sent(self, node: Expression, required: RequiredRows, form: RowForm) -> Value:
         assert node.operand is not None
-        given, basis, scale = node.operand.encoding, required.basis or self.basis, float(required.scale)
+        given, basis, scale = (
+            node.operand.encoding,
+            required.basis or self.basis,
+            self.ev.policy.fresh(required.scale),
+        )
         if node.operand.public_key and basis.of_operands:
             raise LevelError(
                 "A public key does not encrypt modulo the moduli of operands.",

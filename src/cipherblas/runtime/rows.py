@@ -90,13 +90,15 @@ class RowRun(RowPieces):
             if isinstance(required, RequiredRows) and required.placing is None
         ]
         made = [required for required in made if required.basis is None or not required.basis.of_operands]
+        made = [required for required in made if self.ev.policy.readable(required.scale)]
         if made:
             return max(made, key=lambda required: required.scale)
         room = min(self.ev.log_modulus(self.basis) - 1 - self._headroom(node), MAX_SCALE_BITS)
         assumed = node
         while assumed.op == "assume":  # what it is a promise about must fit as well
             (assumed,) = assumed.children
-        return RequiredRows(bool(self.orientation(node)), 2.0**room / max(node.bound, assumed.bound))
+        bound = max(node.bound, assumed.bound)
+        return RequiredRows(bool(self.orientation(node)), self.ev.policy.widest(room, bound))
 
     def _headroom(self, node: Expression) -> float:
         """Bits of the modulus for the error of a result; of exact integers it is below 1, however rare one is asked."""
@@ -174,10 +176,13 @@ def operand(run: RowRun, node: Expression, required: RequiredRows) -> Value:
 @computes(ROWS, "scale")
 def scale(run: RowRun, node: Expression, required: RequiredRows) -> Steps[Value]:
     """A change of scale alone, and of sign."""
-    factor = node.gain(0)
-    value = yield from run.read(node.children[0], required._replace(scale=required.scale * factor))
-    scaled = run.mapped("scale", value, lambda ev, piece: ev.fold_into_scale(piece, factor))
-    return replace(scaled, unit=math.copysign(value.unit, value.unit * node.parameters["factor"]))
+    policy, wanted = run.ev.policy, required.scale
+    factor, unit = policy.in_scale(node.parameters["factor"])
+    value = yield from run.read(
+        node.children[0], required._replace(scale=policy.scaled(required.scale, factor))
+    )
+    scaled = run.mapped("scale", value, lambda ev, piece: ev.fold_into_scale(piece, factor, wanted))
+    return replace(scaled, unit=value.unit * unit)
 
 
 @computes(ROWS, "assume")

@@ -192,7 +192,7 @@ class Input:
     shape: tuple[int, int]
     form: Form
     basis: Basis
-    scale: float
+    scale: Any
     unit: float = 1.0
     public_key: bool = False
     steps: tuple[Step, ...] = ()
@@ -212,7 +212,7 @@ class Input:
         return self.basis.limbs
 
     @property
-    def encoding_scale(self) -> float:
+    def encoding_scale(self) -> Any:
         """The factor between an entry and its integer in the message; of integers modulo t, whose unit is 1, a
         `PlainFactor`."""
         return self.scale if self.unit == 1.0 else self.scale / self.unit
@@ -233,7 +233,7 @@ class Output:
     form: Form
     limbs: int
     components: int
-    scale: float
+    scale: Any
     n: int
 
     @property

@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import math
 from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +26,11 @@ from cipherblas.evaluators.policy.interface import (
     Place,
     PlaintextPolicy,
     Real,
+    RowErrors,
+    RowsHandle,
 )
 from cipherblas.rlwe.basis import Basis
-from cipherblas.rlwe.noise import TAIL, NoiseModel, SlotErrors
+from cipherblas.rlwe.noise import TAIL, UNKNOWN, CoefficientNoise, NoiseModel, SlotErrors, Spread, spread_over
 from cipherblas.rlwe.rings import Ring
 
 # Relative difference of two scales below which they count as equal: the error of an addition is as small. Where a level
@@ -68,6 +71,38 @@ class ApproximatePolicy(PlaintextPolicy):
 
     def switched(self, scale: float, before: Basis, after: Basis) -> float:
         return scale / self.divisor(before, after)
+
+    def before_switch(self, scale: float, before: Basis, after: Basis) -> float:
+        return scale * self.divisor(before, after)
+
+    def row_product(self, x: float, y: float) -> float:
+        return x * y
+
+    def scaled(self, scale: float, factor: float) -> float:
+        return scale * factor
+
+    def folded(self, scale: float, factor: float, wanted: float | None) -> float:
+        return scale / factor
+
+    def in_scale(self, factor: float) -> tuple[float, float]:
+        """All but the sign."""
+        return abs(factor), math.copysign(1.0, factor)
+
+    def row_factors(
+        self, scale: float, bounds: tuple[float, float], unswitched: tuple[bool, bool]
+    ) -> tuple[float, float]:
+        """Messages are as large as one another."""
+        left = math.sqrt(scale) * math.sqrt(bounds[1]) / math.sqrt(bounds[0])
+        return left, scale / left
+
+    def row_root(self, scale: float) -> float:
+        return math.sqrt(scale)
+
+    def widest(self, room: float, bound: float) -> float:
+        return float(2.0**room / bound)
+
+    def readable(self, scale: float) -> bool:
+        return True
 
     def absorbed(self, scale: float, factor: float) -> float:
         return scale / factor
@@ -211,6 +246,36 @@ class ApproximatePolicy(PlaintextPolicy):
         # The integer misses the exact factor by at most 1/2, or as float64 does.
         return errors.with_common(x.bound * size * max(0.5 / max(abs(factor), 1), FLOAT_ERROR))
 
+    # ---- errors of rows, in units of the message ----
+
+    def row_steps(self) -> CoefficientNoise:
+        return CoefficientNoise(self.ring)
+
+    def message_share(self, scale: float, bound: float) -> float:
+        return 0.0
+
+    def row_product_errors(self, left: RowsHandle, right: RowsHandle, independent: bool) -> RowErrors:
+        """Of (Δ1 M1 + E1)(Δ2 M2 + E2), entries as large as their bounds, and sums of them as far as they are known.
+        Errors of one factor meet the other one; where its norm is known, all of them together grow by that."""
+        (k, m), n = left.shape, right.shape[1]
+        both, (of_right, from_right) = TAIL * left.noise * right.noise * k, _met(right, left)
+        of_left, from_left = _met(left, right)
+        independent = independent and left.independent and right.independent
+        noise = math.hypot(of_right, of_left) if independent else of_right + of_left
+        noise += both
+        bias = left.scale * left.total * right.bias + (right.scale * right.total + k * right.bias) * left.bias
+        more = spread_over((m, n), both, k * right.bias * left.bias)
+        return RowErrors(noise, bias, from_right.plus(from_left).plus(more))
+
+    def row_error(self, scale: float, message: float, rounding: float) -> float:
+        return message / scale + rounding
+
+    def clear_bound(self, bound: float) -> float:
+        return bound
+
+    def clear_entries(self, values: NDArray[Any]) -> NDArray[Any]:
+        return values
+
     # ---- the room of a modulus ----
 
     def magnitude(self, scale: float, value: Real) -> Real:
@@ -307,6 +372,15 @@ class ApproximatePolicy(PlaintextPolicy):
             signed = np.fmod(message, float(q)).astype(np.int64)  # exact: fmod does not round
             found[limb] = np.where(signed < 0, signed + int(q), signed).view(np.uint64)
         return found
+
+
+def _met(x: RowsHandle, other: RowsHandle) -> tuple[float, Spread]:
+    """Noise of the sums of errors of x that entries of another matrix weigh, and what is known of these together."""
+    noise = other.scale * x.weighed_by(other)
+    if math.isinf(other.norm):
+        return noise, UNKNOWN
+    spread = x.together.times(other.scale * other.norm)
+    return min(noise, spread.noise), spread
 
 
 def mismatch(scale: float, expected: float) -> float:

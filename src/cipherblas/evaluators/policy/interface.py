@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common.errors import LevelError, UnsuitedError
 from cipherblas.rlwe.basis import Basis
-from cipherblas.rlwe.noise import SlotErrors
+from cipherblas.rlwe.noise import CoefficientNoise, SlotErrors, Spread
 from cipherblas.rlwe.rings import Ring, limbs_of_level
 
 Scale: TypeAlias = Any  # of a member's own kind; hashable
@@ -40,6 +40,36 @@ class Handle(Protocol):
     def bound(self) -> float: ...
     @property
     def errors(self) -> Errors: ...
+
+
+class RowsHandle(Protocol):
+    """The properties of an encrypted matrix that rules depend on; see `evaluators.rows.values.Rows`."""
+
+    shape: tuple[int, int]
+    scale: Scale
+    bound: float
+    noise: float
+    bias: float
+    independent: bool
+    norm: float
+
+    @property
+    def total(self) -> float: ...
+    @property
+    def together(self) -> Spread: ...
+    def weighed_by(self, other: Any) -> float: ...
+
+
+class RowErrors(NamedTuple):
+    """Errors of rows, in units of the message: deviation, largest systematic one, and what is known of all together."""
+
+    noise: float
+    bias: float
+    spread: Spread
+
+    def times(self, factor: float) -> RowErrors:
+        """Of a multiple."""
+        return RowErrors(self.noise * factor, self.bias * factor, self.spread.times(factor))
 
 
 class Match(NamedTuple):
@@ -134,6 +164,50 @@ class PlaintextPolicy(ABC):
     @abstractmethod
     def switched(self, scale: Scale, before: Basis, after: Basis) -> Scale:
         """The scale after a switch of rows from one basis to a smaller one."""
+
+    @abstractmethod
+    def before_switch(self, scale: Scale, before: Basis, after: Basis) -> Scale:
+        """The scale before a switch of rows that leaves one."""
+
+    @abstractmethod
+    def row_product(self, x: Scale, y: Scale) -> Scale:
+        """The scale of a product of two matrices encrypted by rows, before what follows it divides it."""
+
+    @abstractmethod
+    def scaled(self, scale: Scale, factor: float) -> Scale:
+        """The scale of a value that read as `factor` times itself has a scale."""
+
+    @abstractmethod
+    def folded(self, scale: Scale, factor: float, wanted: Scale | None) -> Scale:
+        """The scale of rows that are read as a multiple, which was wanted at a scale, or at any."""
+
+    @abstractmethod
+    def in_scale(self, factor: float) -> tuple[float, float]:
+        """The part of a factor of rows that a scale takes, and the unit of what is left."""
+
+    @abstractmethod
+    def row_factors(
+        self, scale: Scale, bounds: tuple[float, float], unswitched: tuple[bool, bool]
+    ) -> tuple[Scale, Scale]:
+        """The scales of a left and a right matrix whose product is wanted at a scale.
+
+        Args:
+            unswitched: which of them are encryptions, or sums and multiples of such: no key was switched, and nothing
+                was divided.
+        """
+
+    @abstractmethod
+    def row_root(self, scale: Scale) -> Scale | None:
+        """The scale of a matrix whose product with its transpose is wanted at a scale, where one encryption may be both
+        factors."""
+
+    @abstractmethod
+    def widest(self, room: float, bound: float) -> Scale:
+        """The scale of a result of entries up to a bound whose message may have so many bits."""
+
+    @abstractmethod
+    def readable(self, scale: Scale) -> bool:
+        """Whether whoever decrypts rows of a scale finds their values."""
 
     @abstractmethod
     def absorbed(self, scale: Scale, factor: float) -> Scale:
@@ -242,6 +316,37 @@ class PlaintextPolicy(ABC):
     @abstractmethod
     def times(self, x: Handle, factor: int, size: float, scale: Scale) -> Errors:
         """The errors of x times an integer that stands for a number of this size at the new scale."""
+
+    # ---- errors of rows, in units of the message ----
+
+    @abstractmethod
+    def row_steps(self) -> CoefficientNoise:
+        """Variances of what single steps add."""
+
+    @abstractmethod
+    def message_share(self, scale: Scale, bound: float) -> float:
+        """The part of a fresh message, at most, that counts as an error."""
+
+    @abstractmethod
+    def row_product_errors(self, left: RowsHandle, right: RowsHandle, independent: bool) -> RowErrors:
+        """The errors that both factors bring to their product, before what follows it divides it.
+
+        Args:
+            left: the transpose of the left factor.
+            independent: the errors of one have nothing in common with those of the other.
+        """
+
+    @abstractmethod
+    def row_error(self, scale: Scale, message: float, rounding: float) -> float:
+        """The error in values of a decrypted matrix, of one in units of the message and of float64."""
+
+    @abstractmethod
+    def clear_bound(self, bound: float) -> float:
+        """Bound on clear entries up to one as they are multiplied."""
+
+    @abstractmethod
+    def clear_entries(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Clear entries as they are multiplied, where their bound is more than `clear_bound`."""
 
     # ---- the room of a modulus ----
 

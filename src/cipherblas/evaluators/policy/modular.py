@@ -12,13 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.errors import LevelError, ParameterError, UnmatchedError, UnsuitedError
+from cipherblas.common.memory import aligned_empty
 from cipherblas.crypto.fields import MAX_DECODED_BITS
+from cipherblas.crypto.plain_residues import multiplied_residues, reduced
 from cipherblas.evaluators.policy.interface import (
     MAX_SMALL_INTEGER,
     Found,
@@ -28,9 +30,11 @@ from cipherblas.evaluators.policy.interface import (
     Place,
     PlaintextPolicy,
     Real,
+    RowErrors,
+    RowsHandle,
 )
 from cipherblas.rlwe.basis import Basis
-from cipherblas.rlwe.noise import CoefficientErrors, ModularNoise, SlotErrors
+from cipherblas.rlwe.noise import UNKNOWN, CoefficientErrors, CoefficientNoise, ModularNoise, SlotErrors
 from cipherblas.rlwe.noise.modular import MESSAGE
 from cipherblas.rlwe.rings import Ring
 
@@ -41,10 +45,12 @@ DECODED_ROOM = MAX_DECODED_BITS - 100.0  # bits of errors: less than a limb and 
 
 class PlainFactor(NamedTuple):
     """The factor γ of a message modulo t, and how many divisions its ciphertext waits for: a product waits for one more
-    than its factors."""
+    than its factors. Of rows in the low form the phase is w itself: a product of such rows and usual ones is a usual
+    one, t^-1·w·w'."""
 
     value: int
     pending: int = 0
+    low: bool = False
 
 
 class ModularPolicy(PlaintextPolicy):
@@ -110,8 +116,70 @@ class ModularPolicy(PlaintextPolicy):
         levels = (before - after) // self.level_limbs
         return PlainFactor(scale.value * inverse % self.modulus, max(0, scale.pending - levels))
 
-    def switched(self, scale: PlainFactor, before: Basis, after: Basis) -> NoReturn:
-        raise _rows()
+    def _ratio(self, before: Basis, after: Basis) -> int:
+        """The moduli before a switch over those after it, modulo t: a unit; of sizes alone any."""
+        if not before.of_operands:
+            return self._size(before.limbs, after.limbs)
+        moduli = (before.moduli(self.ring), after.moduli(self.ring))
+        above, below = (math.prod(map(int, some)) % self.modulus for some in moduli)
+        if math.gcd(above * below, self.modulus) > 1:
+            return 1
+        return above * pow(below, -1, self.modulus) % self.modulus
+
+    def switched(self, scale: PlainFactor, before: Basis, after: Basis) -> PlainFactor:
+        inverse = pow(self._ratio(before, after), -1, self.modulus)
+        return scale._replace(value=scale.value * inverse % self.modulus)
+
+    def before_switch(self, scale: PlainFactor, before: Basis, after: Basis) -> PlainFactor:
+        return scale._replace(value=scale.value * self._ratio(before, after) % self.modulus)
+
+    def row_product(self, x: PlainFactor, y: PlainFactor) -> PlainFactor:
+        if x.low == y.low:
+            raise UnmatchedError(
+                "The factors of a product of rows modulo t are one in the low form and one in the usual one.",
+                expected="one of each",
+                got="both low" if x.low else "both usual",
+            )
+        return PlainFactor(x.value * y.value % self.modulus)
+
+    def scaled(self, scale: PlainFactor, factor: float) -> PlainFactor:
+        return scale._replace(value=scale.value * self.in_modulus(factor) % self.modulus)
+
+    def folded(self, scale: PlainFactor, factor: float, wanted: PlainFactor | None) -> PlainFactor:
+        """The wanted one, where that is what makes the integers: a factor without an inverse has several."""
+        if wanted is None:
+            return self.absorbed(scale, factor)
+        self.check_same(self.scaled(wanted, factor), scale)
+        return wanted
+
+    def in_scale(self, factor: float) -> tuple[float, float]:
+        """All of it: units are 1."""
+        return factor, 1.0
+
+    def row_factors(
+        self, scale: PlainFactor, bounds: tuple[float, float], unswitched: tuple[bool, bool]
+    ) -> tuple[PlainFactor, PlainFactor]:
+        """One in the low form, whose errors are multiples of t: none is added to it before the product."""
+        usual, low = PlainFactor(scale.value), PlainFactor(1, low=True)
+        if unswitched[0]:
+            return low, usual
+        if unswitched[1]:
+            return usual, low
+        raise UnsuitedError(
+            "Both factors of a product of rows modulo t are results of key switches.",
+            expected="an encryption of an operand, or a sum or a multiple of some, as one factor",
+            got="two computed matrices",
+        )
+
+    def row_root(self, scale: PlainFactor) -> None:
+        """None: one factor is in the low form."""
+
+    def widest(self, room: float, bound: float) -> PlainFactor:
+        return self.usual
+
+    def readable(self, scale: PlainFactor) -> bool:
+        """Units are."""
+        return not scale.low and math.gcd(scale.value, self.modulus) == 1
 
     def absorbed(self, scale: PlainFactor, factor: float) -> PlainFactor:
         unit = self.in_modulus(factor)
@@ -132,13 +200,13 @@ class ModularPolicy(PlaintextPolicy):
         return PlainFactor(int(value), int(pending))
 
     def fresh(self, wanted: PlainFactor) -> PlainFactor:
-        return PlainFactor(wanted.value)
+        return PlainFactor(wanted.value, low=wanted.low)
 
     def masked(self, scale: PlainFactor) -> PlainFactor:
         return scale
 
     def same(self, x: PlainFactor, y: PlainFactor) -> bool:
-        return x.value == y.value
+        return x.value == y.value and x.low == y.low
 
     def check_same(self, got: PlainFactor, expected: PlainFactor) -> None:
         if not self.same(got, expected):
@@ -215,6 +283,37 @@ class ModularPolicy(PlaintextPolicy):
     def times(self, x: Handle, factor: int, size: float, scale: PlainFactor) -> CoefficientErrors:
         return _added(x.errors.times(abs(factor)))
 
+    # ---- errors of rows, in units of the message ----
+
+    def row_steps(self) -> CoefficientNoise:
+        return self._noise.of_rows(self.ring)
+
+    def message_share(self, scale: PlainFactor, bound: float) -> float:
+        """[γ·m]_t/t."""
+        return min(MESSAGE, abs(self._centred(scale.value)) * bound / self.modulus)
+
+    def row_product_errors(self, left: RowsHandle, right: RowsHandle, independent: bool) -> RowErrors:
+        """Of t·ω·ω': the bias of each is what is chosen, messages, and the noise of each meets both. Rows of fresh
+        encryptions have errors of their own each, whose sums, whatever weighs them, are sub-Gaussian."""
+        k, t = left.shape[0], self.modulus
+        of_left, of_right = left.noise * right.bias, right.noise * left.bias
+        if independent and left.independent and right.independent:
+            both = left.noise * right.noise * self._noise.norm_excess(k)
+            noise = math.sqrt(k) * math.sqrt(of_left**2 + of_right**2 + both**2)
+        else:
+            noise = k * (of_left + of_right + self._noise.tail * left.noise * right.noise)
+        return RowErrors(t * noise, t * k * left.bias * right.bias, UNKNOWN)
+
+    def row_error(self, scale: PlainFactor, message: float, rounding: float) -> float:
+        """None: what has room is decrypted exactly."""
+        return 0.0
+
+    def clear_bound(self, bound: float) -> float:
+        return max(1.0, min(bound, float(self.modulus // 2)))
+
+    def clear_entries(self, values: NDArray[Any]) -> NDArray[Any]:
+        return reduced(values, self.modulus)
+
     # ---- the room of a modulus ----
 
     def magnitude(self, scale: PlainFactor, value: Real) -> Real:
@@ -238,10 +337,15 @@ class ModularPolicy(PlaintextPolicy):
                 got=f"2^{math.log2(noise):.1f}",
             )
 
-    def check_rows(
-        self, basis: Basis, scale: PlainFactor, bound: float, noise: float, bias: float
-    ) -> NoReturn:
-        raise _rows()
+    def check_rows(self, basis: Basis, scale: PlainFactor, bound: float, noise: float, bias: float) -> None:
+        """Likewise; in the low form it is the same ω."""
+        largest, room = self._noise.tail * noise + bias, self.log_modulus(basis) - 1 - math.log2(self.modulus)
+        if largest > 0 and math.log2(largest) + DECODING_BITS > room:
+            raise LevelError(
+                f"The errors of encrypted rows modulo {self.modulus} leave no room in their modulus.",
+                expected=f"errors below 2^{room:.1f} at {basis}",
+                got=f"2^{math.log2(largest):.1f}",
+            )
 
     # ---- clear vectors and numbers ----
 
@@ -287,18 +391,16 @@ class ModularPolicy(PlaintextPolicy):
     def constant(self, value: float, scale: PlainFactor, limbs: int) -> int:
         return self._inverse * self._centred(scale.value * self.in_modulus(value))
 
-    def residues(self, values: NDArray[np.float64], scale: PlainFactor, limbs: int) -> NoReturn:
-        raise _rows()
+    def residues(self, values: NDArray[Any], scale: PlainFactor, limbs: int) -> NDArray[np.uint64]:
+        message = reduced(values, self.modulus, scale.value)
+        found = aligned_empty((limbs, *message.shape))
+        for limb, q in enumerate(map(int, self.ring.q[:limbs])):
+            found[limb] = multiplied_residues(message, pow(self.modulus, -1, q), q)
+        return found
 
 
 def _added(*errors: SlotErrors) -> CoefficientErrors:
     return CoefficientErrors.of(sum(one.own for one in errors), sum(one.common for one in errors))
-
-
-def _rows() -> UnsuitedError:
-    return UnsuitedError(
-        "Matrices modulo t are not encrypted by rows.", expected="values in slots", got="rows"
-    )
 
 
 def _refuse_refreshes() -> NoReturn:

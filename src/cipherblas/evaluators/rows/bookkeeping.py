@@ -19,14 +19,12 @@ from cipherblas.common.work import Work
 from cipherblas.crypto.fields import MAX_OPERAND_MESSAGE
 from cipherblas.crypto.keys.key_id import FixedWeights, KeyId
 from cipherblas.crypto.keys.request import KeyRequest
-from cipherblas.evaluators.policy.interface import PlaintextPolicy, Scale, check_approximate
+from cipherblas.evaluators.policy.interface import PlaintextPolicy, Scale
 from cipherblas.evaluators.policy.members import policy_of
 from cipherblas.evaluators.rows.values import (
-    UNKNOWN,
     EncryptedMatrix,
     MultiSecretRows,
     Rows,
-    Spread,
     TransposedHalf,
 )
 from cipherblas.evaluators.slots.values import ClearFactor, Ledger
@@ -35,7 +33,7 @@ from cipherblas.rlwe.costs import Costs
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy
 from cipherblas.rlwe.matrices.transposition import TransposePolicy, transpose_plan
-from cipherblas.rlwe.noise import CoefficientNoise
+from cipherblas.rlwe.noise import UNKNOWN, Spread
 from cipherblas.rlwe.rings import Ring
 
 Kind = TypeVar("Kind", bound="RowsBookkeeper")
@@ -77,9 +75,8 @@ class RowsBookkeeper(ABC):
         self.costs = Costs(params)
         self.ledger = Ledger()
         self.policy = policy_of(params, level_limbs=1) if policy is None else policy
-        check_approximate(self.policy, "encrypted rows")
         self._available = available
-        self._variance = CoefficientNoise(params)
+        self._variance = self.policy.row_steps()
         self._weight = self._variance.weight
         self._needed: dict[KeyId, int] = {}  # key → the most limbs that it was asked for
         self.key_limbs = params.key_limbs or len(params.q)
@@ -259,17 +256,19 @@ class RowsBookkeeper(ABC):
         if math.isfinite(bound):
             self.policy.check_rows(basis, scale, bound, noise, bias)
         nbytes = self.nbytes(shape, basis) if booked and source is None else 0
-        known = independent, source, spread
+        known = self.policy, independent, source, spread
         return Rows(shape, basis, scale, bound, noise, bias, data, self.ledger, nbytes, *known)
 
     def fresh_batch(
         self, data: Any, shape: tuple[int, int], *, bound: float, scale: Scale, basis: Basis
     ) -> MultiSecretRows:
         """A handle on a fresh encryption whose rows share their a parts; see `fresh`."""
-        noise = math.sqrt(self._variance.fresh())
-        self.policy.check_rows(basis, scale, bound, noise, 0.0)
+        noise, share = math.sqrt(self._variance.fresh()), self.policy.message_share(scale, bound)
+        self.policy.check_rows(basis, scale, bound, noise, share)
         own = self._fresh_data(data)
-        return MultiSecretRows(shape, basis, scale, bound, noise, 0.0, own, self.ledger, 0, True)
+        return MultiSecretRows(
+            *(shape, basis, scale, bound, noise, share, own, self.ledger, 0), self.policy, True
+        )
 
     def _fresh_data(self, data: Any) -> Any:
         """The evaluator's own representation of what `fresh` and `fresh_batch` are given."""
@@ -300,8 +299,8 @@ class RowsBookkeeper(ABC):
                 got=f"{math.log2(message):.1f}",
             )
         noise = math.sqrt(self._variance.fresh(public_key))
-        own = self._fresh_data(data)
-        return self.make(shape, basis, scale, bound, noise, 0.0, own, independent=True, booked=False)
+        share, own = self.policy.message_share(scale, bound), self._fresh_data(data)
+        return self.make(shape, basis, scale, bound, noise, share, own, independent=True, booked=False)
 
     # ---- costs ----
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.arrays import bit_reversed
-from cipherblas.evaluators.policy.interface import Scale
+from cipherblas.evaluators.policy.interface import Scale, check_approximate
 from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.rows.values import MultiSecretRows, Rows, TransposedHalf
 from cipherblas.evaluators.slots.clear import coefficients_of, embedded
@@ -36,6 +36,7 @@ class RowsClear(RowsEvaluator):
 
     def __init__(self, params: Ring, seed: int = 0) -> None:
         super().__init__(params)
+        check_approximate(self.policy, "rows in real numbers")
         self._random = np.random.default_rng(seed)
         self._secret = self._new_secret()
         self._segments = self._secret  # the secrets of rows that are longer than N, side by side

@@ -30,19 +30,16 @@ from cipherblas.evaluators.rows.bookkeeping import (
     weight_keys,
 )
 from cipherblas.evaluators.rows.values import (
-    UNKNOWN,
     EncryptedMatrix,
     MultiSecretRows,
     PendingElements,
     Rows,
-    Spread,
     TransposedHalf,
-    spread_over,
 )
 from cipherblas.evaluators.slots.values import ClearFactor
 from cipherblas.rlwe.basis import Basis, FirstLimbs
 from cipherblas.rlwe.matrices.transposition import gathered_switches, transpose_plan
-from cipherblas.rlwe.noise import TAIL, rounded_product
+from cipherblas.rlwe.noise import TAIL, UNKNOWN, Spread, rounded_product, spread_over
 from cipherblas.rlwe.working_memory import CLEAR_COPIES, clear_gemm_bytes, gemm_bytes, spread_bytes
 
 MAX_REDUCED = 1 << 15  # weights whose residues modulo the moduli of operands are multiplied
@@ -546,9 +543,14 @@ class RowsEvaluator(RowsBookkeeper):
         bound = x.bound + self.policy.in_values(x.scale, TAIL * x.noise + x.bias)
         return self.make(x.shape, x.basis, x.scale, bound, 0.0, 0.0, x.data, x.independent, source=x)
 
-    def fold_into_scale(self, x: Rows, factor: float) -> Rows:
-        """Return the matrix times a positive number by reinterpretation of the scale. It is exact and free."""
-        return self._another(x, x.data, bound=x.bound * factor, scale=self.policy.absorbed(x.scale, factor))
+    def fold_into_scale(self, x: Rows, factor: float, wanted: Scale | None = None) -> Rows:
+        """Return the matrix times a number by reinterpretation of the scale. It is exact and free.
+
+        Args:
+            wanted: the scale that was wanted of it.
+        """
+        scale = self.policy.folded(x.scale, factor, wanted)
+        return self._another(x, x.data, bound=x.bound * abs(factor), scale=scale)
 
     def _another(
         self,

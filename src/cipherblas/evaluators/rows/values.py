@@ -5,46 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from cipherblas.evaluators.policy.interface import Scale
+from cipherblas.evaluators.policy.interface import PlaintextPolicy, Scale
 from cipherblas.evaluators.slots.values import ClearFactor, Ledger
 from cipherblas.rlwe.basis import Basis
-from cipherblas.rlwe.noise import tail
+from cipherblas.rlwe.noise import UNKNOWN, Spread, spread_over, tail
 
 # A float64 GEMM is exact while no partial sum exceeds the significand.
 EXACT_BITS = 53
 # Of a result, relative: its operands, factors and itself are rounded to float64.
 FLOAT_ERROR = 2.0 ** (4 - EXACT_BITS)
-
-
-class Spread(NamedTuple):
-    """Bounds on a matrix's errors together, in units of the message.
-
-    Attributes:
-        noise: deviation of any combination of the entries' errors, of squares that add up to one.
-        bias: root of the sum of squares of their systematic errors.
-    """
-
-    noise: float
-    bias: float
-
-    def times(self, factor: float) -> Spread:
-        """Return the errors of a product by a number, or by a matrix of that norm."""
-        return Spread(self.noise * factor, self.bias * factor)
-
-    def plus(self, other: Spread) -> Spread:
-        """Of a sum, whose terms may have the same errors."""
-        return Spread(self.noise + other.noise, self.bias + other.bias)
-
-
-UNKNOWN = Spread(math.inf, math.inf)
-
-
-def spread_over(shape: tuple[int, int], noise: float, bias: float) -> Spread:
-    """Of errors of every entry of a matrix, of which nothing else is known."""
-    root = math.sqrt(math.prod(shape))
-    return Spread(root * noise, root * bias)
 
 
 class EncryptedMatrix:
@@ -61,6 +32,7 @@ class EncryptedMatrix:
             errors of its factors, for matrices of ones the same sums.
         spread: of the errors together, where more is known than follows from those of single entries.
         norm: bound on the singular values, where one is known.
+        policy: the rules of its plaintexts.
         data: the evaluator's own representation (None in `RowsSymbolic`).
     """
 
@@ -75,6 +47,7 @@ class EncryptedMatrix:
         "independent",
         "noise",
         "norm",
+        "policy",
         "scale",
         "shape",
         "spread",
@@ -91,11 +64,12 @@ class EncryptedMatrix:
         data: Any,
         ledger: Ledger,
         nbytes: int,
+        policy: PlaintextPolicy,
         independent: bool,
         source: EncryptedMatrix | None = None,
         spread: Spread = UNKNOWN,
     ) -> None:
-        self.spread, self.norm = spread, math.inf
+        self.policy, self.spread, self.norm = policy, spread, math.inf
         self.shape, self.basis, self.scale, self.bound = shape, basis, scale, bound
         self.noise, self.bias, self.data, self.independent = noise, bias, data, independent
         self._ledger, self._booked = ledger, nbytes
@@ -216,7 +190,8 @@ class Rows(EncryptedMatrix):
     def error(self, entries: int) -> float:
         """Bound on the errors of so many entries together, but for a chance of 2^-FAILURE_BITS."""
         rounding = FLOAT_ERROR * self.bound if math.isfinite(self.bound) else 0.0
-        return float((tail(entries) * self.noise + self.bias) / self.scale + rounding)
+        message = tail(entries) * self.noise + self.bias
+        return float(self.policy.row_error(self.scale, message, rounding))
 
 
 class MultiSecretRows(EncryptedMatrix):

@@ -14,23 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.crypto.keys.request import KeyRequest
-from cipherblas.evaluators.policy.interface import Scale
+from cipherblas.evaluators.policy.interface import Scale, check_approximate
 from cipherblas.evaluators.rows.bookkeeping import TRANSPOSE_POLICIES
 from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.rows.values import (
     EXACT_BITS,
     FLOAT_ERROR,
-    UNKNOWN,
     MultiSecretRows,
     Rows,
-    Spread,
     TransposedHalf,
 )
 from cipherblas.evaluators.slots.values import ClearFactor
 from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.matrices.transposition import gathered_switches
-from cipherblas.rlwe.noise import WorstCoefficients, rounded_product
+from cipherblas.rlwe.noise import UNKNOWN, Spread, WorstCoefficients, rounded_product
 from cipherblas.rlwe.rings import Ring
 
 
@@ -58,6 +56,7 @@ class RowsWorstCase(RowsEvaluator):
         self, params: Ring, *, key_policy: KeyPolicy = "direct", available: KeyRequest | None = None
     ) -> None:
         super().__init__(params, key_policy=key_policy, available=available)
+        check_approximate(self.policy, "errors in results for a worst case")
         self._worst = WorstCoefficients(params)
 
     def decrypted_error(self, x: Rows) -> float:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 
 from cipherblas.evaluators.rows.interface import RowsEvaluator
-from cipherblas.evaluators.rows.values import UNKNOWN, Rows, Spread, spread_over
-from cipherblas.rlwe.noise import TAIL
+from cipherblas.evaluators.rows.values import Rows
 
 
 def secret_product(
@@ -35,7 +34,7 @@ def secret_product(
     anything is switched. The modulus must hold the product of both scales. Keys: those of `transpose` and
     `relinearise`.
     """
-    (k, m), n = left.shape, right.shape[1]
+    m, n = left.shape[1], right.shape[1]
     rest: Rows | None = None
     if left is right:
         w, rest = ev.gram_products(right)
@@ -51,29 +50,13 @@ def secret_product(
         rest = ev.part_product(ev.parts(left)[1], right)
     total = ev.add(first, ev.at_key_limbs(rest))
     dropped = ev.dropped(left.basis, total.basis)
-    # (Δ1 M1 + E1)(Δ2 M2 + E2), entries as large as their bounds, and sums of them as far as they are known.
-    # Errors of one factor meet the other one; where its norm is known, all of them together grow by that.
-    both, (of_right, from_right) = TAIL * left.noise * right.noise * k, _met(right, left)
-    of_left, from_left = _met(left, right)
-    independent = independent and left.independent and right.independent
-    noise = math.hypot(of_right, of_left) if independent else of_right + of_left
-    noise += both
-    bias = left.scale * left.total * right.bias + (right.scale * right.total + k * right.bias) * left.bias
-    more = spread_over((m, n), both, k * right.bias * left.bias)
+    errors = ev.policy.row_product_errors(left, right, independent)
+    scale = ev.policy.row_product(left.scale, right.scale)
     return ev.read_as(
         total,
-        scale=left.scale * right.scale / dropped,
+        scale=ev.policy.switched(scale, left.basis, total.basis),
         bound=min(left.total * right.bound, left.bound * right.total, most),
-        noise=noise / dropped,
-        bias=bias / dropped,
-        spread=from_right.plus(from_left).plus(more).times(1 / dropped),
+        noise=errors.noise / dropped,
+        bias=errors.bias / dropped,
+        spread=errors.spread.times(1 / dropped),
     )
-
-
-def _met(x: Rows, other: Rows) -> tuple[float, Spread]:
-    """Noise of the sums of errors of x that entries of another matrix weigh, and what is known of these together."""
-    noise = other.scale * x.weighed_by(other)
-    if math.isinf(other.norm):
-        return noise, UNKNOWN
-    spread = x.together.times(other.scale * other.norm)
-    return min(noise, spread.noise), spread

@@ -160,10 +160,12 @@ def replay(
         for number, row in decisions["choices"].items()
     }
     methods = [choice.method for choice in choices.values()]
-    if parameters.plain_modulus is not None and (decisions["form"] != BLOCKS or FEATURES in methods):
+    if parameters.plain_modulus is not None and (
+        decisions["form"] not in (BLOCKS, ROWS) or decisions.get("forms") or FEATURES in methods
+    ):
         raise FormatError(
-            "Integers modulo t are computed in blocks of matrices alone.",
-            expected=BLOCKS,
+            "Integers modulo t are computed in blocks of matrices, or by rows.",
+            expected=f"{BLOCKS} | {ROWS}",
             got=FEATURES if FEATURES in methods else decisions["form"],
         )
     forms = {int(number): form for number, form in decisions.get("forms", {}).items()}

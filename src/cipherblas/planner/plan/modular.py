@@ -1,4 +1,4 @@
-"""What a program of integers modulo t asks of its plan: slots modulo t, and no precision."""
+"""What a program of integers modulo t asks of its plan: rows or slots modulo t, and no precision."""
 
 from __future__ import annotations
 
@@ -18,13 +18,38 @@ from cipherblas.planner.plan.plan import RING_DEGREES, PlanOptions
 from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.predict.promises import BOUNDS
 from cipherblas.runtime.blocks import BLOCKS
+from cipherblas.runtime.executor import missing
+from cipherblas.runtime.rows import ROWS
 
 
-def in_slots(request: PlanRequest, following: Following) -> Outcome:
-    """A program of integers modulo t in blocks of slots, whatever options are tried."""
+def by_rows_or_in_slots(request: PlanRequest, following: Following) -> Outcome:
+    """A program of integers modulo t in the forms that compute it: by rows, and in blocks of slots where t has some."""
     refusals = ParameterError, MismatchError
     found = attempted(lambda: check_options(request.expression, request.options, {}), only=refusals)
-    return found if isinstance(found, Infeasible) else following(request.asking(form=BLOCKS))
+    if isinstance(found, Infeasible):
+        return found
+    modulus, options = modulus_of(request.expression), request.options
+    assert modulus is not None
+    if options.form == ROWS or options.algorithm == GEMM:
+        return following(request)
+    if _asks_for_slots(options) or missing(request.expression, ROWS) is not None:
+        return following(request.asking(form=BLOCKS))
+    if not any(has_slots(n, modulus) for n in _degrees(options)):
+        return following(request.asking(form=ROWS))
+    return following(request)
+
+
+def _asks_for_slots(options: PlanOptions) -> bool:
+    """Whether options leave blocks of slots alone."""
+    asked = options.form or options.algorithm or options.block or options.options
+    return options.parameters is not None or asked not in (None, ROWS, GEMM)
+
+
+def _degrees(options: PlanOptions) -> Sequence[int]:
+    """The degrees of rings of slots."""
+    if options.parameters is not None:
+        return (options.parameters.n,)
+    return RING_DEGREES if options.ring_degree is None else (options.ring_degree,)
 
 
 def check_options(expression: Expression, options: PlanOptions, given: Mapping[str, Any]) -> None:
@@ -34,8 +59,8 @@ def check_options(expression: Expression, options: PlanOptions, given: Mapping[s
         given: what the user gave.
 
     Raises:
-        ParameterError: options that contradict exact results, a modulus without slots, an operation that is no sum and
-            no product (`lang.modular`).
+        ParameterError: options that contradict exact results, a modulus without slots where rows do not do, an
+            operation that is no sum and no product (`lang.modular`).
     """
     modulus = modulus_of(expression)
     if modulus is None:
@@ -60,17 +85,16 @@ def check_options(expression: Expression, options: PlanOptions, given: Mapping[s
             got="images",
             advice="matrices: x.reshape(channels, -1) of an image before it is declared",
         )
-    if options.form not in (None, BLOCKS) or options.algorithm == GEMM:
+    if options.form not in (None, BLOCKS, ROWS):
         raise ParameterError(
-            f"Integers modulo {modulus} are computed in blocks of slots.",
-            expected=BLOCKS,
-            got=options.form or options.algorithm,
-            advice=Advice('form="blocks"', {"form": BLOCKS, "algorithm": None}),
+            f"Integers modulo {modulus} are computed by rows, or in blocks of slots.",
+            expected=f"{BLOCKS} | {ROWS}",
+            got=options.form,
+            advice=[Advice(f'form="{form}"', {"form": form}) for form in (BLOCKS, ROWS)],
         )
     check_modulus_of(options.parameters, modulus)
-    degrees = RING_DEGREES if options.ring_degree is None else (options.ring_degree,)
-    degrees = degrees if options.parameters is None else (options.parameters.n,)
-    if not any(has_slots(n, modulus) for n in degrees):
+    degrees, needed = _degrees(options), _asks_for_slots(options) or missing(expression, ROWS) is not None
+    if needed and not any(has_slots(n, modulus) for n in degrees):
         raise _without_slots(modulus, degrees)
 
 
@@ -98,7 +122,8 @@ def _without_slots(modulus: int, degrees: Sequence[int]) -> ParameterError:
         f"The modulus {modulus} has no slots to compute in: {why}.",
         expected=f"a prime = 1 mod {step} up to {MAX_PLAIN_MODULUS}",
         got=modulus,
-        advice=[f"modulus={one}" for one in near],
+        advice=[f"modulus={one}" for one in near]
+        + ["products of matrices and sums alone, which need no slots"],
     )
 
 

@@ -111,7 +111,10 @@ class DryRun:
         return tuple(
             float(
                 max(
-                    handle.bias / handle.scale if hasattr(handle, "bias") else 0.0 for handle in value.handles
+                    handle.policy.row_error(handle.scale, handle.bias, 0.0)
+                    if hasattr(handle, "bias")
+                    else 0.0
+                    for handle in value.handles
                 )
             )
             for value in self.results

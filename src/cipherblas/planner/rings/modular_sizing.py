@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from cipherblas.common.errors import LevelError
 from cipherblas.crypto.fields import MAX_LIMBS, MAX_PRIME_BITS
 from cipherblas.planner.predict.dry_run import DryRun
 from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.rings.sizing import BASE_LIMB_BITS, MIN_SCALE_BITS, Sizing, by_digits, too_large
-from cipherblas.rlwe.rings import RingShape
+from cipherblas.rlwe.rings import Ring, RingShape
 
 DRAFT_BASE_LIMBS, DRAFT_LEVELS = 6, 12  # of a first look, doubled while a program needs more
 MAX_DRAFTS = 4
@@ -69,6 +69,18 @@ def modular_draft(run: Callable[[RingShape], DryRun], n: int, modulus: int) -> R
     """A ring that carries a program, whatever its security; None where none is found."""
     drawn = _drafted(run, n, modulus, _level_bits(n, modulus))
     return None if isinstance(drawn, Infeasible) else drawn[0]
+
+
+def modular_nominal(n: int, modulus: int, depths: Iterable[int]) -> list[Ring]:
+    """Rings of so many levels, by which programs are priced before their rings are searched."""
+    level = _level_bits(n, modulus)
+    return [
+        RingShape.from_bits(
+            *(n, [BASE_LIMB_BITS] * 2 + [level] * depth, [float(MAX_PRIME_BITS)], 1, _nominal_bits(modulus)),
+            plain_modulus=modulus,
+        )
+        for depth in depths
+    ]
 
 
 def _level_bits(n: int, modulus: int) -> float:

@@ -22,6 +22,7 @@ from cipherblas.crypto.params import (
     make_parameters,
 )
 from cipherblas.lang.exact import is_exact
+from cipherblas.lang.modular import modulus_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.planner.predict.dry_run import DryRun
 from cipherblas.planner.predict.feasible import Infeasible, attempted
@@ -61,6 +62,11 @@ def byte_bits(n: int) -> float | None:
     return math.log2(found) if are_bytes(found) else None
 
 
+def coprime_operand_moduli(modulus: int | None) -> tuple[int, ...]:
+    """The moduli that operands may have beside integers modulo t."""
+    return tuple(one for one in OPERAND_MODULI if math.gcd(one, modulus or 1) == 1)
+
+
 @dataclass(frozen=True)
 class RowSize:
     """A modulus of so many bits, in as few primes as possible, and a special prime where keys are switched.
@@ -71,6 +77,7 @@ class RowSize:
         aligned: the first prime of two fills whole bytes, so that both together have the fewest.
         narrow: bits of primes beyond these, by which products are divided before keys are switched.
         operand_moduli: of operands of products; None for the same as keys have.
+        plain_modulus: t of integers modulo t.
     """
 
     n: int
@@ -81,6 +88,7 @@ class RowSize:
     narrow: tuple[float, ...] = ()
     aligned: bool = False
     operand_moduli: tuple[int, ...] | None = None
+    plain_modulus: int | None = None
 
     @property
     def limbs(self) -> int:
@@ -101,6 +109,7 @@ class RowSize:
         q_bits = [first, *[(self.bits - first) / (limbs - 1) for _ in range(limbs - 1)], *self.narrow]
         special = [self.special_bits] * bool(self.special_bits)
         optional: Any = {"key_limbs": self.key_limbs, "operand_moduli": self.operand_moduli}
+        optional["plain_modulus"] = self.plain_modulus
         return RingShape.from_bits(self.n, q_bits, special, 1, NOMINAL_SCALE_BITS, **optional)
 
     def parameters(self, security: int, insecure: bool) -> Parameters:
@@ -115,6 +124,7 @@ class RowSize:
             insecure=insecure,
             key_limbs=self.key_limbs,
             operand_moduli=self.operand_moduli,
+            plain_modulus=self.plain_modulus,
         )
 
 
@@ -149,12 +159,18 @@ class RowSizes:
     ) -> None:
         self._n, self._kind, self._run, self._excess = n, kind, run, excess
         self._first, self._extra, self._operands, self._unreachable = first, extra, operands, unreachable
-        self._exact = is_exact(expression)
-        largest = RowSize(n, MAX_MODULUS_BITS, SPECIAL_BITS)
+        self._modulus = modulus_of(expression)
+        # Errors of either are taken away, and nothing is to be hidden in them.
+        self._exact = is_exact(expression) or self._modulus is not None
+        self._operand_moduli = coprime_operand_moduli(self._modulus)
+        largest = self._sized(MAX_MODULUS_BITS, SPECIAL_BITS)
         self.switched = len(run(largest.shape()).keys) > 0
         self._special = SPECIAL_BITS if self.switched else 0.0
         self._allowed = allowed(self._special)
         self._limit = self._allowed - self._special
+
+    def _sized(self, bits: float, special_bits: float, **rest: Any) -> RowSize:
+        return RowSize(self._n, bits, special_bits, plain_modulus=self._modulus, **rest)
 
     def without_keys(self) -> Sequence[RowSize]:
         """The smallest modulus. Of several primes one more is worth a look: residues of smaller primes have fewer
@@ -162,7 +178,7 @@ class RowSizes:
         found = self._usual()
         if found is None:
             raise self._too_small(self._needed())
-        size = RowSize(self._n, found + self._extra, self._special)
+        size = self._sized(found + self._extra, self._special)
         if size.limbs == 1:
             return [size]
         aligned = replace(size, aligned=True)
@@ -172,15 +188,15 @@ class RowSizes:
     def with_keys(self) -> Sequence[RowSize]:
         """The smallest modulus, those with narrow primes, and the one beside operands with moduli of their own. Where
         it leaves too little for the special prime that is smaller, and the modulus is larger."""
-        n, found = self._n, self._usual()
+        found = self._usual()
         if found is not None:
-            size = RowSize(n, found + self._extra, self._special)
+            size = self._sized(found + self._extra, self._special)
             narrowed = [] if size.limbs == 1 else self._narrowed()
             return [size, *narrowed, *self._with_operand_moduli(found)]
         others = [*self._narrowed(), *self._with_operand_moduli(None)]
         needed = self._needed()
         for bits in range(needed + self._extra, needed + self._extra + SPARE_BITS + 1):
-            size = RowSize(n, bits, min(self._special, self._allowed - PRIME_SPREAD_BITS - bits))
+            size = self._sized(bits, min(self._special, self._allowed - PRIME_SPREAD_BITS - bits))
             if size.special_bits >= bits / size.limbs + SPECIAL_MARGIN_BITS and self._reaches(size):
                 return [size, *others]
         if others:
@@ -199,9 +215,7 @@ class RowSizes:
     def _smallest(self, most: int) -> int | None:
         """Bits of the smallest modulus that reaches the precision."""
         tried = range(MIN_MODULUS_BITS, most + 1)
-        return self._first(
-            self._kind, tried, lambda bits: self._reaches(RowSize(self._n, bits, self._special))
-        )
+        return self._first(self._kind, tried, lambda bits: self._reaches(self._sized(bits, self._special)))
 
     def _usual(self) -> int | None:
         """The same, where security allows it."""
@@ -212,7 +226,7 @@ class RowSizes:
         """The same, whatever security allows."""
         found = self._smallest(MAX_MODULUS_BITS)
         if found is None:
-            raise self._unreachable(RowSize(self._n, MAX_MODULUS_BITS, self._special).shape())
+            raise self._unreachable(self._sized(MAX_MODULUS_BITS, self._special).shape())
         return found
 
     def _too_small(self, needed: int) -> ModulusError:
@@ -236,7 +250,7 @@ class RowSizes:
             each = min(MAX_SEARCHED_BITS, (allowed - SPECIAL_MARGIN_BITS) / (limbs + 1))
             special = min(SPECIAL_BITS, allowed - limbs * each)
             sizes = (
-                RowSize(n, limbs * each, special, narrow=(*(bits + extra,) * count, *last))
+                self._sized(limbs * each, special, narrow=(*(bits + extra,) * count, *last))
                 for bits in (NARROW_BITS if count else NARROW_BITS[:1])
             )
             tried = [size for size in sizes if size.bits + math.fsum(size.narrow) <= allowed]
@@ -261,7 +275,7 @@ class RowSizes:
         allowed, most_special, exact = self._allowed, self._special, self._exact
         excess = 1.0 if exact or usual is not None else NARROWED_EXCESS
         least_of_keys = MIN_MODULUS_BITS if exact or usual is None else usual
-        sizes = itertools.accumulate(map(math.log2, OPERAND_MODULI))
+        sizes = itertools.accumulate(map(math.log2, self._operand_moduli))
         # The messages of two operands fill the modulus together.
         largest = min(allowed, 2 * math.log2(MAX_OPERAND_MESSAGE))
         counts = range(1, sum(size <= largest for size in sizes) + 1)
@@ -269,7 +283,7 @@ class RowSizes:
 
         def size(bits: int, moduli: int) -> RowSize:
             special = min(most_special, free - bits)
-            return RowSize(self._n, bits, special, operand_moduli=OPERAND_MODULI[:moduli])
+            return self._sized(bits, special, operand_moduli=self._operand_moduli[:moduli])
 
         for limbs in range(1, OPERAND_LIMBS + 1):
             # Beside one limb the special prime is as large as it can be, beside two as large as security leaves it.

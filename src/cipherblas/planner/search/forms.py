@@ -6,14 +6,16 @@ from collections.abc import Container, Iterator
 from typing import Any
 
 from cipherblas.common.errors import Advice, CipherblasError, ParameterError, PrecisionError
+from cipherblas.crypto.residue_slots import has_slots
 from cipherblas.lang.facts import facts_of, products
 from cipherblas.lang.graph import as_matrices, is_network
+from cipherblas.lang.modular import modulus_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.refreshing import is_refreshed
 from cipherblas.methods.layers import LAYER_METHODS
 from cipherblas.methods.products import GEMM
 from cipherblas.planner.plan.passes import Following, Outcome, PlanRequest
-from cipherblas.planner.plan.plan import AskedForm, PlanOptions, Rejected
+from cipherblas.planner.plan.plan import RING_DEGREES, AskedForm, PlanOptions, Rejected
 from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.search import features, mixed, rows, tensors
 from cipherblas.planner.search.blocks import BlockStrategy
@@ -90,6 +92,11 @@ def _offered(
     )
     if form == "tensors" or layered:
         yield tensors.TensorStrategy, expression
+    modulus = modulus_of(expression)
+    if modulus is not None and matrices is not None:  # rows and slots of integers do not become one another
+        if form == "blocks" or (form is None and any(has_slots(n, modulus) for n in RING_DEGREES)):
+            yield BlockStrategy, matrices
+        return
     worth_mixing = not network and matrices is not None and mixed.unsupported(matrices) is None
     if matrices is not None and (form == "mixed" or (form is None and worth_mixing)):
         yield mixed.MixedStrategy, matrices
@@ -100,7 +107,9 @@ def _offered(
 
 
 def _in_layers(expression: Expression, options: PlanOptions) -> bool:
-    """Whether a program is planned layer by layer, and not in blocks of matrices."""
+    """Whether a program is planned layer by layer, and not in blocks of matrices; integers modulo t never are."""
+    if modulus_of(expression) is not None:
+        return False
     in_blocks = options.form == "blocks" and as_matrices(expression) is not None
     return is_layers(expression) and not in_blocks
 

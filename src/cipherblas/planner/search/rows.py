@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from cipherblas.common.errors import LevelError, ParameterError, PrecisionError
 from cipherblas.crypto.security import max_log_qp
 from cipherblas.lang.facts import facts_of, products
+from cipherblas.lang.modular import modulus_of
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.lang.results import results_of
 from cipherblas.methods.products import GEMM
@@ -48,7 +49,9 @@ def unsupported(expression: Expression) -> str | None:
     node = missing(expression, ROWS)
     if node is not None:
         return f"no method by rows for {node.title}"
-    return None if products(expression) else "there is no matrix product"
+    # Else slots hold more: integers modulo t may have none.
+    useful = products(expression) or modulus_of(expression) is not None
+    return None if useful else "there is no matrix product"
 
 
 def weight_bits_for(precision: float, expression: Expression) -> int:
@@ -100,7 +103,10 @@ class RowStrategy(Strategy):
         return ROW_DEGREES if forced is None else (forced,)
 
     def nominal(self, n: int) -> list[Ring]:
-        sizes = [RowSize(n, limbs * MAX_SEARCHED_BITS, SPECIAL_BITS) for limbs in NOMINAL_LIMBS]
+        sizes = [
+            RowSize(n, limbs * MAX_SEARCHED_BITS, SPECIAL_BITS, plain_modulus=self.modulus)
+            for limbs in NOMINAL_LIMBS
+        ]
         return [size.shape() for size in sizes]
 
     def similar_rings(self, entries: Sequence[Scored], n: int) -> list[Ring]:
@@ -188,6 +194,8 @@ class RowStrategy(Strategy):
             operands=self.options.planned_for.rates.operands is not None,
             unreachable=lambda ring: self._unreachable(run, ring),
         )
+        if not choices:
+            return search.without_keys()
         flags = frozenset().union(*(choice.flags for choice in choices.values()))
         kind = changed(plain(products(self.expression)[0], self.expression), chosen(flags))
         return kind.sizes(search)

@@ -22,7 +22,7 @@ from cipherblas.planner.predict.dry_run import DryRun
 from cipherblas.planner.predict.stages import Stages
 from cipherblas.planner.rings import modulus_chains
 from cipherblas.planner.rings.first import First
-from cipherblas.planner.rings.modular_sizing import modular_draft, modular_sizings
+from cipherblas.planner.rings.modular_sizing import modular_draft, modular_nominal, modular_sizings
 from cipherblas.planner.rings.sizing import (
     DRAFT_SCALE_BITS,
     PRIME_SPREAD_BITS,
@@ -204,10 +204,9 @@ class Strategy(ABC):
         return 0.0
 
     def nominal(self, n: int) -> list[Ring]:
-        """Rings that some candidates may need, the smallest first, to look at strategies before any is searched; of
-        integers modulo t none."""
+        """Rings that some candidates may need, the smallest first, to look at strategies before any is searched."""
         if self.modulus is not None:
-            return []
+            return modular_nominal(n, self.modulus, NOMINAL_DEPTHS)
         return [RingShape.for_depth(n // 2, depth, DRAFT_SCALE_BITS) for depth in NOMINAL_DEPTHS]
 
     def price(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cipherblas.common.errors import DTypeError, MismatchError, RangeError, ShapeError
+from cipherblas.common.errors import DTypeError, MismatchError, ParameterError, RangeError, ShapeError
 from cipherblas.common.memory import Array, aligned_empty
 from cipherblas.crypto import randomness
 from cipherblas.crypto.fields import MAX_OPERAND_MESSAGE
 from cipherblas.crypto.keys import PublicKey, SecretKey
+from cipherblas.crypto.params import Parameters
+from cipherblas.crypto.plain_residues import from_quotients, multiplied_residues
 from cipherblas.rlwe import noise
 from cipherblas.rlwe.basis import Basis, FirstLimbs
 from cipherblas.rlwe.matrices.matrix import (
@@ -26,6 +30,7 @@ from cipherblas.rlwe.matrices.uniform import expand
 
 Key = SecretKey | PublicKey
 
+MAX_ROOM = 0.98  # of the room for errors of integers modulo t, that a planned result uses
 STRIP_WORDS = 1 << 20  # of an a part, for the rows that are encrypted together
 
 
@@ -57,6 +62,90 @@ def encrypt_rows(
         a, b = _encrypt_public(key, values, scale, basis.limbs)
         return kind(key.params, (values.shape[0], values.shape[1]), scale, b, a, key.key_id)
     return _encrypt_secret(_only_secret(key), kind, values, scale, basis)
+
+
+def encrypt_integers(
+    key: Key,
+    integers: NDArray[np.int64],
+    basis: Basis,
+    kind: type[CoefficientMatrix] = RlweRows,
+    low: bool = False,
+) -> CoefficientMatrix:
+    """Encrypt integers modulo t, the plain modulus of the key's parameters, as `encrypt_rows` does real numbers: the
+    phase of an entry m with error e is t^-1·m + e.
+
+    Args:
+        integers: of least absolute value modulo t, already times what factor the ciphertext is to have.
+        low: the phase is m + t·e, as of one factor of a product.
+
+    Raises:
+        As `encrypt_rows`; ParameterError: the parameters are those of real numbers.
+    """
+    params, modulus = key.params, key.params.plain_modulus
+    if modulus is None:
+        raise ParameterError(
+            "Integers modulo t are encrypted with parameters that have t.",
+            expected="plain_modulus=t",
+            got=None,
+            advice="make_parameters(…, plain_modulus=t)",
+        )
+    values, basis = _checked(key, kind, integers, 1.0, basis)
+    if 2 * max(int(values.max()), -int(values.min())) > modulus:
+        raise RangeError(
+            f"An entry is not the least one modulo {modulus} in absolute value.",
+            expected=f"at most {modulus // 2} in absolute value",
+        )
+    form = _IntegerForm(modulus, low)
+    if not (isinstance(key, PublicKey) and kind is RlweRows):
+        return _encrypt_secret(_only_secret(key), kind, values, 1.0, basis, form)
+    context = params.context()
+    a, b = _encrypt_public(key, np.zeros(values.shape), 1.0, basis.limbs)
+    if low:
+        a, b = (context.scale_limbs(part, modulus) for part in (a, b))
+    b = context.add_limbs(b, form.messages(values, params.q[: basis.limbs]))
+    return kind(params, (values.shape[0], values.shape[1]), 1.0, b, a, key.key_id)
+
+
+class _IntegerForm(NamedTuple):
+    """How integers modulo t lie in a phase: t^-1·m + e, or m + t·e in the low form."""
+
+    modulus: int
+    low: bool
+
+    def factors(self, moduli: Sequence[int]) -> tuple[list[int], list[int]]:
+        """The factors of a message and of an error, modulo each of some moduli."""
+        if self.low:
+            return [1] * len(moduli), [self.modulus % one for one in moduli]
+        return [pow(self.modulus, -1, one) for one in moduli], [1] * len(moduli)
+
+    def messages(self, values: NDArray[np.int64], moduli: Sequence[int]) -> Array:
+        """The residues that are added to encryptions of zero, modulo each of some primes."""
+        found = aligned_empty((len(moduli), *values.shape))
+        for limb, (q, factor) in enumerate(zip(moduli, self.factors(moduli)[0], strict=True)):
+            found[limb] = multiplied_residues(values, factor, q)
+        return found
+
+    def encrypted(
+        self,
+        params: Parameters,
+        basis: Basis,
+        randomness: tuple[Array, Array, Array],
+        values: NDArray[np.int64],
+        one_a_part: bool,
+    ) -> Any:
+        """The b part, of secrets, an a part and random words for errors. In the low form it is t times an encryption of
+        zero whose a part is t^-1 times what is sent."""
+        context, (secrets, a, noise_words) = params.context(), randomness
+        moduli = list(map(int, basis.moduli(params)))
+        if basis.of_operands:
+            return context.encrypt_operand_integers(
+                secrets, a, noise_words, values, *self.factors(moduli), moduli
+            )
+        inverse = pow(self.modulus, -1, math.prod(moduli))
+        masks = context.scale_limbs(a, inverse) if self.low else a
+        zero = context.encrypt_rows(secrets, masks, noise_words, np.zeros(values.shape), 1.0, 0, one_a_part)
+        zero = context.scale_limbs(zero, self.modulus) if self.low else zero
+        return context.add_limbs(zero, self.messages(values, moduli))
 
 
 def encrypt_columns(key: Key, matrix: ArrayLike, scale: float, limbs: int | None = None) -> RlweColumns:
@@ -118,6 +207,32 @@ def decrypt(
         )
         _forget(secret, secrets)
     return rows.T if isinstance(encrypted, RlweColumns) else rows
+
+
+def decrypt_integers(secret: SecretKey, encrypted: CoefficientMatrix, factor: int = 1) -> NDArray[np.int64]:
+    """Decrypt a matrix of integers modulo t whose messages are a factor, a unit, times its entries.
+
+    With the phase t^-1·w modulo Q, t·phase = w + Q·k, where |w| < Q/2: k is found by rounding, and the factor times an
+    entry is -Q·k modulo t.
+
+    Returns:
+        From 0 to t - 1.
+
+    Raises:
+        As `decrypt`; RangeError: errors use up the room of the modulus, of which nothing that was planned comes near.
+    """
+    params = secret.params
+    modulus, product = params.plain_modulus, math.prod(params.q[: encrypted.limbs])
+    assert modulus is not None
+    quotients = decrypt(secret, replace(encrypted, scale=product / modulus))
+    rounded = np.rint(quotients)
+    if (np.abs(quotients - rounded) > MAX_ROOM / 2).any():
+        raise RangeError(
+            f"The errors of an encryption modulo {modulus} leave no room: it was not computed as planned.",
+            expected=f"at most {MAX_ROOM} of the room",
+        )
+    inverse = pow(factor, -1, modulus)
+    return from_quotients(rounded.astype(np.int64), modulus, product * inverse)
 
 
 def shared_secrets(secret: SecretKey, count: int, limbs: int) -> Array:
@@ -204,9 +319,16 @@ def combined_secrets(secret: SecretKey, weights: NDArray[Any]) -> NDArray[np.int
 
 
 def _encrypt_secret(
-    secret: SecretKey, kind: type[Matrix], values: NDArray[Any], scale: float, basis: Basis
+    secret: SecretKey,
+    kind: type[Matrix],
+    values: NDArray[Any],
+    scale: float,
+    basis: Basis,
+    form: _IntegerForm | None = None,
 ) -> Matrix:
     """Encrypt checked values; the a part is that of a fresh public seed.
+
+    `form`: of integers modulo t; None of real numbers.
 
     Some rows are encrypted at a time, unless all have one a part: what they alone need stays in cache.
     """
@@ -218,15 +340,17 @@ def _encrypt_secret(
     step = shape[0] if kind.ONE_A_PART else max(1, STRIP_WORDS // (words * max(params.n, shape[1])))
 
     def encrypted(secrets: Array, rows: slice) -> Array:
-        some = np.ascontiguousarray(values[rows], np.float64)
+        some: NDArray[Any] = np.ascontiguousarray(values[rows], np.float64 if form is None else np.int64)
         a = expand(params, seed, basis, kind.a_rows(params, (len(some), shape[1])), first=rows.start)
         noise_words = _noise_words(len(some), shape[1])
         # Rounding has a word of its own: a message that depends on its error is no longer what the proof is about.
-        messages = some, float(scale), randomness.fresh_dither()
-        if moduli is None:
-            found = context.encrypt_rows(secrets, a, noise_words, *messages, kind.ONE_A_PART)
+        dither = randomness.fresh_dither()
+        if form is not None:
+            found = form.encrypted(params, basis, (secrets, a, noise_words), some, kind.ONE_A_PART)
+        elif moduli is None:
+            found = context.encrypt_rows(secrets, a, noise_words, some, float(scale), dither, kind.ONE_A_PART)
         else:
-            found = context.encrypt_operand_rows(secrets, a, noise_words, *messages, moduli)
+            found = context.encrypt_operand_rows(secrets, a, noise_words, some, float(scale), dither, moduli)
         noise_words.fill(0)
         return np.asarray(found)
 

@@ -18,6 +18,7 @@ from cipherblas.rlwe.noise.coefficients import (
 )
 from cipherblas.rlwe.noise.modular import WRONG_BITS, CoefficientErrors, ModularNoise
 from cipherblas.rlwe.noise.slots import TRANSFORM_ERROR, MatrixSums, NoiseModel, SlotErrors, worst
+from cipherblas.rlwe.noise.spread import UNKNOWN, Spread, spread_over
 from cipherblas.rlwe.noise.tails import (
     FAILURE_BITS,
     PRODUCT_TAIL,
@@ -38,6 +39,7 @@ __all__ = [
     "SPARSE_WEIGHT",
     "TAIL",
     "TRANSFORM_ERROR",
+    "UNKNOWN",
     "WRONG_BITS",
     "CoefficientErrors",
     "CoefficientNoise",
@@ -45,6 +47,7 @@ __all__ = [
     "ModularNoise",
     "NoiseModel",
     "SlotErrors",
+    "Spread",
     "WorstCoefficients",
     "WorstSlots",
     "concentration",
@@ -52,6 +55,7 @@ __all__ = [
     "hamming_weight",
     "rounded_product",
     "slot_tail",
+    "spread_over",
     "switch_bound",
     "tail",
     "worst",

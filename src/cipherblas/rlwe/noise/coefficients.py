@@ -35,11 +35,13 @@ class CoefficientNoise:
 
     Args:
         weight: of the secret; by default that of a uniform ternary one, at most.
+        excess: of the squared norm of an error over its mean; by default `concentration`.
     """
 
-    def __init__(self, ring: Ring, weight: float | None = None) -> None:
+    def __init__(self, ring: Ring, weight: float | None = None, excess: float | None = None) -> None:
         self._ring, self._n, self._alpha, self._digit_limbs = ring, ring.n, ring.alpha, ring.digit_limbs
         self.weight = hamming_weight(ring.n) if weight is None else weight
+        self._excess = concentration(ring.n) if excess is None else excess
         self._log_q = [math.log2(q) for q in ring.q]
         self._log_p = math.fsum(math.log2(p) for p in ring.p)
         self._digits: dict[int, list[float]] = {}
@@ -59,11 +61,11 @@ class CoefficientNoise:
 
         Args:
             gain: on the deviation of products, where they are no Gaussians (`PRODUCT_TAIL`).
-            excess: of the squared norm of an error over its mean; by default `concentration`.
+            excess: in the place of the usual one.
         """
         variance = SIGMA**2 + ROUNDING_VARIANCE
         if public_key:
-            excess = concentration(self._n) if excess is None else excess
+            excess = self._excess if excess is None else excess
             variance += 2 * self.weight * excess * SIGMA**2 * gain**2
         return variance
 
@@ -76,12 +78,12 @@ class CoefficientNoise:
     def key_products(self, limbs: int, excess: float | None = None) -> float:
         """Σ_d digit_d · e_d / P, before the rounding of ModDown: digits uniform below half their moduli."""
         squares = sum(digit**2 for digit in self.digits(limbs))
-        excess = concentration(self._n) if excess is None else excess
+        excess = self._excess if excess is None else excess
         return self._n * UNIFORM_VARIANCE * squares * SIGMA**2 * excess
 
     def raising(self, excess: float | None = None) -> float:
         """`key_products` of coefficients below q_0 whose modulus was raised: one digit, in a ring of its own."""
-        excess = concentration(self._n) if excess is None else excess
+        excess = self._excess if excess is None else excess
         return self._n * UNIFORM_VARIANCE * self.raised_digit**2 * SIGMA**2 * excess
 
     @property

@@ -95,10 +95,19 @@ class ModularNoise:
 
     def __init__(self, ring: Ring) -> None:
         self.n = ring.n
-        self._steps = CoefficientNoise(ring, weight=float(ring.n))  # of any secret
-        self._tail = tail(ring.n, EVENT_BITS)
+        self.tail = tail(ring.n, EVENT_BITS)
         self._norm = math.sqrt(self._excess())
         self._errors_norm = 1 + 2 * math.sqrt(_NATS / ring.n) + 2 * _NATS / ring.n
+        self._steps = CoefficientNoise(ring, float(ring.n), self._errors_norm)  # of any secret
+
+    def of_rows(self, ring: Ring) -> CoefficientNoise:
+        """Variances of steps by rows, whose errors meet the secret, and its square where it is multiplied twice:
+        |s²|_2 is at most √`FOURTH_MOMENT` times the mean of |s|_2²."""
+        return CoefficientNoise(ring, math.sqrt(FOURTH_MOMENT) * 2 / 3 * ring.n, self._errors_norm)
+
+    def norm_excess(self, entries: int) -> float:
+        """Of the norm of so many independent errors over its mean."""
+        return math.sqrt(1 + 2 * math.sqrt(_NATS / entries) + 2 * _NATS / entries)
 
     def _excess(self) -> float:
         """Of the squared norm of r·s over its mean, r of independent coefficients: it is Σ|s(ζ)|²·|r(ζ)|²/N, a sum of
@@ -110,7 +119,7 @@ class ModularNoise:
 
     def _gaussian(self, variance: float) -> CoefficientErrors:
         deviation = math.sqrt(variance)
-        return CoefficientErrors.of(self._norm * deviation, self._tail * deviation)
+        return CoefficientErrors.of(self._norm * deviation, self.tail * deviation)
 
     def fresh(self, public_key: bool = False) -> CoefficientErrors:
         """A fresh ciphertext, its message included."""
@@ -130,4 +139,4 @@ class ModularNoise:
 
     def key_products(self, limbs: int) -> CoefficientErrors:
         """Σ_d digit_d · e_d / P, before the rounding of ModDown."""
-        return self._gaussian(self._steps.key_products(limbs, excess=self._errors_norm))
+        return self._gaussian(self._steps.key_products(limbs))

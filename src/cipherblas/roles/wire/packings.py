@@ -206,14 +206,22 @@ def _scale(value: float, params: Parameters) -> Any:
     """
     if params.plain_modulus is None:
         return float(value)
-    if value != int(value) or not 0 < value < params.plain_modulus:
+    if value != int(value) or not 0 < abs(value) <= params.plain_modulus:
         raise FormatError(
-            "A factor modulo t is out of its range.", expected=f"1 to {params.plain_modulus - 1}"
+            "A factor modulo t is out of its range.", expected=f"1 to {params.plain_modulus}, or its negative"
         )
-    return PlainFactor(int(value))
+    return PlainFactor(abs(int(value)) % params.plain_modulus, low=value < 0)
 
 
-def input_to_json(one: Input, tensors: Tensors) -> dict[str, Any]:
+def _scale_number(scale: Any, params: Parameters) -> float:
+    """The number that a scale is in a file: a factor, t for zero, and its negative in the low form."""
+    if params.plain_modulus is None:
+        return float(scale)
+    number = scale.value or params.plain_modulus
+    return -number if scale.low else number
+
+
+def input_to_json(one: Input, tensors: Tensors, params: Parameters) -> dict[str, Any]:
     """The encoding of an operand as a header has it."""
     found = {
         "name": one.name,
@@ -221,7 +229,7 @@ def input_to_json(one: Input, tensors: Tensors) -> dict[str, Any]:
         "shape": list(one.shape),
         "form": form_to_json(one.form, tensors),
         "limbs": one.basis.primes,
-        "scale": getattr(one.scale, "value", one.scale),
+        "scale": _scale_number(one.scale, params),
         "unit": one.unit,
         "public_key": one.public_key,
     }
@@ -277,14 +285,14 @@ def _holds(form: Form, rows: int, cols: int) -> bool:
     return form.shape[0] >= rows and form.pieces[-1][1] >= cols
 
 
-def output_to_json(one: Output, tensors: Tensors) -> dict[str, Any]:
+def output_to_json(one: Output, tensors: Tensors, params: Parameters) -> dict[str, Any]:
     """A result's way back as a header has it."""
     return {
         "shape": list(one.shape),
         "form": form_to_json(one.form, tensors),
         "limbs": one.limbs,
         "components": one.components,
-        "scale": getattr(one.scale, "value", one.scale),
+        "scale": _scale_number(one.scale, params),
     }
 
 

@@ -40,7 +40,7 @@ class ClearFactors(RowProduct):
         self, run: RowPieces, product: Expression, required: RequiredRows, bounds: tuple[float, float]
     ) -> FactorRequest:
         factor = clear_factor(run, product, transposed=required.by_columns)
-        scale = required.scale * factor(run.inputs).unit
+        scale = run.ev.policy.scaled(required.scale, factor(run.inputs).unit)
         return FactorRequest({secret_side(product): required._replace(scale=scale)}, factor)
 
     def compute(
@@ -86,10 +86,12 @@ def clear_factor(run: RowPieces, product: Expression, transposed: bool) -> Facto
     node = next(child for child in product.children if not child.secret)
     rows, cols = matrix_shape(node)
     shape = (cols, rows) if transposed else (rows, cols)
-    exact = integral_nodes(node)[id(node)] and sums_are_exact(node.bound, shape[1])
+    policy = run.ev.policy
+    bound = policy.clear_bound(node.bound)
+    exact = integral_nodes(node)[id(node)] and sums_are_exact(bound, shape[1])
     bits = _weight_bits(run, product)
     if exact:
-        unit = min(node.bound, 1.0)  # whole numbers below 1 are zeros, which are whole in any unit
+        unit = min(bound, 1.0)  # whole numbers below 1 are zeros, which are whole in any unit
     else:
         bits = min(bits, most_weight_bits(shape[1]))
         # The same of weights like each other: one encryption serves their products.
@@ -99,16 +101,18 @@ def clear_factor(run: RowPieces, product: Expression, transposed: bool) -> Facto
         values = inputs.given(node)
         if not exact:
             values = rounded(values, unit, bits)
+        elif bound < node.bound:
+            values = policy.clear_entries(values)
         elif values.dtype.kind == "f":
             values = values.astype(np.float64, copy=False)
         return values.T if transposed else values
 
     total = node.column_sum if transposed else node.row_sum
-    known = total, known_norm(node)
+    known = (total, known_norm(node)) if bound == node.bound else ()
 
     def of_inputs(inputs: Inputs) -> ClearFactor:
         own = functools.partial(integers, inputs)
-        return ClearFactor((id(node), transposed), shape, node.bound, unit, exact, own, *known)
+        return ClearFactor((id(node), transposed), shape, bound, unit, exact, own, *known)
 
     return of_inputs
 

@@ -47,10 +47,11 @@ class FactorRequest:
         assert self.clear is not None
         return self.clear
 
-    def times(self, growth: float, basis: Basis) -> FactorRequest:
-        """The same in another basis, and at a scale that is so many times as large."""
+    def before_switch(self, run: RowPieces, basis: Basis) -> FactorRequest:
+        """The same in another basis, from which the product is switched."""
+        policy = run.ev.policy
         requirements = {
-            side: required._replace(scale=required.scale * growth, basis=basis)
+            side: required._replace(scale=policy.before_switch(required.scale, basis, run.basis), basis=basis)
             for side, required in self.requirements.items()
         }
         return replace(self, requirements=requirements)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cipherblas.lang.exact import is_exact
+from cipherblas.lang.modular import modulus_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.rlwe.basis import OPERAND_BASIS
 from cipherblas.runtime.placing import RequiredRows
@@ -30,7 +31,7 @@ class ReducedWeights(Variant):
 
     @classmethod
     def considered(cls, program: Expression, rounded_alone: bool) -> bool:
-        return is_exact(program)
+        return is_exact(program) or modulus_of(program) is not None
 
     @classmethod
     def taken(cls, run: RowPieces, product: Expression) -> bool:
@@ -50,7 +51,7 @@ class ReducedWeights(Variant):
         found = self.beneath.request(run, product, required, bounds)
         if required.basis not in (None, run.basis):
             return found
-        return found.times(run.ev.dropped(OPERAND_BASIS, run.basis), OPERAND_BASIS)
+        return found.before_switch(run, OPERAND_BASIS)
 
     def sizes(self, search: RingSearch[Size]) -> Sequence[Size]:
         return search.of_operands()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from cipherblas.lang.facts import operands_of
 from cipherblas.lang.graph import same
@@ -13,7 +14,7 @@ from cipherblas.rlwe.basis import OPERAND_BASIS, Basis
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.executor import Steps
 from cipherblas.runtime.listing import RunContext
-from cipherblas.runtime.placing import RequiredRows
+from cipherblas.runtime.placing import UNMOVED, RequiredRows
 from cipherblas.runtime.row_pieces import RowPieces
 from cipherblas.runtime.row_products.kind import FactorRequest, RowProduct
 from cipherblas.runtime.row_products.known import keeps, know_sums
@@ -36,11 +37,11 @@ class SecretFactors(RowProduct):
         """Both at scales that fill the modulus together; where operands have moduli of their own, modulo these."""
         left, right = product.children
         scale, basis = _before_switch(run, required)
-        if (
-            right.packable and not run.mixed and same(left.T, right)
-        ):  # Xᵀ X: one encryption of X serves for both
-            return FactorRequest({1: RequiredRows(False, math.sqrt(scale), basis)})
-        scales = balanced(scale, bounds)
+        root = run.ev.policy.row_root(scale)
+        if root is not None and right.packable and not run.mixed and same(left.T, right):
+            # Xᵀ X: one encryption of X serves for both
+            return FactorRequest({1: RequiredRows(False, root, basis)})
+        scales = run.ev.policy.row_factors(scale, bounds, unswitched(product))
         return FactorRequest({side: RequiredRows(side == 0, scales[side], basis) for side in (0, 1)})
 
     def compute(
@@ -61,17 +62,27 @@ class SecretFactors(RowProduct):
         return math.prod(known)
 
 
-def balanced(scale: float, bounds: tuple[float, float]) -> tuple[float, float]:
-    """Scales of both factors of a product that is wanted at a scale: messages are as large as one another."""
-    left = math.sqrt(scale) * math.sqrt(bounds[1]) / math.sqrt(bounds[0])
-    return left, scale / left
+def unswitched(product: Expression) -> tuple[bool, bool]:
+    """The factors of a product that are encryptions of operands, or sums and multiples of some."""
+    left, right = product.children
+    return _is_unswitched(left), _is_unswitched(right)
 
 
-def _before_switch(run: RowPieces, required: RequiredRows) -> tuple[float, Basis | None]:
+def _is_unswitched(node: Expression) -> bool:
+    while not node.packable:
+        if node.op == "add":
+            return all(_is_unswitched(child) for child in node.children if child.secret)
+        if node.op not in UNMOVED:
+            return False
+        (node,) = node.children
+    return True
+
+
+def _before_switch(run: RowPieces, required: RequiredRows) -> tuple[Any, Basis | None]:
     """Scale and basis of the product of both factors, before it is switched from the moduli of operands."""
     if run.ev.params.operand_moduli is None:
         return required.scale, required.basis
-    return required.scale * run.ev.dropped(OPERAND_BASIS, run.basis), OPERAND_BASIS
+    return run.ev.policy.before_switch(required.scale, OPERAND_BASIS, run.basis), OPERAND_BASIS
 
 
 def _factors(

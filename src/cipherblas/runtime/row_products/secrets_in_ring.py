@@ -32,7 +32,7 @@ from cipherblas.runtime.row_products.clear_factors import clear_factor
 from cipherblas.runtime.row_products.clear_in_ring import MIN_ROWS, as_elements
 from cipherblas.runtime.row_products.kind import Factor, FactorRequest
 from cipherblas.runtime.row_products.known import keeps
-from cipherblas.runtime.row_products.secret_factors import SecretFactors, balanced, pieces_product
+from cipherblas.runtime.row_products.secret_factors import SecretFactors, pieces_product, unswitched
 from cipherblas.runtime.values import Cells, Handles, Value
 
 
@@ -49,7 +49,7 @@ class SecretsInRing(SecretFactors):
     def request(
         self, run: RowPieces, product: Expression, required: RequiredRows, bounds: tuple[float, float]
     ) -> FactorRequest:
-        scales = balanced(required.scale, bounds)
+        scales = run.ev.policy.row_factors(required.scale, bounds, unswitched(product))
         return FactorRequest({side: RequiredRows(side == 0, scales[side], required.basis) for side in (0, 1)})
 
     def compute(
