@@ -17,6 +17,7 @@ from cipherblas_bench.peers import PeerError, build_of
 from cipherblas_bench.peers.build import instruction_sets
 from cipherblas_bench.peers.e2dm_stages import BESIDE, STAGES, Layout, Stages, counts
 from cipherblas_bench.peers.library import Slots
+from tests.support.bench_fields import check_fields
 
 N = e2dm_study.N
 ALL = (*e2dm_study.SIZES, *e2dm_study.BEYOND)
@@ -80,6 +81,7 @@ def rows(**options: Any) -> list[dict[str, Any]]:
 @pytest.mark.encrypted
 def test_rows_of_ours_on_every_instruction_set() -> None:
     found = rows()
+    check_fields(found)
     isas = list(reversed(_core.isas()))
     assert [(row["d"], row["isa"]) for row in found] == [(d, isa) for d in (2, 4) for isa in isas]
     for row in found:

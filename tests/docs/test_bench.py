@@ -39,7 +39,6 @@ def test_common_fields_are_listed() -> None:
         pytest.param(lambda: bench.run_masks(sizes=[4], budget=BRIEF), id="masks"),
         pytest.param(lambda: bench.run_nn_counts(["8x4", "8x8"]), id="nn counts"),
         pytest.param(lambda: bench.run_nn(["Conv1"], budget=BRIEF, limit=0.0), id="nn"),
-        pytest.param(lambda: bench.run_e2dm_study([2], isas=["scalar"], limit=0.0), id="e2dm study"),
         pytest.param(lambda: bench.run_distributed([(8, 9, 10)], [2], rounds=1, algorithm="e2dm"), id="distributed"),
         pytest.param(lambda: bench.run_fhe4dmm(["Slim"], [2], slots=256, rounds=1, sharings=["4d"]), id="fhe4dmm"),
     ],
