@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -129,7 +130,7 @@ def fitted(f: Numeric, low: float, high: float, degree: int | None, precision: f
     def moved(t: NDArray[np.float64]) -> NDArray[np.float64]:
         return values_of(f, np.clip(centre + reach * t, low, high))
 
-    full: NDArray[np.float64] = np.asarray(_interpolated(moved))
+    full = _interpolated(moved)
     full[np.abs(full) <= NEGLIGIBLE * np.abs(full).max()] = 0.0
     points = _points(MAX_DEGREE if degree is None else degree)
     exact = moved(points)
@@ -191,9 +192,21 @@ def fitted_beyond(f: Numeric, most: float, end: float, degree: int) -> Fit:
     return next(fit for fit in found if fit.error <= NEAR_ENOUGH * least)
 
 
-def _interpolated(f: Any) -> Any:
+def _interpolated(f: Numeric) -> NDArray[np.float64]:
+    """As `chebinterpolate`, whose powers are found once."""
+    points, powers = _nodes()
     with np.errstate(all="ignore"):  # sums of the largest doubles, whose polynomial is refused
-        return series.chebinterpolate(f, MAX_SERIES_TERMS)
+        found: NDArray[np.float64] = np.dot(powers.T, f(points))
+        found[0] /= len(points)
+        found[1:] /= 0.5 * len(points)
+    return found
+
+
+@functools.lru_cache(maxsize=1)
+def _nodes() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The points of an interpolation, and T_0, T_1, … of each."""
+    points = np.asarray(series.chebpts1(MAX_SERIES_TERMS + 1))
+    return points, np.asarray(series.chebvander(points, MAX_SERIES_TERMS))
 
 
 def values_of(f: Numeric, points: NDArray[np.float64]) -> NDArray[np.float64]:
