@@ -35,6 +35,12 @@ FOLLOWED: dict[str, dict[str, dict[str, Any]]] = {
             "operands": {"a": S(8, 8, modulus=65537), "b": S(8, 8, modulus=65537)}
         }
     },
+    "modular/slots of small rings alone": {
+        "modulus=65537: 40961 has slots up to N = 4096 alone, this one up to N = 16384": {
+            "operands": {"a": S(8, 8, modulus=65537)}
+        },
+        "fewer products one after another": {"formula": "a ** 2"},
+    },
     "modular/precision": {"cb.compile(…) without precision=": {"options": {}}},
     "exact/fractions": {
         "whole constants and factors; divide the decrypted result": {"formula": "a @ b"},

@@ -207,6 +207,7 @@ case("modular/half", "a / 2", a=S(8, 8, modulus=T16))
 case("modular/function", "cb.relu(a)", a=S(8, 8, modulus=T16))
 case("modular/two moduli", "a + b", a=S(8, 8, modulus=T16), b=S(8, 8, modulus=40961))
 case("modular/precision", "a @ a", a=S(8, 8, modulus=T16), precision=1e-3)
+case("modular/slots of small rings alone", "a ** 16", a=S(8, 8, modulus=40961))
 case("modular/too deep", "a ** 8", a=S(8, 8, modulus=T31), ring_degree=8192)
 
 # --- exact integers ---

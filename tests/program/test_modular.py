@@ -383,6 +383,23 @@ def test_a_program_that_is_too_deep_is_refused() -> None:
     assert caught.value.advice
 
 
+@pytest.mark.parametrize(("modulus", "products"), [(40961, 4), (114689, 6)])
+def test_a_modulus_without_slots_in_larger_rings(modulus: int, products: int) -> None:
+    """Another one is advised, with which the program is planned."""
+
+    def function(a: Any) -> Any:
+        for _ in range(products):
+            a = a * a
+        return a
+
+    with pytest.raises(ParameterError, match="has room for the errors of the program modulo") as caught:
+        program_of(function, a=S(2, 2, modulus=modulus), machine=MACHINE)
+    advised = caught.value.advice[0].write
+    assert f"{modulus} has slots up to N = " in advised
+    other = int(advised.removeprefix("modulus=").split(":")[0])
+    assert program_of(function, a=S(2, 2, modulus=other), machine=MACHINE).modulus == other
+
+
 def test_decisions_of_a_file_that_are_none_for_integers() -> None:
     program = toy(lambda a, b: (a @ b) * a, a=S(4, 4), b=S(4, 4))
     for change in (

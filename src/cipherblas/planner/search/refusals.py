@@ -20,13 +20,16 @@ from cipherblas.common.errors import (
     WorkBudgetError,
     capitalized,
 )
+from cipherblas.crypto.fields import MAX_PLAIN_MODULUS
+from cipherblas.crypto.residue_slots import has_slots
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.graph import formula
 from cipherblas.lang.nodes import Expression, ordered
-from cipherblas.planner.plan.plan import PlanOptions
+from cipherblas.planner.plan.plan import RING_DEGREES, PlanOptions
 from cipherblas.planner.rings.sizing import ModulusError, NoRingError
 from cipherblas.planner.search.budgets import advised
 
+GROWTH = 1.2  # times the bits that a program modulo t needs in one ring, those that it needs in a larger one, at most
 # What a candidate may fail by, where another one may do: all else is a fault.
 INFEASIBLE = (
     LevelError,
@@ -172,11 +175,29 @@ def refused_modular(
         failures: of the search: the last one is told.
     """
     cause = failures[-1].message if failures else "The options leave no ring degree."
+    least = RING_DEGREES[0]
+    smaller = any(has_slots(least, one) for one in range(2 * least + 1, modulus, 2 * least))
+    fewer = ("fewer products one after another", *(["a smaller modulus=…"] if smaller else []))
     return ParameterError(
         f"No ring of {options.security}-bit security has room for the errors of the program modulo {modulus}.",
-        advice=("fewer products one after another", "a smaller modulus=…"),
+        advice=(*_wider(modulus, options, failures), *fewer),
         cause=cause,
     )
+
+
+def _wider(modulus: int, options: PlanOptions, failures: Sequence[CipherblasError]) -> list[str]:
+    """Advice of a modulus near this one that has slots in larger rings, where this one has none."""
+    largest = max((n for n in RING_DEGREES if has_slots(n, modulus)), default=RING_DEGREES[-1])
+    excess = max((one.excess for one in failures if isinstance(one, NoRingError)), default=1.0)
+    wanted = largest << max(1, math.ceil(math.log2(GROWTH * excess)))
+    if options.parameters is not None or options.ring_degree is not None or wanted > RING_DEGREES[-1]:
+        return []
+    below = modulus - modulus % (2 * wanted) + 1
+    above = range(below, MAX_PLAIN_MODULUS + 1, 2 * wanted)
+    found = next((one for one in (*above, *range(below, 1, -2 * wanted)) if has_slots(wanted, one)), None)
+    if found is None:
+        return []
+    return [f"modulus={found}: {modulus} has slots up to N = {largest} alone, this one up to N = {wanted}"]
 
 
 def _advice(expression: Expression, options: PlanOptions, ring: NoRingError) -> Sequence[Advice]:
