@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.onnx")
     parser.add_argument(
-        "--epochs", type=positive, default=10, metavar="E", help="passes over the images (10)"
+        "--epochs", type=positive, metavar="E", help="passes over the images (those of the network's recipe)"
     )
     parser.add_argument("--width", type=positive, default=64, metavar="W", help="channels to count by (64)")
     parser.add_argument("--seed", type=int, default=0, metavar="S")
@@ -69,7 +69,9 @@ def _train(options: argparse.Namespace) -> None:
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
-    model = MODELS[options.network](options.width)
+    model, recipe = MODELS[options.network](options.width), training.RECIPES[options.network]
+    if options.epochs is not None:
+        recipe = recipe._replace(epochs=options.epochs)
     weights = sum(one.numel() for one in model.parameters())
     (images, labels), test = load(options.images), load(options.test)
     print(
@@ -79,7 +81,7 @@ def _train(options: argparse.Namespace) -> None:
 
     def after(epoch: int) -> None:
         export(model, options.output)
-        images, labels = test if epoch == options.epochs else (one[:LOOKED_AT] for one in test)
+        images, labels = test if epoch == recipe.epochs else (one[:LOOKED_AT] for one in test)
         print(
             f"epoch {epoch}: {training.accuracy(model, images, labels):.1%} of {len(images)} test images have the "
             f"right label, {time.perf_counter() - started:.0f} s",
@@ -89,7 +91,7 @@ def _train(options: argparse.Namespace) -> None:
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(options.network)
         training.trained(
-            *(model, images, labels, options.epochs),
+            *(model, images, labels, recipe),
             seed=options.seed,
             bfloat16=options.bfloat16,
             after=after,

@@ -41,7 +41,7 @@ def network(
     name: str, error: str, count: int, *more: str, images: str = TEST, samples: str = TRAIN
 ) -> list[str]:
     """A network on so many images, planned for this error of a score."""
-    files = ["--models", f"networks/{name}.onnx", "--images", images, "--samples", samples]
+    files = ["--models", f"networks/{name}.onnx", "--images", images, "--samples", TRAIN]
     planned = [
         "--sample-count",
         "100",
@@ -65,7 +65,7 @@ NETWORKS = [
     network("ace_resnet32_cifar100", "4", 3, *NORMALISE, images="networks/cifar100_lossless20.npz"),
     network("resnet56", "20", 2, *NORMALISE),
     network("ace_squeezenet_cifar10", "4", 4, *NORMALISE),
-    *(network(name, "4", 3, *NORMALISE, samples="cifar10/train50000.npz") for name in TRAINED),
+    *(network(name, "4", 3, *NORMALISE) for name in TRAINED),
 ]
 # The memory is given: what is free differs from run to run, and with it the keys that a plan takes.
 SUITES = {

@@ -8,7 +8,7 @@ weights, order and changes of the images.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,13 +17,33 @@ from torch import nn
 
 MEAN, DEVIATION = (123.7, 116.3, 103.5), (58.4, 57.1, 57.4)  # of ImageNet's pixels: what `normalise=` takes
 BATCH = 256
-RATE = 0.2  # at the peak
 WARM_UP = 0.25  # share of the steps before the peak
 MOMENTUM = 0.9
 DECAY = 5e-4  # of weights; not of biases and batch norms
 SMOOTHING = 0.1  # of labels
 SHIFT = 4  # pixels, at most
-SIZES = ((16, 0.3), (24, 0.6), (32, 1.0))  # of images, in pixels, up to a share of the steps
+
+
+class Recipe(NamedTuple):
+    """What differs between networks.
+
+    Attributes:
+        epochs: how often every image is seen.
+        rate: of learning, at its peak.
+        sizes: of images, in pixels, up to a share of the steps.
+    """
+
+    epochs: int = 9
+    rate: float = 0.2
+    sizes: tuple[tuple[int, float], ...] = ((16, 0.3), (24, 0.6), (32, 1.0))
+
+
+# The full layers of an AlexNet take smaller steps, and its first stride leaves small images few pixels.
+RECIPES = {
+    "vgg11": Recipe(epochs=6),
+    "alexnet": Recipe(11, 0.08, ((24, 0.6), (32, 1.0))),
+    "mobilenet": Recipe(),
+}
 
 Bytes = NDArray[np.uint8]
 Progress = Callable[[int, int], None]
@@ -33,7 +53,7 @@ def trained(
     model: Any,
     images: Bytes,
     labels: NDArray[Any],
-    epochs: int,
+    recipe: Recipe,
     *,
     seed: int = 0,
     bfloat16: bool = False,
@@ -46,7 +66,7 @@ def trained(
         model: with scores as its result.
         images: (count, height, width, 3).
         labels: (count,), whole numbers.
-        epochs: how often every image is seen.
+        recipe: of the network.
         seed: of the order of the images and of their changes.
         bfloat16: convolutions and products in this type: faster where the processor has it, slower elsewhere.
         after: called after each epoch with the number of epochs that are done, in evaluation mode.
@@ -59,24 +79,24 @@ def trained(
         groups[parameter.ndim > 1].append(parameter)
     optimiser = torch.optim.SGD(
         [{"params": groups[False], "weight_decay": 0.0}, {"params": groups[True], "weight_decay": DECAY}],
-        *(RATE, MOMENTUM),
+        *(recipe.rate, MOMENTUM),
         nesterov=True,
         fused=True,
     )
     batch = min(BATCH, len(images))
-    steps = epochs * (len(images) // batch)
+    steps = recipe.epochs * (len(images) // batch)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, RATE, total_steps=steps + 1, pct_start=WARM_UP, cycle_momentum=False
+        optimiser, recipe.rate, total_steps=steps + 1, pct_start=WARM_UP, cycle_momentum=False
     )
     loss = nn.CrossEntropyLoss(label_smoothing=SMOOTHING)
     targets = torch.from_numpy(np.asarray(labels, np.int64))
     done = 0
-    for epoch in range(epochs):
+    for epoch in range(recipe.epochs):
         model.train()
         order = random.permutation(len(images))
         for start in range(0, len(images) - batch + 1, batch):
             chosen = order[start : start + batch]
-            size = next(size for size, share in SIZES if done < share * steps)
+            size = next(size for size, share in recipe.sizes if done < share * steps)
             seen = nn.functional.interpolate(pixels(changed(images[chosen], random)), size, mode="area")
             with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
                 off = loss(model(seen).float(), targets[chosen])
