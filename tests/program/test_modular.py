@@ -326,7 +326,7 @@ def test_a_modulus_without_slots_is_refused_with_the_next_one(modulus: int, why:
     ("given", "kind"),
     [
         ({"modulus": 1}, ParameterError),
-        ({"modulus": 1 << 31}, ParameterError),
+        ({"modulus": (1 << 31) + 1}, ParameterError),
         ({"modulus": 257.0}, ParameterError),
         ({"modulus": True}, ParameterError),
         ({"modulus": 257, "bound": 3.0}, ParameterError),

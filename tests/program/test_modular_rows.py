@@ -76,7 +76,7 @@ def check(program: cb.Program, function: Callable[..., Any], values: dict[str, A
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("modulus", [256, 65537])
+@pytest.mark.parametrize("modulus", [256, 65537, 2**32])
 def test_python_integers(name: str, modulus: int) -> None:
     function, shapes = PROGRAMS[name]
     check_program(function, shapes, modulus)
@@ -91,7 +91,7 @@ def check_program(
     return program
 
 
-@pytest.mark.parametrize("modulus", [2, 3, 15, 255, 1000, 65536, LARGE, 2**31 - 2])
+@pytest.mark.parametrize("modulus", [2, 3, 15, 255, 1000, 65536, LARGE, 2**31 - 2, 2**31, 2**32])
 @pytest.mark.parametrize("operand_moduli", [False, True])
 def test_any_modulus(modulus: int, operand_moduli: bool) -> None:
     program = check_program(
@@ -219,7 +219,7 @@ def test_used_up_room_is_noticed() -> None:
         decrypt_integers(secret, replace(found, b=(found.b + off) % np.uint64(secret.params.q[0])))
 
 
-@pytest.mark.parametrize("modulus", [2, 255, 256, 65537, LARGE])
+@pytest.mark.parametrize("modulus", [2, 255, 256, 65537, LARGE, 2**31, 2**32])
 def test_arrays_of_residues(modulus: int) -> None:
     generator = np.random.default_rng(modulus)
     q, factor = 1125899906842597, 987654321987654

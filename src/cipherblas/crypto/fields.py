@@ -19,7 +19,8 @@ OPERAND_MODULI = (255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 19
 MODULI_OF_WORD, OPERAND_PRIME_BITS, OPERAND_LIMBS = 8, 10, 2
 MAX_OPERAND_MESSAGE = (1 << 61) - 1  # with its error it is one word
 MIN_SCALE_BITS, MAX_SCALE_BITS = 1, 200
-MAX_PLAIN_MODULUS = (1 << 31) - 1  # products of two residues are int64
+MAX_PLAIN_MODULUS = 1 << 31  # products of two residues are int64
+WORD_MODULUS = 1 << 32  # modulo which those of int64 that wrap around are right too
 MAX_DECODED_BITS = 1000  # of the modulus of a ciphertext modulo t that is decrypted: its phase is a double
 WIDE_LEVEL = 2  # limbs of a level, where it has more than one: plaintexts of two are 64-bit integers yet
 MAX_ALPHA, MAX_SPECIAL_LIMBS = 64, 63  # of the kernels, which add up so many terms before they reduce
@@ -218,10 +219,10 @@ class Fields:
         value: Any = self.plain_modulus
         if value is None:
             return
-        if type(value) is not int or not 2 <= value <= MAX_PLAIN_MODULUS:
+        if type(value) is not int or not is_plain_modulus(value):
             raise ParameterError(
                 "The plain modulus is out of its range.",
-                expected=f"an integer from 2 to {MAX_PLAIN_MODULUS}, or none for real numbers",
+                expected=f"an integer from 2 to {MAX_PLAIN_MODULUS}, or {WORD_MODULUS}, or none for real numbers",
                 got=value,
                 advice=["plain_modulus=65537", "plain_modulus=None"],
             )
@@ -233,6 +234,11 @@ class Fields:
                 got=value,
                 advice="other primes in q and p",
             )
+
+
+def is_plain_modulus(value: int) -> bool:
+    """Whether there are plaintexts modulo a number."""
+    return 2 <= value <= MAX_PLAIN_MODULUS or value == WORD_MODULUS
 
 
 def check_degree(n: int) -> None:

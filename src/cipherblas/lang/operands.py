@@ -22,7 +22,10 @@ MAX_LENGTH = 1 << 24  # rows or columns of an operand
 IMAGE_DIMENSIONS = 3  # channels, height, width
 MAX_SCALE_BITS = 900  # a float64 holds the scale beside any bound
 ENCODING, NORMALISE, MODULUS = "encoding", "normalise", "modulus"
-MAX_MODULUS = (1 << 31) - 1  # of integers: products of two residues are int64
+MAX_MODULUS, WORD_MODULUS = (
+    1 << 31,
+    1 << 32,
+)  # of integers: products of two residues are int64, or wrap around
 CLEAR_BITS = 53  # of whole numbers in the clear, in float64, before they are reduced modulo t
 EXACT, KNOWN = "exact", ("row_sum", "column_sum", "norm", "columns")  # what not every operand says
 KNOWN_ROUNDING = 1e-9  # relative, of sums of float64 numbers
@@ -209,9 +212,10 @@ class Operand:
         """Check that a modulus fits the operand."""
         if self.modulus is None:
             return
-        if type(self.modulus) is not int or not 2 <= self.modulus <= MAX_MODULUS:
+        whole = type(self.modulus) is int
+        if not whole or not (2 <= self.modulus <= MAX_MODULUS or self.modulus == WORD_MODULUS):
             raise ParameterError(
-                f"The modulus of an operand must be an integer from 2 to {MAX_MODULUS}.",
+                f"The modulus of an operand must be an integer from 2 to {MAX_MODULUS}, or {WORD_MODULUS}.",
                 got=shown(self.modulus),
                 advice="cb.secret(…, modulus=65537)",
             )
@@ -461,8 +465,9 @@ def secret(
             entry x is encrypted as (x - mean)/deviation, by whoever encrypts it, and the program, its samples and all
             bounds are of that; arrays are given as they are, and may be of bytes.
         modulus: t of integers modulo t: whoever encrypts the operand reduces it, and results are the integers from 0 to
-            t - 1, int64, exactly, as NumPy's that wrap around. All secret operands of a program have the same. It needs
-            slots: t is a prime = 1 mod 2^13, or more, below 2^31. The dtype may be any integer type; there is no bound.
+            t - 1, int64, exactly, as NumPy's that wrap around. All secret operands of a program have the same. It is
+            any number from 2 to 2^31, or 2^32, for matrix products and sums; all else needs slots, and so a prime = 1
+            mod 2^13, or more. The dtype may be any integer type; there is no bound.
 
     What is declared is checked where the operand is encrypted.
 

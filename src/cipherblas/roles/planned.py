@@ -44,9 +44,9 @@ from cipherblas.lang.operands import (
     BOUND_RANGE,
     ENCODING,
     MAX_LENGTH,
-    MAX_MODULUS,
     MODULUS,
     NORMALISE,
+    WORD_MODULUS,
     Encoding,
     Operand,
 )
@@ -82,7 +82,7 @@ OPERAND = schema.record(
         "exact": schema.flag,
         **dict.fromkeys(("row_sum", "column_sum", "norm"), schema.number(*BOUND_RANGE)),
         "columns": schema.listed(schema.number(*BOUND_RANGE), 1, MAX_LENGTH),
-        MODULUS: schema.integer(2, MAX_MODULUS),
+        MODULUS: schema.integer(2, WORD_MODULUS),
         ENCODING: schema.record(
             {"limbs": schema.integer(1), "scale_bits": schema.number(), "error": schema.number()}
         ),

@@ -71,6 +71,8 @@ class ModularPolicy(PlaintextPolicy):
             raise ParameterError("The ring has no plain modulus.", expected="plain_modulus=t", got=None)
         self.modulus = self.product_factor = ring.plain_modulus
         self.usual = PlainFactor(1)
+        units = (unit for unit in range(2, self.modulus) if math.gcd(unit, self.modulus) == 1)
+        self._unit = next(units, 1)  # in the place of a size that is none
         self._noise = ModularNoise(ring)
         self._worst_plain = ring.n * self.modulus / 2  # |p|_2·√N of a centred plaintext, at most
         self._room = [math.inf] * (len(ring.q) + 1)
@@ -103,8 +105,14 @@ class ModularPolicy(PlaintextPolicy):
 
     def _size(self, before: int, after: int) -> int:
         """The product of limbs modulo t, a unit; of sizes alone any."""
-        found = math.prod(int(q) for q in self.ring.q[after:before]) % self.modulus
-        return found if math.gcd(found, self.modulus) == 1 else 1
+        return self._product(self.ring.q[after:before])
+
+    def _product(self, moduli: Iterable[float]) -> int:
+        found = 1
+        for one in moduli:
+            size = int(one) % self.modulus
+            found = found * (size if math.gcd(size, self.modulus) == 1 else self._unit) % self.modulus
+        return found
 
     # ---- the algebra of factors ----
 
@@ -120,10 +128,7 @@ class ModularPolicy(PlaintextPolicy):
         """The moduli before a switch over those after it, modulo t: a unit; of sizes alone any."""
         if not before.of_operands:
             return self._size(before.limbs, after.limbs)
-        moduli = (before.moduli(self.ring), after.moduli(self.ring))
-        above, below = (math.prod(map(int, some)) % self.modulus for some in moduli)
-        if math.gcd(above * below, self.modulus) > 1:
-            return 1
+        above, below = (self._product(one.moduli(self.ring)) for one in (before, after))
         return above * pow(below, -1, self.modulus) % self.modulus
 
     def switched(self, scale: PlainFactor, before: Basis, after: Basis) -> PlainFactor:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import FitError, LevelError, ShapeError, UnmatchedError
+from cipherblas.common.errors import FitError, LevelError, ShapeError
 from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto.keys.key_id import RELINEARISATION
 from cipherblas.evaluators.policy.interface import Scale
@@ -511,12 +511,7 @@ class RowsEvaluator(RowsBookkeeper):
                 expected=(shape, str(x.basis)),
                 got=(y.shape, str(y.basis)),
             )
-        if not self.policy.same(y.scale, x.scale):
-            raise UnmatchedError(
-                "Encryptions that are combined must have equal scales.",
-                expected=f"{x.scale:g}",
-                got=f"{y.scale:g}",
-            )
+        self.policy.check_same(y.scale, x.scale)
 
     def add_clear(self, x: Rows, values: Callable[[], NDArray[np.float64]], bound: float) -> Rows:
         """x plus a clear matrix of the same shape with entries up to `bound`."""
