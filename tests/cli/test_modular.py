@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-T = 40961  # = 1 mod 2^13
+T = 65537  # = 1 mod 2^16
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, invoke: Any) -> Path:
-    """The files of w @ a - 3 a with w clear, carried to the encrypted result."""
+    """The files of (w @ a) * a - 3 a with w clear, carried to the encrypted result."""
     here = tmp_path_factory.mktemp("modular")
     np.save(here / "A.npy", np.array([[0, 1], [T - 1, 2**62]]))
     np.save(here / "W.npy", np.array([[2**31 - 1, -1], [0, -(2**31)]]))
-    formula = ["--program", "w @ a - 3 * a", "--modulus", str(T)]
+    formula = ["--program", "(w @ a) * a - 3 * a", "--modulus", str(T)]
     steps: list[list[Any]] = [
         ["plan", "--a", "2x2", "--operand", "w=2x2:public", *formula, "-o", here / "plan"],
         ["keygen", here / "plan", "-o", here / "keys"],
@@ -39,7 +39,7 @@ def test_results_are_reduced(folder: Path, invoke: Any, tmp_path: Path) -> None:
     a, w = (np.load(folder / f"{name}.npy").astype(object) for name in "AW")
     found = np.load(tmp_path / "C.npy")
     assert found.dtype == np.int64
-    np.testing.assert_array_equal(found, (w @ a - 3 * a) % T)
+    np.testing.assert_array_equal(found, ((w @ a) * a - 3 * a) % T)
 
 
 @pytest.mark.encrypted
@@ -61,7 +61,7 @@ def test_fractions_are_refused(folder: Path, invoke: Any, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["--modulus", "2^16"], 1, "has no slots to compute in: it is not prime"),
+        (["--modulus", "2^16"], 1, "it is not prime"),
         (["--modulus", "half"], 2, "expected a whole number such as 65537 or 2^16"),
         (["--modulus", "65537", "--bound-a", "3"], 1, "and no bound"),
         (["--modulus", "65537", "--exact"], 1, "nothing else is declared of it"),
@@ -69,5 +69,5 @@ def test_fractions_are_refused(folder: Path, invoke: Any, tmp_path: Path) -> Non
     ],
 )
 def test_refusals(arguments: list[str], code: int, says: str, invoke: Any) -> None:
-    done = invoke("plan", "--a", "3x4", "--b", "4x2", *arguments)
+    done = invoke("plan", "--a", "3x4", "--b", "3x4", "--program", "a * b", *arguments)
     assert done.exit_code == code and says in " ".join(done.stderr.replace("│", " ").split())
