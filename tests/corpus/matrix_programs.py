@@ -203,6 +203,15 @@ case(
     "{'gram': x.T @ x, 'sums': x.sum(axis=0)}",
     x=S(50, 8, modulus=T31),
 )
+case(
+    "modular/by rows",
+    "a @ b + 3 * c",
+    a=S(40, 60, modulus=2**16),
+    b=S(60, 30, modulus=2**16),
+    c=S(40, 30, modulus=2**16),
+)
+case("modular/clear weights by rows", "w @ x - x", w=P(500, 500, dtype="int8"), x=S(500, 300, modulus=2**32))
+case("modular/1024 by rows", "a @ b", a=S(1024, 1024, modulus=T31), b=S(1024, 1024, modulus=T31))
 case("modular/half", "a / 2", a=S(8, 8, modulus=T16))
 case("modular/function", "cb.relu(a)", a=S(8, 8, modulus=T16))
 case("modular/two moduli", "a + b", a=S(8, 8, modulus=T16), b=S(8, 8, modulus=40961))

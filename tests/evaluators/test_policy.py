@@ -68,6 +68,7 @@ OF_ROWS = {
 OF_ROWS |= {"in_scale", "widest", "readable", "message_share", "clear_bound", "clear_entries"}
 OF_ROWS |= {f"row_{name}" for name in ("product", "factors", "root", "steps", "product_errors", "error")}
 OF_OTHERS = {"size", "magnitude", "in_values", "constant", "fresh", "product_factor", "approximate"}
+OF_OTHERS |= {"errors_kind", "facts", "of_facts"}  # of ciphertexts of other ranks
 
 
 class SealedPolicy:
