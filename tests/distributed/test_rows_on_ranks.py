@@ -165,3 +165,20 @@ def test_a_program_sends_nothing_alone() -> None:
     whole = OnRanks(toy_rows(lambda a, b: a @ b, a=S(8, 8), b=S(8, 8)))
     ((_, server),) = whole.on(1)
     assert server.sent == Sent()
+
+
+@pytest.mark.parametrize("operand_moduli", [False, True])
+def test_integers_modulo_t(operand_moduli: bool) -> None:
+    operands = {name: S(11, 11, modulus=1000) for name in "ab"} | {"w": P(9, 11, dtype="int8")}
+    program = toy_rows(lambda a, b, w: w @ (a @ b) - w, n=64, operand_moduli=operand_moduli, **operands)
+    client, generator = program.client(), np.random.default_rng(0)
+    values = {name: generator.integers(-100, 100, one.shape) for name, one in program.operands.items()}
+    sent = {"w": values["w"], **client.encrypt({name: values[name] for name in "ab"})}
+    keys = client.evaluation_keys()
+    expected = (values["w"] @ (values["a"] @ values["b"]) - values["w"]) % 1000
+
+    def work(communicator: Communicator) -> Any:
+        return program.server(keys, communicator=communicator).run(sent)
+
+    assert np.array_equal(client.decrypt(program.server(keys).run(sent)), expected)
+    assert np.array_equal(client.decrypt(run_ranks(3, work)[0]), expected)
