@@ -428,3 +428,15 @@ def test_a_file_of_another_kind_of_ring_is_refused() -> None:
     }
     with pytest.raises((FormatError, MismatchError)):
         cb.Program._traced(header, values, Parameters.from_dict(real, security=0, insecure=True), None)
+
+
+@pytest.mark.parametrize("modulus", [MIDDLE, 40961])
+def test_products_of_computed_matrices_are_exact_in_secure_rings(modulus: int) -> None:
+    """In slots, where errors of transpositions have room."""
+
+    def function(a: Any) -> Any:
+        return np.ones((2, 1), int) @ ((np.array([[1, 1]]) @ a.T) @ np.array([[-1]]))
+
+    program = program_of(function, a=S(1, 2, modulus=modulus), machine=MACHINE)
+    assert program.plan.form == "blocks"
+    check(program, function, values_for(program))
