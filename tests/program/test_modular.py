@@ -430,7 +430,7 @@ def test_a_file_of_another_kind_of_ring_is_refused() -> None:
         cb.Program._traced(header, values, Parameters.from_dict(real, security=0, insecure=True), None)
 
 
-@pytest.mark.parametrize("modulus", [MIDDLE, 40961])
+@pytest.mark.parametrize("modulus", [MIDDLE, LARGE])
 def test_products_of_computed_matrices_are_exact_in_secure_rings(modulus: int) -> None:
     """In slots, where errors of transpositions have room."""
 
