@@ -21,7 +21,7 @@ from cipherblas.distributed.matrices import OperandShare
 from cipherblas.distributed.shares import Shares
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.forms.slot_forms import SlotForm
-from cipherblas.lang.modular import evaluate_modular
+from cipherblas.lang.modular import centred, evaluate_modular
 from cipherblas.lang.nodes import Expression
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.wire.messages import EncryptedOperand
@@ -65,7 +65,7 @@ class ReceivedInputs(Inputs):
         if self._modulus is None or node.operand is not None:
             return super()._evaluated(node, narrow)
         (found,) = evaluate_modular(node, self._clear, self._modulus)
-        return found.astype(np.float64)
+        return centred(found, self._modulus).astype(np.float64)  # no larger than the bound of the node
 
     def secret(self, wanted: Input, bound: float, evaluators: Evaluators) -> list[list[Handles]]:
         """The operand's ciphertexts; each use of the operand is handed out once."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from cipherblas.common.errors import Advice, LevelError, ParameterError, PrecisionError
+from cipherblas.common.errors import LevelError, ParameterError, PrecisionError
 from cipherblas.crypto.security import max_log_qp
 from cipherblas.lang.facts import facts_of, products
 from cipherblas.lang.modular import modulus_of
@@ -94,15 +94,6 @@ class RowStrategy(Strategy):
         if options.parameters is not None:
             return ParameterError(
                 "Products by GEMM do not take parameters=: they choose their moduli one by one.",
-            )
-        if modulus_of(expression) is not None and any(
-            child.secret and not child.packable for node in products(expression) for child in node.children
-        ):  # the errors of transpositions on the way are more than is planned for
-            return ParameterError(
-                "Integers modulo t by GEMM are products of operands, and not of computed matrices.",
-                expected="factors that are operands, their sums or arrangements",
-                got="a product of a computed matrix",
-                advice=Advice('form="blocks"', {"form": "blocks"}),
             )
         return None
 
