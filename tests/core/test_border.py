@@ -348,6 +348,8 @@ TAKEN: dict[tuple[str, str], tuple[int, ...]] = {
     ("encode_all", "dithers"): tuple(n for n in NUMBERS if 0 <= n < 2**64),
     ("encrypt_rows", "dither"): tuple(n for n in NUMBERS if 0 <= n < 2**64),
     ("encrypt_operand_rows", "dither"): tuple(n for n in NUMBERS if 0 <= n < 2**64),
+    ("encrypt_operand_integers", "message_factors"): (0,),
+    ("encrypt_operand_integers", "error_factors"): (0,),
     ("encrypt_rows_public", "dither"): tuple(n for n in NUMBERS if 0 <= n < 2**64),
     ("write_weights", "first"): (0,),
     ("uniform", "moduli_index"): (0,),

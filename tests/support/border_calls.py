@@ -174,6 +174,17 @@ BY_HAND: dict[str, Call] = {
             "moduli": list(OPERANDS),
         }
     ),
+    "encrypt_operand_integers": Call(
+        {
+            "secret": polynomials(1, ALL),
+            "a": operands(3, N),
+            "noise_words": words(3, 20),
+            "matrix": GENERATOR.integers(-100, 100, (3, 20)),
+            "message_factors": [3] * len(OPERANDS),
+            "error_factors": [7] * len(OPERANDS),
+            "moduli": list(OPERANDS),
+        }
+    ),
     "multiply_operands": Call({"x": operands(3, 5), "y": operands(5, 4), "moduli": list(OPERANDS), "limbs": 2}),
     "gram_operands": Call({"x": operands(3, 5), "moduli": list(OPERANDS), "limbs": 1, "least": 2}),
     "encrypt_rows_public": Call(

@@ -574,7 +574,7 @@ class Bootstrapping:
 
     def _gain(self, ev: Evaluator, scale: float, left: int) -> float:
         """The factor of coefficients to slots, for EvalMod with so many limbs."""
-        size = float(ev.params.q[left - 1])
+        size = float(ev.params.q[max(left, 1) - 1])  # too few are refused where they are spent
         # Scales of ciphertexts that wait at others differ in their last bits here: rounded, they share what is encoded.
         return _rounded(size / (2 * scale))
 
