@@ -65,7 +65,7 @@ def run(
             planned and, beside a peer (which has one ciphertext per operand), also with one.
         exact: "int8" or "int16": products of exact integers of that type, and in turns with them the float form of the
             same shape; neither a suite, nor a peer, nor one ciphertext.
-        modulus: t of products of integers modulo t, and in turns with them the float form in slots of the same shape;
+        modulus: t of products of integers modulo t, and in turns with them floats of the same shape and form;
             neither a suite, nor a peer, nor one ciphertext, nor exact.
         threads: of both sides.
         budget: seconds spent on each side of each shape.
@@ -211,9 +211,9 @@ def _exact(shape: Shape, dtype: str, threads: int, budget: float, options: dict[
 
 
 def _modular(shape: Shape, modulus: int, threads: int, budget: float, options: dict[str, Any]) -> Row:
-    """A row of integers modulo t, with the float form in slots measured in turns."""
+    """A row of integers modulo t, with floats in the same form measured in turns."""
     case = type("ModularSecretCase", (ModularSecretCase,), {"modulus": modulus})(shape, options)
-    floats = SecretCase(shape, {"form": "blocks", **options})
+    floats = SecretCase(shape, {"form": case.program.plan.form, **options})
     error, peak_bytes = case.check()
     floats.check()
     sides = [case.side, gemm_side(case.left, case.right), floats.side]

@@ -140,7 +140,7 @@ def run(
         exact: weights and secret matrices are exact integers of an integer type, and float forms of the same shape,
             with weights of that type, are measured in turns with them.
         modulus: t of secret matrices of integers modulo t, with weights of an integer type, and in turns with them the
-            float form in slots; not with `exact`.
+            floats in the same form; not with `exact`.
         threads: of the server and of the yardstick.
         budget: seconds spent on each side of each case.
         **options: further options of `compile`.
@@ -164,7 +164,7 @@ def run(
             if modulus is not None:
                 kind: type[PublicCase] = ModularPublicCase
                 case = _made(kind, shape, options, **about, modulus=modulus)
-                others = [_made(PublicCase, shape, {"form": "blocks", **options}, **about)]
+                others = [_made(PublicCase, shape, {"form": case.program.plan.form, **options}, **about)]
                 yield measured(case, others, name, fixed, threads, budget, modulus)
                 continue
             case = _made(ExactPublicCase if exact else PublicCase, shape, options, **about)

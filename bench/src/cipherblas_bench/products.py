@@ -237,7 +237,7 @@ class ModularSecretCase(ModularCase):
 
 
 def modular_fields(modulus: int, plan: Plan, ours: Timing, floats: Timing) -> Row:
-    """The fields of a row modulo t for the float form in slots that was measured in turns with it."""
+    """The fields of a row modulo t for the floats that were measured in turns with it."""
     ratio = ours.seconds / floats.seconds
     return {
         "modulus": modulus,
@@ -245,7 +245,7 @@ def modular_fields(modulus: int, plan: Plan, ours: Timing, floats: Timing) -> Ro
         "modular_over_float": ratio,
         "float_algorithm": plan.algorithm,
         "float_params": params_fields(plan.parameters),
-        "note": f"modulo {modulus}: {ratio:.2f} x float in slots",
+        "note": f"modulo {modulus}: {ratio:.2f} x float",
     }
 
 

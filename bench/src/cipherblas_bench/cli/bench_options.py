@@ -105,7 +105,7 @@ Modulus = Annotated[
     typer.Option(
         metavar="T",
         parser=parse_modulus,
-        help="Integers modulo this prime, or 31bit; the float form in slots is measured beside them.",
+        help="Integers modulo this prime, or 31bit; floats in the same form are measured beside them.",
         show_default=False,
     ),
 ]
