@@ -135,6 +135,12 @@ def test_an_agreement_chooses_the_other_degrees() -> None:
     assert 13 in degrees and max(degrees) >= 30
 
 
+def test_an_error_chooses_the_least_degree_that_is_near_enough() -> None:
+    for error, degree in ((0.1, 62), (0.01, 126)):
+        program = dense().compile(VECTORS, activation={"Tanh": 31}, error=error, **TOY)
+        assert sorted(polynomials(program)) == [31, degree]
+
+
 def test_polynomials_that_are_too_coarse() -> None:
     with pytest.raises(cb.PrecisionError, match="higher degrees in activation") as caught:
         dense().compile(VECTORS, activation={"Relu": 2, "Tanh": 2}, error=0.01, **TOY)

@@ -65,7 +65,7 @@ def import_network(
         int | None,
         typer.Option(
             help="Of the polynomials that stand for functions.",
-            show_default=f"{DEGREE}, or the least of {', '.join(map(str, DEGREES))} that the agreement needs",
+            show_default=f"{DEGREE}, or the least of {', '.join(map(str, DEGREES))} that the error or agreement needs",
         ),
     ] = None,
     activation: Annotated[

@@ -72,12 +72,21 @@ class Choices:
         return sorted({self.degree_of(name, layer) for name, layer in self._functions})
 
     @property
-    def finer(self) -> tuple[Advice, ...]:
-        """Advice for polynomials that are too coarse."""
-        finer, degrees = min(2 * self._default + 2, MAX_DEGREE), self.degrees
-        if self._default in degrees and finer > self._default:
-            return (Advice(f"degree={finer}", {"degree": finer}),)
-        return (Advice("higher degrees in activation=…"),) if self._given and degrees[0] < MAX_DEGREE else ()
+    def finer(self) -> int | None:
+        """A degree that errs less and takes a level more, or as many; None where there is none, or it changes nothing."""
+        finer = min(2 * self._default + 2, MAX_DEGREE - 1)
+        return finer if self._default in self.degrees and finer > self._default else None
+
+    @property
+    def advice(self) -> tuple[Advice, ...]:
+        """Against polynomials that are too coarse."""
+        if self.finer is not None:
+            return (Advice(f"degree={self.finer}", {"degree": self.finer}),)
+        return (
+            (Advice("higher degrees in activation=…"),)
+            if self._given and self.degrees[0] < MAX_DEGREE
+            else ()
+        )
 
     def check_samples(self, largest: Mapping[str, float]) -> None:
         """Raise RangeError where samples leave a range that is promised: polynomials are nothing like their functions

@@ -231,7 +231,8 @@ class TrainedNetwork:
                 slack, or 1.
             batch: the inputs of one run, which a first axis counts, as it does scores: an image takes less time in
                 batches. Fewer are encrypted with anything in the place of others.
-            degree: as of `encrypted`; by default 62, or what an agreement needs that is asked for: 30 to 254.
+            degree: as of `encrypted`; by default the least of 62, 126 and 254 whose polynomials are near enough for the
+                error that is asked for, or what an agreement needs: 30 to 254.
             activation, ranges: as of `encrypted`.
             **options: of `compile`: error, agreement, slack, security, ring_degree, …
 
@@ -257,24 +258,32 @@ class TrainedNetwork:
             largest = float(np.abs(self.operand().normalised(samples)).max())
             bound = (largest * beyond or 1.0) if bound is None else bound
         operand = self.operand(1.0 if bound is None else bound, batch)
-        if degree is None and options.get("agreement") is not None:
-            choices = self._agreeing(operand, options, activation, ranges)
+        chosen = degree is not None
+        if not chosen and options.get("agreement") is not None:
+            choices, chosen = self._agreeing(operand, options, activation, ranges), True
+        while True:
+            try:
+                return self._compiled(operand, choices, options)
+            except ApproximationError as error:
+                finer = choices.finer
+                if finer is not None and not chosen:
+                    choices = Choices(self.steps, finer, activation, ranges)
+                    continue
+                error.advice = (*choices.advice, Advice("a larger error=…, or a smaller agreement=…"))
+                degrees = " and ".join(map(str, choices.degrees))
+                error.cause = f"Polynomials of degree {degrees} stand for the functions of the network."
+                raise
 
+    def _compiled(self, operand: Operand, choices: Choices, options: Mapping[str, Any]) -> Program:
         def written(x: Expression) -> Expression:
             found, bounds = self._written(x, choices)
-            if samples is None:
+            if options.get("samples") is None:
                 warn_of_growth(
                     {name: bounds[name] for name in bounds if name not in choices.ranges}, operand.bound
                 )
             return found
 
-        try:
-            return compile(written, {INPUT: operand}, **options)
-        except ApproximationError as error:
-            error.advice = (*choices.finer, Advice("a larger error=…, or a smaller agreement=…"))
-            degrees = " and ".join(map(str, choices.degrees))
-            error.cause = f"Polynomials of degree {degrees} stand for the functions of the network."
-            raise
+        return compile(written, {INPUT: operand}, **options)
 
     def _agreeing(
         self,
