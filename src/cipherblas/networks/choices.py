@@ -73,7 +73,7 @@ class Choices:
 
     @property
     def finer(self) -> int | None:
-        """A degree that errs less and takes a level more, or as many; None where there is none, or it changes nothing."""
+        """A degree that errs less, of a level more at most; None where there is none, or it changes nothing."""
         finer = min(2 * self._default + 2, MAX_DEGREE - 1)
         return finer if self._default in self.degrees and finer > self._default else None
 
