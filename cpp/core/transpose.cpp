@@ -77,6 +77,8 @@ void copy_row(std::uint64_t* to, const std::uint64_t* from, std::size_t words) {
     if (to != from) std::memcpy(to, from, words * sizeof(std::uint64_t));
 }
 
+constexpr int kMaxLogRows = 17;  // log2 of the largest ring degree
+
 // log2 of the number of rows of a transposition, of at most `most` rows.
 int log_rows(std::size_t d, const char* what, std::size_t most = std::size_t{1} << kMaxLogRows) {
     if (!std::has_single_bit(d) || d < 8 || d > most) {
@@ -96,8 +98,7 @@ Pair transpose(const Context& context, const AnyArray& a, const AnyArray& b,
     const int limbs = a_rows.limbs();
     const CoefficientRows b_rows(context, b, "b", {limbs, length(a_rows.rows()), kAny});
     const std::size_t d = b_rows.columns();
-    const std::size_t most = std::min(context.n(), std::size_t{1} << kMaxLogRows);
-    const TransposePlan plan(log_rows(d, "columns of b", most), transpose_policy(policy));
+    const TransposePlan plan(log_rows(d, "columns of b", context.n()), transpose_policy(policy));
     if (a_rows.rows() > d) {
         fail("a", "at most " + std::to_string(d) + " rows, the columns of b", shape_text(a));
     }
@@ -199,8 +200,7 @@ std::tuple<nb::object, nb::object> transpose_blocks_of(const Context& context, c
     const int limbs = a_rows.limbs();
     const CoefficientRows b_rows(context, b, "b", {limbs, length(a_rows.rows()), kAny});
     const std::size_t d = b_rows.columns(), rows = a_rows.rows();
-    const std::size_t most = std::min(context.n(), std::size_t{1} << kMaxLogRows);
-    const int log_d = log_rows(d, "columns of b", most);
+    const int log_d = log_rows(d, "columns of b", context.n());
     const TransposePlan plan(log_d, transpose_policy(policy));
     const int log = log_parts(parts, log_d);
     check_blocks(blocks, log);

@@ -26,8 +26,8 @@ struct Pass {
 };
 
 // As few passes as there can be over `layers` layers from `first` on, of nearly equal length, in the order of the
-// transform.
-std::vector<Pass> make_passes(int first, int layers, bool inverse, bool reduces) {
+// transform; reduced before words would overflow, and at the end if `reduces`.
+std::vector<Pass> make_passes(int first, int layers, bool inverse, bool reduces, int unreduced) {
     const int count = (layers + kPassLayers - 1) / kPassLayers;
     std::vector<Pass> passes;
     for (int i = 0; i < count; ++i) {
@@ -36,6 +36,14 @@ std::vector<Pass> make_passes(int first, int layers, bool inverse, bool reduces)
         passes.push_back({first + begin, end - begin, false});
     }
     if (inverse) std::reverse(passes.begin(), passes.end());
+    int done = 0;  // since the last reduction
+    for (std::size_t i = 0; i < passes.size(); ++i) {
+        if (done + passes[i].count > unreduced) {
+            passes[i - 1].reduces = true;
+            done = 0;
+        }
+        done += passes[i].count;
+    }
     if (!passes.empty()) passes.back().reduces = reduces;
     return passes;
 }
@@ -224,20 +232,23 @@ std::size_t row_position(std::uint64_t exponent, int log_rows) {
     return bit_reverse(static_cast<std::uint32_t>(exponent / 2), log_rows);
 }
 
-void transform_rows(std::span<const RowArray> arrays, int log_rows, bool inverse, bool reduces) {
-    run(arrays, Rows(log_rows), make_passes(0, log_rows, inverse, reduces), log_rows, inverse);
+void transform_rows(std::span<const RowArray> arrays, int log_rows, bool inverse, bool reduces,
+                    int unreduced) {
+    run(arrays, Rows(log_rows), make_passes(0, log_rows, inverse, reduces, unreduced), log_rows, inverse);
 }
 
 void transform_classes(std::span<const RowArray> arrays, int log_rows, int log_parts, std::size_t first,
-                       std::size_t count, bool inverse) {
-    run(arrays, Classes(log_rows, log_parts, first, count), make_passes(0, log_parts, inverse, inverse),
-        log_rows, inverse);
+                       std::size_t count, bool inverse, int unreduced) {
+    const bool reduces = inverse || log_rows > unreduced;
+    run(arrays, Classes(log_rows, log_parts, first, count),
+        make_passes(0, log_parts, inverse, reduces, unreduced), log_rows, inverse);
 }
 
 void transform_blocks(std::span<const RowArray> arrays, int log_rows, int log_parts,
-                      std::span<const std::size_t> blocks, bool inverse) {
+                      std::span<const std::size_t> blocks, bool inverse, int unreduced) {
+    const bool reduces = inverse && log_rows > unreduced;
     run(arrays, Blocks(log_rows, log_parts, blocks),
-        make_passes(log_parts, log_rows - log_parts, inverse, false), log_rows, inverse);
+        make_passes(log_parts, log_rows - log_parts, inverse, reduces, unreduced), log_rows, inverse);
 }
 
 }  // namespace cipherblas

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cstdlib>
 #include <numeric>
 #include <vector>
 
@@ -145,9 +146,9 @@ TEST(RowTransform, IsTheDirectSumOnAnyNumberOfThreads) {
     set_thread_count(threads);
 }
 
-// As many rows and as large words as there can be: half a gigabyte, of which a sixteenth does where programs are watched.
+// As many rows and as large words as there can be without reductions: half a gigabyte, of which a sixteenth does where programs are watched.
 TEST(RowTransform, NoWordOverflows) {
-    const int log_rows = testing::kWatched ? kMaxLogRows - 2 : kMaxLogRows;
+    const int log_rows = testing::kWatched ? kUnreducedLayers - 2 : kUnreducedLayers;
     const std::size_t n = std::size_t{1} << log_rows;
     const Modulus m(primes_below(n, kMaxModulusBits, 1)[0]);
     const Limb ones(n, m.q - 1);
@@ -169,6 +170,39 @@ TEST(RowTransform, NoWordOverflows) {
         for (std::size_t j = 0; j < n; ++j) {
             ASSERT_EQ(out.words()[row * n + j], residue(static_cast<std::uint64_t>(sums[j]), m))
                 << "row " << row;
+        }
+    }
+}
+
+// With fewer layers between reductions, words stay small and stand for the same residues, in one piece or in two.
+TEST(RowTransform, ReducesOnTheWay) {
+    std::mt19937_64 random(3);
+    const int log_rows = 7;
+    const std::size_t n = std::size_t{2} << log_rows, rows = std::size_t{1} << log_rows;
+    const Modulus m(primes_below(n, kMaxModulusBits, 1)[0]);
+    for (const int unreduced : {kPassLayers, kPassLayers + 1, log_rows}) {
+        const Limb in = make_limb(rows * n, m.q, random, testing::Fill::kExtremes);
+        for (const bool inverse : {false, true}) {
+            Limb whole(rows * n), split = in;
+            const RowArray array{in.data(), rows, static_cast<std::ptrdiff_t>(n), whole.data(), n, &m};
+            transform_rows({&array, 1}, log_rows, inverse, false, unreduced);
+            const RowArray there{split.data(), rows, static_cast<std::ptrdiff_t>(n), split.data(), n, &m};
+            const int log_parts = 2;
+            const std::size_t blocks[] = {0, 1, 2, 3};
+            if (!inverse)
+                transform_classes({&there, 1}, log_rows, log_parts, 0, rows >> log_parts, false, unreduced);
+            transform_blocks({&there, 1}, log_rows, log_parts, blocks, inverse, unreduced);
+            if (inverse)
+                transform_classes({&there, 1}, log_rows, log_parts, 0, rows >> log_parts, true, unreduced);
+            const std::int64_t most = static_cast<std::int64_t>(m.q) << unreduced;
+            for (std::size_t row : {std::size_t{0}, rows / 3, rows - 1}) {
+                const Limb expected = direct_row(in, n, log_rows, row, inverse, m);
+                for (std::size_t i = 0; i < n; ++i) {
+                    ASSERT_LE(std::abs(static_cast<std::int64_t>(whole[row * n + i])), most);
+                    ASSERT_EQ(residue(whole[row * n + i], m), expected[i]) << "unreduced " << unreduced;
+                    ASSERT_EQ(residue(split[row * n + i], m), expected[i]) << "unreduced " << unreduced;
+                }
+            }
         }
     }
 }

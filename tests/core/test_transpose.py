@@ -328,8 +328,11 @@ C = ROWS.context
 
 BAD: list[tuple[str, Callable[[], object]]] = [
     ("policy: expected fast, light or binary, got slow", lambda: _core.transpose_plan(8, "slow")),
-    ("d: expected a power of two from 8 to 8192, got 12", lambda: _core.transpose_plan(12, "fast")),
-    ("d: expected a power of two from 8 to 8192, got 16384", lambda: _core.transpose_plan(1 << 14, "fast")),
+    ("d: expected a power of two from 8 to 131072, got 12", lambda: _core.transpose_plan(12, "fast")),
+    (
+        "d: expected a power of two from 8 to 131072, got 262144",
+        lambda: _core.transpose_plan(1 << 18, "fast"),
+    ),
     (
         "columns of b: expected a power of two from 8 to 32, got 4",
         lambda: C.transpose_rows(A, B[:, :, :4], KEYS),

@@ -115,12 +115,6 @@ def no_product(loser: Loser) -> bool:
     return not products(traced(loser.case))
 
 
-def of_secrets(loser: Loser, most: str, n: str) -> bool:
-    """A product of two secrets, in a ring that is too large."""
-    both = (all(child.secret for child in node.children) for node in products(traced(loser.case)))
-    return any(both) and int(n) > int(most)
-
-
 def other_lengths(loser: Loser, *lengths: str) -> bool:
     return lengths[:2] != lengths[2:]
 
@@ -151,8 +145,6 @@ REASONS: dict[str, Callable[..., bool]] = {
     rf"{SCALE}\.": more,
     "no method by rows for (.*)": by_rows,
     "there is no matrix product": no_product,
-    rf"(?:{ungrouped(RING)}; p|P)roducts by GEMM of two secrets need a smaller ring degree "
-    r"\(expected at most (\d+), got (\d+)\)\.": of_secrets,
     rf"(?:{ungrouped(SCALE)}; a|A) value cannot be re-arranged into blocks of other lengths "
     r"\(expected (\d+)×(\d+), got (\d+)×(\d+)\)\.": other_lengths,
 }
@@ -161,7 +153,7 @@ REASONS: dict[str, Callable[..., bool]] = {
 def test_there_are_losers_of_many_kinds() -> None:
     assert len(LOSERS) > 500
     used = {pattern for one in LOSERS for pattern in REASONS if re.fullmatch(pattern, one.reason)}
-    assert len(used) >= 12
+    assert len(used) >= 11
 
 
 def test_every_reason_is_one_of_those_that_there_are_and_true() -> None:

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple, TypeVar, get_args
 import numpy as np
 
 import cipherblas._core as _core
-from cipherblas.common.errors import FitError, MismatchError, ParameterError, ShapeError
+from cipherblas.common.errors import MismatchError, ParameterError, ShapeError
 from cipherblas.common.memory import Array, aligned_empty
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
 from cipherblas.crypto.keys.key_id import Galois
@@ -29,7 +29,7 @@ from cipherblas.rlwe.noise import switch_bound
 # keys, d·log2(d)/2 switches.
 TransposePolicy = Literal["fast", "light", "binary"]
 POLICIES: tuple[TransposePolicy, ...] = get_args(TransposePolicy)
-MIN_SIZE, MAX_SIZE = 8, 1 << 13  # d
+MIN_SIZE = 8  # d
 
 Oriented = TypeVar("Oriented", RlweRows, RlweColumns)
 
@@ -51,14 +51,8 @@ def transpose_plan(size: int, policy: TransposePolicy) -> TransposePlan:
     """Return the plan of the transposition for d = `size`, a power of two.
 
     Raises:
-        ShapeError: d is larger than what can be transposed. ParameterError: an unknown policy.
+        ParameterError: an unknown policy.
     """
-    if size > MAX_SIZE:
-        raise FitError(
-            "Products by GEMM of two secrets need a smaller ring degree.",
-            expected=f"at most {MAX_SIZE}",
-            got=size,
-        )
     if policy not in POLICIES:
         raise ParameterError(
             "There is no such key policy of a transposition.", expected=" | ".join(POLICIES), got=policy
