@@ -13,6 +13,7 @@ from cipherblas.planner.plan.passes import Following, Outcome, Pass, PlanRequest
 from cipherblas.planner.rewrite.activations import with_functions_inside
 from cipherblas.planner.rewrite.association import associated
 from cipherblas.planner.rewrite.large_images import with_images_dealt_out
+from cipherblas.planner.rewrite.means import with_means_in_filters
 from cipherblas.planner.rewrite.precisions import prepared
 from cipherblas.planner.rewrite.refresh_placement import refreshed, with_larger_uploads
 from cipherblas.planner.rewrite.spellings import spelled
@@ -25,6 +26,7 @@ PASSES: tuple[Pass, ...] = (
     with_images_dealt_out,  # to more channels, where no ciphertext holds one
     with_larger_uploads,  # where nothing else is in the way
     refreshed,  # programs that are too deep for any ring
+    with_means_in_filters,  # of convolutions, where they are refreshed: fewer ciphertexts are
     with_functions_inside,  # refreshes that find sines, where functions follow
     in_blocks_otherwise,  # vectors that layers do not carry
     searched,  # forms, methods, blocks, rings; the fastest plan that holds on its real primes
