@@ -118,7 +118,8 @@ class SlotForm(Form):
 
     def resident_bytes(self, words: int, n: int, public_key: bool) -> tuple[int, int]:
         whole = 2 * self.ciphertexts * words * n * WORD_BYTES
-        return self.upload(words, n, public_key).upload_bytes, 0 if public_key else whole
+        came = whole if public_key else whole // 2 + self.ciphertexts * SEED_BYTES
+        return came, 0 if public_key else whole
 
     def arrays(self, limbs: int, components: int, n: int) -> list[tuple[int, ...]]:
         return [(components, limbs, n)] * self.ciphertexts

@@ -11,7 +11,8 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
 
 import cipherblas._core as _core
 from cipherblas.common.gemm_paths import (
@@ -32,6 +33,28 @@ from cipherblas.rlwe.working_memory import POLYNOMIAL_COPIES, clear_gemm_bytes, 
 
 MAPPED_BYTES = 32 << 20  # the C library maps larger blocks anew each time; smaller ones are there already
 BYTE_MACS = 16  # of bytes in the time of one of residues
+MAX_KNOWN = 1 << 12  # calls of one ring whose counts are remembered
+Booking = TypeVar("Booking", bound=Callable[..., None])
+
+
+def _once(method: Booking) -> Booking:
+    """A method that books what it found the first time for equal arguments: programs make many like calls."""
+
+    @functools.wraps(method)
+    def booked(self: Costs, counts: Counts, *arguments: Any, **options: Any) -> None:
+        key = (method, arguments, *options.items())
+        found = self._known.get(key)
+        if found is None:
+            each = Counts()
+            method(self, each, *arguments, **options)
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            found = self._known[key] = [(name, number) for name, number in vars(each).items() if number]
+        own = vars(counts)
+        for name, number in found:
+            own[name] += number
+
+    return booked  # type: ignore[return-value]
 
 
 @functools.lru_cache(maxsize=1 << 12)
@@ -72,10 +95,11 @@ class Costs:
         )
         self._operand_moduli = ring.operand_moduli or ()
         self._ring, self._secrets, self._pairs = ring, secrets, (secrets + 1) // 2
+        self._known: dict[Hashable, list[tuple[str, int]]] = {}
 
     def of_components(self, components: int) -> Costs:
         """Costs for ciphertexts with this number of components."""
-        return self if components == self._secrets + 1 else Costs(self._ring, components - 1)
+        return self if components == self._secrets + 1 else costs_of(self._ring, components - 1)
 
     # ---- key switching ----
 
@@ -131,6 +155,7 @@ class Costs:
             counts.ntt_limbs += polynomials * (dropped + kept)
             counts.mac_limbs += polynomials * (dropped + 1) * kept
 
+    @_once
     def switch(self, counts: Counts, limbs: int) -> None:
         """From one secret to another."""
         self._hoistings(counts, 1, limbs)
@@ -150,6 +175,7 @@ class Costs:
         """The inverse."""
         counts.ntt_limbs += 2 * limbs
 
+    @_once
     def relinearise(self, counts: Counts, limbs: int, rescale: bool = False) -> None:
         """Three components to two."""
         counts.relinearisations += 1
@@ -157,6 +183,7 @@ class Costs:
         self._key_products(counts, 1, limbs, kept=2)
         self._mod_down(counts, 1, limbs, rescale=rescale)
 
+    @_once
     def linear_transform(
         self,
         counts: Counts,
@@ -310,6 +337,7 @@ class Costs:
         counts.adds += 1
         counts.ciphertext_bytes += 3 * components * self._pairs * limbs * self._limb_bytes
 
+    @_once
     def rescale(self, counts: Counts, components: int, limbs: int) -> None:
         """Division by the last of `limbs` limbs."""
         counts.rescales += 1
@@ -525,3 +553,9 @@ class Costs:
             counts.fresh_bytes += nbytes
         else:
             counts.moved_bytes += nbytes
+
+
+@functools.lru_cache(maxsize=64)
+def costs_of(ring: Ring, secrets: int = 1) -> Costs:
+    """The costs of calls in a ring, shared by all who count in it."""
+    return Costs(ring, secrets)

@@ -14,6 +14,7 @@ class Ring(Protocol):
     """The properties of parameters that an evaluator reads. `cipherblas.crypto.params.Parameters` and `RingShape` have
     them."""
 
+    def __hash__(self) -> int: ...
     @property
     def n(self) -> int: ...
     @property

@@ -122,11 +122,15 @@ class PlaintextPolicy(ABC):
     def __init__(self, ring: Ring, level_limbs: int | None = None) -> None:
         self.ring = ring
         self.level_limbs = limbs_of_level(ring) if level_limbs is None else level_limbs
+        self._sizes: dict[tuple[int, int], float] = {}
 
     def size(self, before: int, after: int) -> float:
         """The product of the limbs between two numbers of limbs: the divisor of what is rescaled from one to the
         other."""
-        return math.prod(map(float, self.ring.q[after:before]))
+        found = self._sizes.get((before, after))
+        if found is None:
+            found = self._sizes[before, after] = math.prod(map(float, self.ring.q[after:before]))
+        return found
 
     def divisor(self, before: Basis, after: Basis) -> float:
         """The same between a basis and a smaller one.

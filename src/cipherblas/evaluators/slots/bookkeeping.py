@@ -29,7 +29,7 @@ from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.evaluators.policy.interface import PlaintextPolicy, Scale
 from cipherblas.evaluators.policy.members import policy_of
 from cipherblas.evaluators.slots.values import Ct, Ledger, MaskGroup, Plain
-from cipherblas.rlwe.costs import Costs
+from cipherblas.rlwe.costs import Costs, costs_of
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy
 from cipherblas.rlwe.noise import SlotErrors
@@ -82,7 +82,7 @@ class Bookkeeper:
         self.key_policy = key_policy
         self.working_bytes = working_bytes
         self.counts = Counts()
-        self.costs = Costs(params)
+        self.costs = costs_of(params)
         self.ledger = Ledger()
         self.policy = policy_of(params) if policy is None else policy
         self.top_limbs = len(params.q)
@@ -177,12 +177,12 @@ class Bookkeeper:
     @functools.cached_property
     def _descending_costs(self) -> Costs:
         """Of switches to the secret of the ring of rows."""
-        return Costs(self.params.family.descending)
+        return costs_of(self.params.family.descending)
 
     @functools.cached_property
     def raising_costs(self) -> Costs:
         """Of switches from the sparse secret of coefficients below q_0."""
-        return Costs(self.params.family.raising)
+        return costs_of(self.params.family.raising)
 
     # ---- costs of the building blocks ----
 
@@ -313,7 +313,7 @@ class Bookkeeper:
         """
         if limbs < 1 or limbs > self.top_limbs:
             raise LevelError("There is no such level.", expected=f"1 to {self.top_limbs} limbs", got=limbs)
-        self.check_room(limbs, scale, bound, errors.deviation)
+        self.policy.check_room(limbs, scale, bound, errors.deviation)
         nbytes = self._handle_bytes(components, limbs) if booked else 0
         return Ct(limbs, scale, bound, errors, components, data, self.ledger, nbytes)
 

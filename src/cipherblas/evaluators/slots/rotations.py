@@ -25,6 +25,9 @@ MAX_BATCH = 4  # ciphertexts whose baby steps read keys and diagonals at one tim
 def rotate_many(ev: Products, x: Ct, steps: Sequence[Step]) -> list[Ct]:
     """Return all rotations of x, one for each of `steps`. Equal rotations are one object."""
     if ev.key_policy == "direct":  # each by itself: there are no prefixes to share
+        if len(steps) == 1:
+            total = total_step(steps[0]) % ev.slots
+            return rotate_atoms(ev, x, [total]) if total else [x]
         totals = [total_step(step) % ev.slots for step in steps]
         different = [total for total in dict.fromkeys(totals) if total]
         single = dict(zip(different, rotate_atoms(ev, x, different), strict=True)) if different else {}

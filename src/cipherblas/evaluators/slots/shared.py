@@ -24,7 +24,7 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.evaluators.slots.worst_case import Worst, WorstCase
-from cipherblas.rlwe.costs import Costs
+from cipherblas.rlwe.costs import costs_of
 from cipherblas.rlwe.noise import worst
 from cipherblas.rlwe.rings import Ring
 
@@ -34,7 +34,7 @@ class Shared(Evaluator):
 
     def _share(self, secrets: int) -> None:
         check_secrets(secrets)
-        self.shared_by, self.costs = secrets, Costs(self.params, secrets)
+        self.shared_by, self.costs = secrets, costs_of(self.params, secrets)
 
     @property
     def secrets(self) -> int:

@@ -272,15 +272,19 @@ def dry_run(
 
     evaluators = counted_evaluators(ring, slots, policy)
     inputs = SymbolicInputs()
-    decisions = replace(decisions, stepwise=promise.stepwise)
+    if decisions.stepwise != promise.stepwise:
+        decisions = replace(decisions, stepwise=promise.stepwise)
     executor = Executor(
         *(evaluators, expression, decisions, inputs, progress), choose=choose, observed=observed
     )
     results = executor.results()
     wanted = tuple(inputs.wanted.values())
-    large = [one for one in wanted if _resident(one, ring)[1] > KEPT_BYTES]
-    streamed_bytes = sum(_resident(one, ring)[1] for one in large if one.key in executor.streamed)
-    made = sum(_resident(one, ring)[1] for one in wanted) - streamed_bytes
+    expanded = [_resident(one, ring)[1] for one in wanted]
+    made, streamed_bytes = sum(expanded), 0
+    large = [one for one, nbytes in zip(wanted, expanded, strict=True) if nbytes > KEPT_BYTES]
+    if large:
+        streamed_bytes = sum(_resident(one, ring)[1] for one in large if one.key in executor.streamed)
+        made -= streamed_bytes
     sizes = [2 * one.basis.words(ring) * ring.n * WORD_BYTES for one in large if one.key in executor.taken]
     if sizes:  # some ciphertexts of both sides of a product at a time
         made += 2 * max(streaming_batch(each) * each for each in sizes)

@@ -32,6 +32,18 @@ class TooSlowError(CipherblasError):
     """A candidate is not worth counting to its end."""
 
 
+class DearError(TooSlowError):
+    """A candidate takes more seconds than it may, as far as it was counted.
+
+    Attributes:
+        least: seconds that it takes at least.
+    """
+
+    def __init__(self, least: float) -> None:
+        super().__init__("the program takes more than it may")
+        self.least = least
+
+
 INFEASIBLE: tuple[type[CipherblasError], ...] = (
     FitError,  # a block, a layer or a row is too large
     LevelError,  # a ring has too few limbs
@@ -60,13 +72,20 @@ class Infeasible:
 def attempted(work: Callable[[], T], only: Kinds = INFEASIBLE) -> T | Infeasible:
     """Return the result of `work`, or the reason why it is infeasible.
 
+    A reason that is kept holds no frames: these hold everything that was counted until there, and the reason itself.
+
     Args:
         only: of these reasons; others are raised.
     """
     try:
         return work()
     except only as error:
-        return Infeasible(error)
+        infeasible = Infeasible(error)
+    reason: BaseException | None = infeasible.error
+    while reason is not None:
+        reason.__traceback__ = None
+        reason = reason.__cause__ or reason.__context__
+    return infeasible
 
 
 def feasible(found: T | Infeasible) -> T:

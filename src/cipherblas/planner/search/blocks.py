@@ -26,6 +26,7 @@ from cipherblas.planner.plan.plan import RING_DEGREES, PlanOptions
 from cipherblas.planner.predict.cost import Rates
 from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.predict.lower_bound import least_seconds
+from cipherblas.planner.rings.sizing import DRAFT_SCALE_BITS, drafted
 from cipherblas.planner.search.assignment import Assignment
 from cipherblas.planner.search.block_methods import algorithm_names, choices_of, considered, option_sets
 from cipherblas.planner.search.budgets import Budgets
@@ -45,7 +46,9 @@ from cipherblas.planner.search.tilings import (
     uniform_tilings,
     widened,
 )
+from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import Ring
+from cipherblas.rlwe.traffic import Traffic
 from cipherblas.runtime.blocks import BLOCKS, LAYOUT_PRESERVING
 from cipherblas.runtime.inputs import SymbolicInputs
 from cipherblas.runtime.values import Decisions, MethodChoice
@@ -84,6 +87,14 @@ class BlockStrategy(Strategy):
         if len(self.nodes) != 1 or any(core(result) is not self.nodes[0] for result in self.results):
             return False
         return all(core(child).operand is not None or not child.secret for child in self.nodes[0].children)
+
+    def slope(self, run: Run, n: int) -> float:
+        """Of one product, no sum of terms with different ranges: the scale of its result is a power of the usual
+        one."""
+        if not self.fine:
+            return super().slope(run, n)
+        _, found = drafted(run, n, DRAFT_SCALE_BITS, self.allowed_bits(n))
+        return float(round(math.log2(found.results[0].first().scale) / DRAFT_SCALE_BITS))
 
     def least_seconds(self, rates: Rates, threads: int) -> float:
         return least_seconds(self.expression, min(self.degrees, default=min(RING_DEGREES)), rates, threads)
@@ -279,7 +290,7 @@ class BlockStrategy(Strategy):
         return SlotForm(layout, grid_shape(*matrix_shape(node), layout.rows, layout.cols))
 
     def price(
-        self, candidate: Candidate, ring: Ring, run: Run, predictions: Predictions
+        self, candidate: Candidate, ring: Ring, run: Run, predictions: Predictions, most: float = math.inf
     ) -> tuple[float, int]:
         """As a dry run finds, of the product alone."""
         if not self.fine:
@@ -287,6 +298,13 @@ class BlockStrategy(Strategy):
         (node,) = self.nodes
         algorithm, limbs = self._algorithm(candidate, node), len(ring.q)
         ev = Priced(ring, key_policy=candidate.decisions.key_policy)
+        traffic = sum(
+            (form.upload(limbs, ring.n, public_key) for form, public_key in self._sent(candidate)), Traffic()
+        )
+        if most < math.inf:
+            sent = predictions.seconds(predictions.stages(Counts(), traffic, 0, ring))
+            rates, threads = predictions.machine.rates, predictions.threads
+            ev.limited(most, lambda counts: sent + rates.seconds(counts, ring.n, threads))
         layouts = algorithm.left_layout, algorithm.right_layout
         left, right = (self._in_blocks(*pair).grid for pair in zip(node.children, layouts, strict=True))
         factors = [
@@ -296,9 +314,7 @@ class BlockStrategy(Strategy):
             for side, layout, grid in zip(node.children, layouts, (left, right), strict=True)
         ]
         found = counted_product(ev, algorithm, (left, right), factors)[0]
-        traffic = self._in_blocks(node, algorithm.out_layout).download(found.limbs, found.components, ring.n)
-        for form, public_key in self._sent(candidate):
-            traffic += form.upload(limbs, ring.n, public_key)
+        traffic += self._in_blocks(node, algorithm.out_layout).download(found.limbs, found.components, ring.n)
         key_bytes = key_bytes_of(ev.request, ring)
         return predictions.seconds(predictions.stages(ev.counts, traffic, key_bytes, ring)), key_bytes
 

@@ -15,7 +15,7 @@ from cipherblas.forms.layouts import Layout
 from cipherblas.forms.slot_forms import SlotForm
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.products import build
-from cipherblas.planner.predict.feasible import attempted, feasible
+from cipherblas.planner.predict.feasible import DearError, attempted, feasible
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import Ring
@@ -29,7 +29,46 @@ Grid = tuple[int, int]
 
 
 class Priced(Symbolic):
-    """Counts what seconds are made of: the sums of a transform together, and not one by one."""
+    """Counts what seconds are made of: the sums of a transform together, and not one by one.
+
+    Attributes:
+        most: seconds that what is counted may take; DearError where it takes more.
+        seconds: what counts take at least.
+    """
+
+    most = math.inf
+    seconds: Callable[[Counts], float]
+    _before = 0.0  # seconds before what is repeated now
+
+    def limited(self, most: float, seconds: Callable[[Counts], float]) -> None:
+        """Count no further than to so many seconds."""
+        self.most, self.seconds = most, seconds
+
+    def repeated(self, number: int, work: Callable[[], None]) -> None:
+        before = self._before
+        if self.most < math.inf:
+            self._before = self.seconds(self.counts)
+        super().repeated(number, work)
+        self._before = before
+
+    def _check_seconds(self) -> None:
+        if self.most < math.inf:
+            so_far = self.seconds(self.counts)
+            least = so_far + (self._repeats - 1) * (so_far - self._before)
+            if least > self.most:
+                raise DearError(least)
+
+    def _transform_data(self, *arguments: Any) -> list[Any]:
+        self._check_seconds()
+        return super()._transform_data(*arguments)
+
+    def _rotate_data(self, *arguments: Any) -> list[Any]:
+        self._check_seconds()
+        return super()._rotate_data(*arguments)
+
+    def _relinearise_data(self, data: Any, limbs: int) -> Any:
+        self._check_seconds()
+        return super()._relinearise_data(data, limbs)
 
     def baby_sums(
         self, rotated: Mapping[int, Ct], groups: Sequence[GiantStep], transform: Transform, most: float

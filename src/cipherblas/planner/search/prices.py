@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
 
 from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.search.strategy import Candidate, Scored
@@ -12,18 +13,32 @@ from cipherblas.rlwe.rings import Ring
 
 FEW = 3  # of a kind, that are all looked at first; of more every other one, but for the first and the last
 NEAR = 1.2  # times, that candidates may gain on each other by other options and digits of key switching
-Price = Callable[[Candidate, Ring], float]
+LOOKED_AT = 1.5  # times the seconds from which on a price is not asked for, that it is counted to
+
+
+class Price(NamedTuple):
+    """Seconds of a candidate; at least so many where they are not exact."""
+
+    seconds: float
+    exact: bool = True
+
+
+UNKNOWN = Price(0.0, exact=False)
+Pricing = Callable[
+    [Candidate, Ring, float], Price
+]  # (candidate, ring, seconds from which on it is not asked for)
 
 
 def cheapest(
     candidates: Sequence[Candidate],
     rings: Sequence[Ring],
-    price: Price,
+    price: Pricing,
     scored: Callable[[Candidate], list[Scored] | None],
     limit: float,
     about: float,
     failing: float,
     digits: int,
+    told: bool,
 ) -> tuple[list[Scored], float]:
     """Candidates of one algorithm and ring degree on their rings, cheapest first, and about the least price of others.
 
@@ -33,30 +48,43 @@ def cheapest(
     Args:
         rings: that the candidates are taken to need, the best digits first; where none is known the first candidate
             tells.
-        price: seconds of a candidate on a ring; may be infeasible.
+        price: of a candidate on a ring; may be infeasible.
         scored: the candidate on its rings, without what exceeds a budget; None where no ring carries it.
         limit: candidates that take more seconds are left out.
         about: times the seconds of what was found, that are looked at too.
         failing: so many candidates that no ring carries, before one is carried, end the search: others need about as
             large rings.
         digits: so many of the rings price a candidate, the best ones.
+        told: the least price is to be exact where nothing is found.
     """
     left, found = dict(enumerate(candidates)), list[Scored]()
-    known: dict[Hashable, float] = {}
+    known: dict[Hashable, Price] = {}
     carried, lacking = False, list[Hashable]()  # blocks of candidates that no ring carries
     groups = [rings] if rings else []  # rings of as many limbs each, with different digits
 
-    def on(number: int, ring: Ring) -> float:
-        key = number, ring
-        if key not in known:
-            found = attempted(functools.partial(price, left[number], ring))
-            known[key] = math.inf if isinstance(found, Infeasible) else found
+    def on(number: int, ring: Ring, most: float) -> Price:
+        """Exact up to so many seconds."""
+        key = number, _limbs(ring)
+        price_so_far = known.get(key, UNKNOWN)
+        if not price_so_far.exact and price_so_far.seconds <= most:
+            found = attempted(functools.partial(price, left[number], ring, LOOKED_AT * most))
+            known[key] = Price(math.inf) if isinstance(found, Infeasible) else found
         return known[key]
 
-    def first(number: int) -> tuple[float, Sequence[Ring]]:
-        """The price on the first ring that carries it, and all rings of as many limbs."""
-        prices = ((on(number, group[0]), group) for group in groups)
-        return next((one for one in prices if one[0] < math.inf), (math.inf, ()))
+    def first(number: int, most: float) -> tuple[Price, Sequence[Ring]]:
+        """The price on the first ring that carries it, exact up to so many seconds, and all rings of as many limbs."""
+        for group in groups:
+            found = on(number, group[0], most)
+            if found.seconds < math.inf:
+                return found, group
+        return Price(math.inf), ()
+
+    def least_of(numbers: Sequence[int], most: float) -> float:
+        """The least price of some, exact up to so many seconds."""
+        least = math.inf
+        for number in numbers:
+            least = min(least, first(number, min(most, NEAR * least))[0].seconds)
+        return least
 
     def cheapest_one(most: float) -> tuple[int | None, float, list[int]]:
         """The one of least price: some of each kind tell where to look. None where no price is below so much. Then its
@@ -64,16 +92,17 @@ def cheapest(
         kinds: dict[Hashable, list[int]] = {}
         for number, candidate in left.items():
             kinds.setdefault(_kind(candidate), []).append(number)
-        least = {
-            kind: min(first(number)[0] for number in (numbers if len(numbers) <= FEW else numbers[1:-1:2]))
-            for kind, numbers in kinds.items()
-        }
-        near = NEAR * min(most, *least.values())
-        numbers = [number for kind, seconds in least.items() if seconds <= near for number in kinds[kind]]
-        prices = {
-            number: min(map(functools.partial(on, number), first(number)[1][:digits]), default=math.inf)
-            for number in numbers
-        }
+        least, near = dict[Hashable, float](), math.inf if told and not found else NEAR * most
+        for kind, numbers in kinds.items():
+            least[kind] = least_of(numbers if len(numbers) <= FEW else numbers[1:-1:2], near)
+            near = min(near, NEAR * least[kind])
+        near = min(near, NEAR * most)
+        prices, lowest = dict[int, float](), math.inf
+        for number in [each for kind, seconds in least.items() if seconds <= near for each in kinds[kind]]:
+            seconds = math.inf
+            for ring in first(number, lowest)[1][:digits]:
+                seconds = min(seconds, on(number, ring, min(seconds, lowest)).seconds)
+            prices[number], lowest = seconds, min(lowest, seconds)
         best = min(prices, key=prices.__getitem__, default=None)
         seconds = min(least.values()) if best is None else prices[best]
         unknown = [number for kind in kinds if least[kind] == math.inf for number in kinds[kind]]

@@ -119,7 +119,7 @@ class RowStrategy(Strategy):
         return [size.shape() for size in reversed(kinds.values())]
 
     def price(
-        self, candidate: Candidate, ring: Ring, run: Run, predictions: Predictions
+        self, candidate: Candidate, ring: Ring, run: Run, predictions: Predictions, most: float = math.inf
     ) -> tuple[float, int]:
         """With a special prime, which some candidates need and others do not; what may do with a smaller modulus than a
         ring has may take far less than there."""

@@ -69,11 +69,13 @@ class SearchTerms:
     ) -> Scored:
         """The candidate on a ring, which may be a draft of the size."""
         counted = run(ring)
-        key_bytes = key_bytes_of(counted.keys, ring)
-        stages = self.predictions.stages(counted.counts, counted.traffic(ring), key_bytes, ring)
-        peak = peak_bytes_of(counted, key_bytes, ring)
-        seconds = self.predictions.seconds(stages)
-        return Scored(strategy, candidate, size, counted, key_bytes, peak, stages, seconds, ring, extra_bits)
+        key_bytes, traffic = key_bytes_of(counted.keys, ring), counted.traffic(ring)
+        stages = self.predictions.stages(counted.counts, traffic, key_bytes, ring)
+        return Scored(
+            *(strategy, candidate, size, counted, traffic.upload_bytes, key_bytes),
+            *(peak_bytes_of(counted, key_bytes, ring), stages, self.predictions.seconds(stages), ring),
+            extra_bits,
+        )
 
     def over_budgets(self, scored: Scored, memory: int) -> MemoryBudgetError:
         """The error of a candidate that would do, but for budgets, and needs so many bytes of memory."""

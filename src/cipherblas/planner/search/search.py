@@ -12,12 +12,12 @@ from cipherblas.common.errors import CipherblasError
 from cipherblas.common.progress import Tell
 from cipherblas.planner.plan.passes import Outcome, Planned
 from cipherblas.planner.plan.plan import PlanOptions, Rejected
-from cipherblas.planner.predict.feasible import Infeasible, TooSlowError, attempted
+from cipherblas.planner.predict.feasible import DearError, Infeasible, TooSlowError, attempted
 from cipherblas.planner.rings.sizing import draft_excess
 from cipherblas.planner.search.budgets import Budgets
 from cipherblas.planner.search.finishing import Finishing, fastest_of_each, finalists, key_saving
 from cipherblas.planner.search.losers import ABOUT, Losers
-from cipherblas.planner.search.prices import cheapest
+from cipherblas.planner.search.prices import Price, cheapest
 from cipherblas.planner.search.scoring import SearchTerms
 from cipherblas.planner.search.strategy import Candidate, Run, Scored, Size, Strategy
 from cipherblas.rlwe.rings import Ring
@@ -238,19 +238,21 @@ class Search:
         forced, n = self.terms.options.parameters, candidates[0].n
         slow = self._too_slow
 
-        def price(candidate: Candidate, ring: Ring) -> float:
+        def price(candidate: Candidate, ring: Ring, most: float) -> Price:
             seconds = math.inf
             for one in map(candidate.with_policy, strategy.policies):
                 work = functools.partial(
-                    strategy.price, one, ring, self.dry(strategy, one), self.terms.predictions
+                    strategy.price, one, ring, self.dry(strategy, one), self.terms.predictions, most
                 )
                 found = attempted(work, only=TooSlowError)
                 if isinstance(found, Infeasible):
-                    return PRUNE_RATIO * self.best_seconds
+                    if isinstance(found.error, DearError):
+                        return Price(found.error.least, exact=False)
+                    return Price(PRUNE_RATIO * self.best_seconds)
                 seconds, key_bytes = found
                 if strategy.all_policies or key_bytes <= self.terms.budgets.keys:
                     break
-            return seconds
+            return Price(seconds)
 
         def scored(candidate: Candidate) -> list[Scored] | None:
             failed, refused = len(self.losers.failures), self.losers.refused_uploads
@@ -268,7 +270,8 @@ class Search:
         if self._thorough:
             about = limit = far = math.inf
         found, least = cheapest(
-            *(candidates, rings, price, scored, min(limit, far), about, strategy.failing, strategy.digits)
+            *(candidates, rings, price, scored, min(limit, far), about, strategy.failing, strategy.digits),
+            told=not last,
         )
         self._left_out |= least < math.inf
         too_slow = far <= least < math.inf

@@ -97,17 +97,13 @@ class Scored:
     candidate: Candidate
     size: Size | None
     run: DryRun
+    upload_bytes: int
     key_bytes: int
     peak_bytes: int
     stages: Stages
     seconds: float
     ring: Ring
     extra_bits: float = 0.0
-
-    @property
-    def upload_bytes(self) -> int:
-        """The traffic of the client."""
-        return self.run.traffic(self.ring).upload_bytes
 
 
 class Strategy(ABC):
@@ -210,15 +206,17 @@ class Strategy(ABC):
         return [RingShape.for_depth(n // 2, depth, DRAFT_SCALE_BITS) for depth in NOMINAL_DEPTHS]
 
     def price(
-        self, candidate: Candidate, ring: Ring, run: Run, predictions: Predictions
+        self, candidate: Candidate, ring: Ring, run: Run, predictions: Predictions, most: float = math.inf
     ) -> tuple[float, int]:
         """Seconds of a candidate on a ring, and bytes of its keys.
 
         Args:
             run: counts it on a ring.
+            most: seconds from which on the price need not be known.
 
         Raises:
             CipherblasError: as `run`.
+            DearError: it takes more than `most`.
         """
         counted = run(ring)
         key_bytes = key_bytes_of(counted.keys, ring)
@@ -267,6 +265,10 @@ class Strategy(ABC):
             return self.sizes(candidate, run, 0.0)[0].shape()
         return drafted(run, candidate.n, DRAFT_SCALE_BITS, self.allowed_bits(candidate.n))[0]
 
+    def slope(self, run: Run, n: int) -> float:
+        """Bits of the result per bit of scale; NoRingError as `drafted`."""
+        return magnitude_slope(run, n, self.allowed_bits(n))
+
     def allowed_bits(self, n: int) -> float:
         """The largest log2(QP)."""
         return budget_bits(n, self.options.security, self.options.insecure)
@@ -309,7 +311,7 @@ class Strategy(ABC):
             ),
         )
         if similar_rings not in self._slopes:
-            self._slopes[similar_rings] = magnitude_slope(run, candidate.n, allowed)
+            self._slopes[similar_rings] = self.slope(run, candidate.n)
         return sizings(
             *(run, candidate.n, self.excess, self.options.security, self.options.insecure, extra_bits),
             *(self._slopes[similar_rings], self.alphas),

@@ -165,6 +165,7 @@ class NoiseModel:
         deviation = TRANSFORM_ROUNDING * math.sqrt(math.log2(ring.n))
         self._transform = deviation if self._fine else TRANSFORM_ERROR
         self._switch: dict[int, float] = {}
+        self._rounding: dict[int, float] = {}  # by components
         self._encrypted: dict[tuple[float, float, bool], SlotErrors] = {}
 
     def fresh(self, scale: float, public_key: bool = False) -> float:
@@ -193,7 +194,11 @@ class NoiseModel:
 
     def rounding(self, scale: float, components: int = 2) -> float:
         """Rounding of every component to integers after a division (rescale, ModDown)."""
-        return PRODUCT_TAIL * math.sqrt(self._coefficients.rounding(components)) * self._slot / scale
+        coefficient = self._rounding.get(components)
+        if coefficient is None:
+            coefficient = PRODUCT_TAIL * math.sqrt(self._coefficients.rounding(components))
+            self._rounding[components] = coefficient
+        return coefficient * self._slot / scale
 
     def encapsulation(self, scale: float) -> float:
         """A switch to the sparse secret at q_0."""

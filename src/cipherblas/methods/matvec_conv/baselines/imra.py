@@ -20,7 +20,7 @@ import functools
 import heapq
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cipherblas.common.errors import FitError, ShapeError
 from cipherblas.methods.doubling import doublings
@@ -46,6 +46,13 @@ class Pattern:
         slots: S.
         p_b: superblocks.
         p_s: superblocks side by side in one ciphertext.
+        n_d, k_d: diagonals, and units of each.
+        rows: diagonals of a superblock (bs_opt).
+        groups: giant steps (gs).
+        buffer: units of the shift buffer behind each superblock (s_f); none where the ciphertext wraps around by
+            itself.
+        cyclic: one diagonal fills the ciphertext, so that a rotation of slots is one of units.
+        wide: results of partial sums along k that the end adds up.
     """
 
     n: int
@@ -54,19 +61,31 @@ class Pattern:
     slots: int
     p_b: int
     p_s: int
+    n_d: int = field(init=False, repr=False, compare=False)
+    k_d: int = field(init=False, repr=False, compare=False)
+    rows: int = field(init=False, repr=False, compare=False)
+    groups: int = field(init=False, repr=False, compare=False)
+    buffer: int = field(init=False, repr=False, compare=False)
+    cyclic: bool = field(init=False, repr=False, compare=False)
+    wide: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if min(self.n, self.k, self.unit, self.p_b, self.p_s) < 1:
             raise ShapeError(
                 "A MetaKernel pattern needs positive numbers.", expected="positive numbers", got=self
             )
-        if self.k_d % self.n_d or self.n_d % self.p_b or self.p_b % self.p_s:
+        n_d, k_d = min(self.n, self.k), max(self.n, self.k)
+        if k_d % n_d or n_d % self.p_b or self.p_b % self.p_s:
             raise ShapeError(
                 "The numbers of a MetaKernel pattern must divide each other.",
                 expected="n | k or k | n, p_b | min(n, k), p_s | p_b",
                 got=self,
             )
-        if self.cyclic and self.p_s > 1:
+        rows, groups, cyclic = n_d // self.p_b, self.p_b // self.p_s, k_d * self.unit == self.slots
+        # Computed once: a search looks at them again and again.
+        vars(self).update(n_d=n_d, k_d=k_d, rows=rows, groups=groups, cyclic=cyclic)
+        vars(self).update(buffer=0 if cyclic else groups * rows, wide=k_d // self.n)
+        if cyclic and self.p_s > 1:
             raise FitError(
                 "A superblock that fills the ciphertext must stand alone in it.", expected=1, got=self.p_s
             )
@@ -77,42 +96,12 @@ class Pattern:
                 got=self,
             )
 
-    @functools.cached_property
-    def n_d(self) -> int:
-        """Diagonals."""
-        return min(self.n, self.k)
-
-    @functools.cached_property
-    def k_d(self) -> int:
-        """Units of a diagonal."""
-        return max(self.n, self.k)
-
-    @functools.cached_property
-    def rows(self) -> int:
-        """Diagonals of a superblock (bs_opt)."""
-        return self.n_d // self.p_b
-
-    @functools.cached_property
-    def groups(self) -> int:
-        """Giant steps (gs)."""
-        return self.p_b // self.p_s
-
-    @functools.cached_property
-    def buffer(self) -> int:
-        """Units of the shift buffer behind each superblock (s_f); none where the ciphertext wraps around by itself."""
-        return 0 if self.cyclic else self.groups * self.rows
-
-    @functools.cached_property
-    def cyclic(self) -> bool:
-        """Whether one diagonal fills the ciphertext, so that a rotation of slots is one of units."""
-        return self.k_d * self.unit == self.slots
-
-    @functools.cached_property
+    @property
     def span(self) -> int:
         """Units that the weights of a group reach over."""
         return self.k_d if self.cyclic else self.p_s * (self.k_d + self.buffer) - self.rows
 
-    @functools.cached_property
+    @property
     def copies(self) -> int:
         """How often the k units of the input must stand there."""
         if self.cyclic:
@@ -125,12 +114,7 @@ class Pattern:
         rounded = 1 << (self.copies - 1).bit_length()
         return rounded if rounded * self.k * self.unit <= self.slots else self.copies
 
-    @functools.cached_property
-    def wide(self) -> int:
-        """Results of partial sums along k that the end adds up."""
-        return self.k_d // self.n
-
-    @functools.cached_property
+    @property
     def zero_padded(self) -> bool:
         """Whether slots beyond the n units of the result are zero where the weights there are."""
         return self.p_s == 1 and self.wide == 1
@@ -167,6 +151,8 @@ def _patterns(n: int, k: int, unit: int, slots: int) -> Iterator[Pattern]:
         n_d = min(wide_n, wide_k)
         for p_b in divisors(n_d):
             for p_s in divisors(p_b):
+                if p_s * max(wide_n, wide_k) * unit > slots:
+                    break
                 try:
                     yield Pattern(wide_n, wide_k, unit, slots, p_b, p_s)
                 except FitError:
