@@ -1,4 +1,8 @@
-"""The largest error of a planned program for whatever operands within their bounds: one more symbolic run."""
+"""The largest error of a planned program for whatever operands within their bounds: one more symbolic run.
+
+Its list does not do for that: by how much a curve or a known matrix magnifies errors as a whole is decided from the
+errors of its argument while the list is made (`SlotRun.gated`), and these are other ones here.
+"""
 
 from __future__ import annotations
 
