@@ -107,20 +107,20 @@ wheel: $(VENV)/installed $(VENV)/installed-wheel
 	$(BIN)/python scripts/make_wheels.py $(WHEELS)
 	CIPHERBLAS_WHEELS=$(WHEELS) $(BIN)/python -m pytest -q tests/packaging
 
-native-test: $(VENV)/installed-dev
+native-test: $(VENV)/installed-tools
 	scripts/native_tests.sh $(NATIVE) -DCMAKE_BUILD_TYPE=Release -DCIPHERBLAS_WERROR=ON
 
-sanitize: $(VENV)/installed-dev
+sanitize: $(VENV)/installed-tools
 	scripts/native_tests.sh $(SANITIZED) $(SANITIZING)
 
-sanitize-python: $(VENV)/installed-dev
+sanitize-python: $(VENV)/installed $(VENV)/installed-tools
 	TESTS=no scripts/native_tests.sh $(SANITIZED) $(SANITIZING)
 	scripts/sanitized_python.sh $(SANITIZED) $(BIN)/python -n $(WORKERS) --dist worksteal $(SANITIZED_PYTEST)
 
-sanitize-threads: $(VENV)/installed-dev
+sanitize-threads: $(VENV)/installed-tools
 	scripts/native_tests.sh $(THREAD_SANITIZED) $(THREAD_SANITIZING)
 
-valgrind: $(VENV)/installed-dev
+valgrind: $(VENV)/installed-tools
 	scripts/native_tests.sh $(MEMCHECKED) -DCMAKE_BUILD_TYPE=Release -DCIPHERBLAS_VALGRIND=ON
 
 sanitize-python: export HYPOTHESIS_PROFILE = few
@@ -147,6 +147,11 @@ locked: $(VENV)/bin/python
 	$(PIP) install --quiet --require-hashes -r requirements/build.txt
 	$(PIP) install --quiet --require-hashes -r requirements/run.txt
 	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) install --quiet --no-build-isolation --no-deps .
+
+# The C++ suites need these, and not the package.
+$(VENV)/installed-tools: | $(VENV)/bin/python
+	$(PIP) install --quiet cmake ninja nanobind scipy-openblas64
+	@touch $@
 
 $(VENV)/installed-%: pyproject.toml bench/pyproject.toml | $(VENV)/installed
 	$(BIN)/python scripts/extra_requirements.py $* > $@.txt
