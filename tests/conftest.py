@@ -14,6 +14,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Tests run in an empty folder (see `empty_working_folder`); hypothesis keeps its own files at the root.
 os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(ROOT / ".hypothesis"))
+# There are as many processes as cores: more threads of NumPy's BLAS in each of them wait for one another, and take a
+# core for that. Those of the package's own products are set by the package.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402

@@ -64,11 +64,10 @@ def commands(flow: Any, out: Path) -> dict[str, list[Any]]:
         "encrypt": ["encrypt", flow.keys, flow.a_npy, "-o", out],
         "run": ["run", flow.plan, flow.evaluation, "--a", flow.a, "--b", flow.b, "-o", out],
         "decrypt": ["decrypt", flow.keys, flow.c, "-o", out],
-        "demo": ["demo", "--queries", "20", "--gallery", "30", "--json", "-q", "-o", out],
     }
 
 
-@pytest.mark.parametrize("command", ["plan", "keygen", "encrypt", "run", "decrypt", "demo"])
+@pytest.mark.parametrize("command", ["plan", "keygen", "encrypt", "run", "decrypt"])
 def test_interrupted_write_leaves_nothing(flow: Any, tmp_path: Path, command: str) -> None:
     done = run(DURING_A_WRITE, signal.SIGINT, commands(flow, tmp_path / "out")[command])
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "cipherblas: stopped\n")

@@ -161,9 +161,11 @@ COMMANDS = dict(every_command())
 
 
 @pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
-def test_flags_show_no_type(invoke: Any, names: tuple[str, ...]) -> None:
-    shown = invoke(*names, "--help").stdout
-    assert "--help" in shown and "bool" not in shown.lower()
+def test_help_has_an_example_and_flags_show_no_type(invoke: Any, names: tuple[str, ...]) -> None:
+    found = invoke(*names, "--help")
+    assert found.exit_code == 0 and "--help" in found.stdout and "bool" not in found.stdout.lower()
+    if not getattr(COMMANDS[names], "commands", None):  # no group
+        assert f"cipherblas {' '.join(names)}" in found.stdout.split("Example")[1]
 
 
 def test_what_is_written_has_a_name() -> None:

@@ -350,9 +350,9 @@ def test_few_complex_slots() -> None:
 
 @pytest.mark.parametrize("kind", ["random", "bound", "zeros"])
 def test_no_slot_is_beyond_the_prediction_and_the_prediction_is_near(kind: str) -> None:
-    """A hundred ciphertexts, ten of zeros, none beyond what is predicted for all together, nor for itself alone; the
+    """Forty ciphertexts, ten of zeros, none beyond what is predicted for all together, nor for itself alone; the
     worst one within four bits, but of zeros, at which the sine errs by nothing."""
-    one, number = party(10), 10 if kind == "zeros" else 100
+    one, number = party(10), 10 if kind == "zeros" else 40
     ev = Native(one.params, one.keys)
     errors = []
     for seed in range(number):

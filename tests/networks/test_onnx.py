@@ -346,7 +346,7 @@ def test_polynomials_of_a_high_degree_leave_noise_the_room_that_functions_do(agr
     operand = cb.secret(*network.shape)
     values = {"x": np.random.default_rng(1).uniform(-1, 1, (100, *network.shape))}
     rooms = []
-    for degree in (3, 15, 62, 254):
+    for degree in (3, 254):
         samples = Samples(values, {"x": operand}, 1.5)
         with samples.watching():
             written = trace(functools.partial(network.encrypted, degree=degree), {"x": operand})

@@ -131,7 +131,7 @@ def best_or_none(alternatives: ChainSearch) -> ChainAlternative | None:
         return None
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_up_to_four_factors_as_good_as_all_associations(seed: int) -> None:
     chain = drawn(seed, 4)
     for top in (3, 6, 10):
@@ -141,7 +141,7 @@ def test_up_to_four_factors_as_good_as_all_associations(seed: int) -> None:
 
 def test_random_chains_are_never_slower_than_from_left_to_right() -> None:
     faster = 0
-    for seed in range(20):
+    for seed in range(8):
         chain = drawn(seed, 5)
         found, written = (
             best_or_none(ways_of(chain, 12, **more)) for more in ({}, {"splits": left_to_right})
@@ -150,7 +150,7 @@ def test_random_chains_are_never_slower_than_from_left_to_right() -> None:
         if written is not None:
             assert found.seconds <= written.seconds
             faster += found.seconds < 0.9 * written.seconds
-    assert faster > 3
+    assert faster > 1
 
 
 def test_ways_say_what_they_take() -> None:

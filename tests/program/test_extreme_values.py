@@ -61,14 +61,12 @@ def test_an_operand_of_whole_numbers_that_can_hold_only_zero(form: Any) -> None:
     [
         1.0,
         2.0**31,
-        2.0**40,
         EXACT / 32,
         EXACT / 16 - 1,
         EXACT / 16,
         1e14,
         EXACT - 1,
         EXACT,
-        1e17,
         2.0**63,
         1e100,
     ],
@@ -95,7 +93,7 @@ def test_weights_are_rounded_to_what_keys_can_be_made_of() -> None:
     """Keys of fixed weights are sums of secrets that are exact in float64; a precision beyond that is not planned."""
     w = np.random.default_rng(9).uniform(-1, 1, (3, 2048))
     found = 0
-    for precision in (1e-10, 1e-11, 1e-12, 1e-13, 1e-14):
+    for precision in (1e-10, 1e-12, 1e-14):
         try:
             program = cb.compile(lambda x: w @ x, {"x": cb.secret(2048)}, form="rows", precision=precision)
         except cb.PrecisionError:

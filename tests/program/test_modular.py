@@ -26,8 +26,9 @@ from cipherblas.common.errors import (
 from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.lang.modular import multiplied
 from tests.corpus.machine import MACHINE
+from tests.support.modular_runs import check, values_for
 from tests.support.random_programs import NUMPY
-from tests.support.runs import Parties, listed, program_of, run_by_files
+from tests.support.runs import Parties, program_of, run_by_files
 
 Array = NDArray[Any]
 SMALL, MIDDLE, LARGE = 257, 65537, 2147352577  # = 1 mod 2^8, 2^16, 2^16
@@ -48,28 +49,6 @@ def S(*shape: int, modulus: int = MIDDLE, **rest: Any) -> Any:
 
 def P(*shape: int, dtype: str = "int32") -> Any:
     return cb.public(*shape, dtype=dtype)
-
-
-def values_for(program: cb.Program, seed: int = 0) -> dict[str, Array]:
-    generator = np.random.default_rng(seed)
-    largest = {True: 2**62, False: 2**31 - 1}
-    return {
-        name: generator.integers(-largest[one.secret], largest[one.secret], one.shape)
-        for name, one in program.operands.items()
-    }
-
-
-def check(program: cb.Program, function: Callable[..., Any], values: dict[str, Array]) -> None:
-    """Run, and compare with Python's integers."""
-    parties = Parties(program)
-    found = listed(program, parties.client.decrypt(parties.server.run(parties.inputs(values))))
-    expected = listed(program, function(**{name: value.astype(object) for name, value in values.items()}))
-    evaluated = listed(program, program.evaluate(values))
-    for one, other, want in zip(found, evaluated, expected, strict=True):
-        assert one.dtype == other.dtype == np.int64
-        assert np.array_equal(one, want % program.modulus)
-        assert np.array_equal(other, want % program.modulus)
-    assert parties.server.counts == program.plan.counts
 
 
 WIDE = np.array([2**63 - 1 - 7 * number for number in range(16)]).reshape(4, 4)

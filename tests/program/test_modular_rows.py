@@ -22,6 +22,7 @@ from cipherblas.evaluators.policy.modular import ModularPolicy, PlainFactor
 from cipherblas.rlwe.basis import OPERAND_BASIS, FirstLimbs
 from cipherblas.rlwe.matrices.encryption import decrypt, decrypt_integers, encrypt_integers
 from tests.corpus.machine import MACHINE
+from tests.support.modular_runs import check, values_for
 from tests.support.runs import Parties, listed, run_by_files, toy_rows
 
 Array = NDArray[Any]
@@ -51,28 +52,6 @@ def operands_of(shapes: dict[str, tuple[int, ...]], modulus: int) -> dict[str, A
         name: cb.public(*shape, dtype="int32") if name == "w" else S(*shape, modulus=modulus)
         for name, shape in shapes.items()
     }
-
-
-def values_for(program: cb.Program, seed: int = 0) -> dict[str, Array]:
-    generator = np.random.default_rng(seed)
-    largest = {True: 2**62, False: 2**31 - 1}
-    return {
-        name: generator.integers(-largest[one.secret], largest[one.secret], one.shape)
-        for name, one in program.operands.items()
-    }
-
-
-def check(program: cb.Program, function: Callable[..., Any], values: dict[str, Array]) -> None:
-    """Run, and compare with Python's integers."""
-    parties = Parties(program)
-    found = listed(program, parties.client.decrypt(parties.server.run(parties.inputs(values))))
-    expected = listed(program, function(**{name: value.astype(object) for name, value in values.items()}))
-    evaluated = listed(program, program.evaluate(values))
-    for one, other, want in zip(found, evaluated, expected, strict=True):
-        assert one.dtype == other.dtype == np.int64
-        assert np.array_equal(one, want % program.modulus)
-        assert np.array_equal(other, want % program.modulus)
-    assert parties.server.counts == program.plan.counts
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

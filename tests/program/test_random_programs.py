@@ -180,7 +180,7 @@ def evaluate(expression: Expression, values: dict[str, Any]) -> Any:
 
 # --- all operations and functions ---
 
-COUNT, REFRESH_BATCH, ENCRYPTED = int(os.environ.get("RANDOM_PROGRAMS", "48")), 12, 6
+COUNT, REFRESH_BATCH, ENCRYPTED = int(os.environ.get("RANDOM_PROGRAMS", "36")), 12, 6
 DOCUMENTED = {
     kind.__name__
     for kind in vars(cb).values()

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import contextlib
+import functools
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import pytest
+
 from cipherblas.common.errors import Advice, Call
+from cipherblas.planner import asking
 
 
 class _Edit(ast.NodeTransformer):
@@ -50,3 +55,11 @@ def advised_options(options: Mapping[str, Any], advice: Advice) -> dict[str, Any
     if advice.options.get("precision") is not None:
         given.pop("error", None)
     return {name: value for name, value in given.items() if name not in advice.options or value is not None}
+
+
+@contextlib.contextmanager
+def any_plan_does() -> Iterator[None]:
+    """Whether a program compiles is known from its first plan that holds: the fastest is not looked for."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(asking, "PlanRequest", functools.partial(asking.PlanRequest, any_plan=True))
+        yield

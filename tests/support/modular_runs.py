@@ -1,0 +1,37 @@
+"""Programs of integers modulo t, compared with Python's integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import cipherblas as cb
+from tests.support.runs import Parties, listed
+
+Array = NDArray[Any]
+
+
+def values_for(program: cb.Program, seed: int = 0) -> dict[str, Array]:
+    """Operands of every size, of which residues are taken."""
+    generator = np.random.default_rng(seed)
+    largest = {True: 2**62, False: 2**31 - 1}
+    return {
+        name: generator.integers(-largest[one.secret], largest[one.secret], one.shape)
+        for name, one in program.operands.items()
+    }
+
+
+def check(program: cb.Program, function: Callable[..., Any], values: dict[str, Array]) -> None:
+    """Run, and compare with Python's integers."""
+    parties = Parties(program)
+    found = listed(program, parties.client.decrypt(parties.server.run(parties.inputs(values))))
+    expected = listed(program, function(**{name: value.astype(object) for name, value in values.items()}))
+    evaluated = listed(program, program.evaluate(values))
+    for one, other, want in zip(found, evaluated, expected, strict=True):
+        assert one.dtype == other.dtype == np.int64
+        assert np.array_equal(one, want % program.modulus)
+        assert np.array_equal(other, want % program.modulus)
+    assert parties.server.counts == program.plan.counts
