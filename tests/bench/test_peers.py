@@ -48,6 +48,7 @@ def test_workers_need_nothing_of_this_package() -> None:
         "seal_worker",
         "seal_bgv_worker",
         "openfhe_worker",
+        "openfhe_bgv_worker",
         "openfhe_bootstrap",
         "openfhe_parameters",
         "e2dm_seal",
@@ -81,14 +82,15 @@ def test_seal_primitives_are_right_and_measured() -> None:
 
 
 @needs_seal
-def test_rows_modulo_t_beside_seal() -> None:
+@pytest.mark.parametrize(
+    ("scheme", "cases"), [("bgv", ["multiply_rescale", "rescale", "decrypt"]), ("bfv", ["multiply_rescale"])]
+)
+def test_rows_modulo_t_beside_seal(scheme: str, cases: list[str]) -> None:
     """Both sides compute every entry exactly, which the benchmark checks itself."""
-    rows = list(
-        bench.run_modular_primitives(
-            peer="seal", cases=["multiply_rescale", "rescale", "decrypt"], budget=0.0
-        )
-    )
+    rows = list(bench.run_modular_primitives(peer="seal", peer_scheme=scheme, cases=cases, budget=0.0))
+    assert len(rows) == len(cases)
     for row in rows:
+        assert row["peer_params"]["scheme"] == scheme
         assert row["error"] == row["peer_params"]["error"] == 0.0
         assert (row["peer_params"]["n"], row["peer_params"]["limbs"]) == (1 << 14, 8)
         assert row["speedup"] == row["peer_seconds"] / row["seconds"] > 0
@@ -128,6 +130,15 @@ def test_bootstrapping_by_openfhe() -> None:
     assert (params["n"], params["slots"], params["dnum"]) == (1 << 11, 1 << 10, toy["digits"])
     assert params["levels_left"] >= 1 and params["precision_bits"] > 8 and params["key_bytes"] > 0
     assert found["peer_timing"].seconds > 0 and params["runs"] == found["peer_timing"].runs == 3
+
+
+@needs_openfhe
+def test_a_row_modulo_t_beside_openfhe() -> None:
+    """It chooses its ring; five squarings are exact on both sides, which the benchmark checks itself."""
+    choice: dict[str, Any] = {"peer": "openfhe", "peer_python": OPENFHE, "cases": ["multiply_rescale"]}
+    (row,) = bench.run_modular_primitives(budget=0.0, **choice)
+    assert (row["params"]["n"], row["params"]["limbs"]) == (1 << 14, 6)
+    assert row["peer_params"]["n"] == 1 << 15 and row["peer_params"]["error"] == row["error"] == 0.0
 
 
 @needs_openfhe

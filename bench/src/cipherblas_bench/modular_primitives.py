@@ -1,4 +1,5 @@
-"""The primitives of integers modulo t, beside BGV of SEAL at equal ring degree, limbs, digits and bits of t.
+"""The primitives of integers modulo t, beside BGV or BFV of SEAL at equal ring degree, limbs, digits and bits of t, or
+beside BGV of OpenFHE at equal t and depth: it chooses the other parameters itself, at 128 bits of security, as ours.
 
 Cases are those of `primitives`, of N integers modulo a prime t of 31 bits in place of N/2 real numbers, and one more:
 
@@ -8,7 +9,8 @@ multiply_rescale   ciphertext times ciphertext at all limbs, relinearised, and d
 =================  =================================================================================================
 
 `encode` takes N integers, half of them imaginary parts of ours, all in slots of theirs. `rescale` is their switch to
-the next modulus. Every result is exact, on both sides, or refused.
+the next modulus. Every result is exact, on both sides, or refused; so is that of as many squarings one after the other
+as the depth says.
 """
 
 from __future__ import annotations
@@ -38,9 +40,13 @@ BITS = 31
 
 
 class ModularPrimitives:
-    """Our side: keys and ciphertexts of one parameter set, and a function of no arguments per case."""
+    """Our side: keys and ciphertexts of one parameter set, and a function of no arguments per case.
 
-    def __init__(self, params: Parameters, hoisted: int) -> None:
+    Args:
+        depth: so many squarings, one after the other, of what the secret key encrypted, are checked.
+    """
+
+    def __init__(self, params: Parameters, hoisted: int, depth: int = 1) -> None:
         from cipherblas.crypto import keys
 
         assert params.plain_modulus is not None
@@ -73,8 +79,10 @@ class ModularPrimitives:
         def multiply() -> Any:
             return context.multiply_relinearise(context.multiply_scalar(x, t), y, relinearisation)
 
-        def multiply_rescale() -> Any:
-            return context.multiply_rescale(context.multiply_scalar(x, t), y, relinearisation, 1, None, 0, 0)
+        def multiply_rescale(left: Any = x, right: Any = y) -> Any:
+            return context.multiply_rescale(
+                context.multiply_scalar(left, t), right, relinearisation, 1, None, 0, 0
+            )
 
         self.cases: dict[str, Callable[[], Any]] = {
             "encode": lambda: transforms.coefficients(values),
@@ -88,8 +96,8 @@ class ModularPrimitives:
             "multiply_rescale": multiply_rescale,
         }
 
-        expected = centred(parts[0], t) + 1j * centred(parts[1], t)
-        squares = _squares(parts, t)
+        expected = _centred(parts, t)
+        squares = _centred(_square(parts, t), t)
         divided = pow(params.q[-1], -1, t)
 
         def wrong(found: Any, wanted: Any) -> float:
@@ -110,6 +118,11 @@ class ModularPrimitives:
             "rescale": wrong(decrypt(context.rescale(x, 1), divided), expected),
             "multiply_rescale": wrong(decrypt(multiply_rescale(), divided), squares),
         }
+        deep, factor, powers = keys.encrypt(secret, coefficients, limbs).expand(), 1, parts
+        for limb in range(limbs - 1, limbs - 1 - depth, -1):
+            deep, powers = multiply_rescale(deep, deep), _square(powers, t)
+            factor = factor * factor * pow(params.q[limb], -1, t) % t
+        self.errors["multiply_rescale"] += wrong(decrypt(deep, factor), _centred(powers, t))
         self._fresh_bytes = {case: self.cases[case]().nbytes for case in ("encrypt", "encrypt_symmetric")}
 
     def fields(self, case: str) -> Row:
@@ -128,9 +141,12 @@ class ModularPrimitives:
         }
 
 
-def _squares(parts: Any, modulus: int) -> Any:
-    """Of the numbers with these parts in Z_t[i], by Python's integers."""
+def _square(parts: Any, modulus: int) -> Any:
+    """Of numbers with these parts in Z_t[i], by Python's integers."""
     real, imaginary = (part.astype(object) for part in parts)
-    found = [(real * real - imaginary * imaginary) % modulus, 2 * real * imaginary % modulus]
-    each = [centred(part.astype(np.int64), modulus) for part in found]
-    return each[0] + 1j * each[1]
+    return np.stack([(real * real - imaginary * imaginary) % modulus, 2 * real * imaginary % modulus])
+
+
+def _centred(parts: Any, modulus: int) -> Any:
+    real, imaginary = (centred(part.astype(np.int64), modulus) for part in parts)
+    return real + 1j * imaginary

@@ -78,8 +78,16 @@ class Setting:
         q_bits = [round(self.bits)] * self.limbs
         return {"n": self.n, "q_bits": q_bits, "special_bits": round(self.bits), "hoisted": HOISTED}
 
+    def of_integers(self, peer: str, scheme: str) -> tuple[str, dict[str, Any]]:
+        """The peer's process for integers modulo t, and what it is asked for."""
+        if peer == "seal":
+            return "seal-bgv", {**self.seal(), "plain_bits": modular_primitives.BITS, "scheme": scheme}
+        depth = {"depth": self.limbs - 1, "plain_modulus": modular_primitives.MODULUS}
+        return "openfhe-bgv", {**depth, "hoisted": HOISTED}
+
 
 BGV_SETTING = Setting(1 << 14, 8, 8, 43.0, 60, 43)
+BGV_OF_DEPTH = Setting(1 << 14, 6, 3, 45.5, 60, 45)  # which carry five squarings modulo a t of 31 bits
 SETTINGS = (
     Setting(1 << 13, 4, 4, 40.0, 40, 38),
     Setting(1 << 15, 15, 15, 43.0, 60, 50),
@@ -229,21 +237,28 @@ def run(
 def run_modular(
     *,
     peer: str | None = None,
+    peer_scheme: str = "bgv",
     peer_python: str | None = None,
     threads: int = 1,
     ring_degrees: Sequence[int] = (),
     cases: Sequence[str] | None = None,
     budget: float = 1.0,
 ) -> Iterator[Row]:
-    """Rows of `bench primitives --scheme bgv`: one per case of `modular_primitives`, at N = 2^14 with 8 limbs.
+    """Rows of `bench primitives --scheme bgv`: one per case of `modular_primitives`, at N = 2^14 with 8 limbs, or,
+    beside OpenFHE, with the 6 of five products one after the other.
 
-    Args and Raises: as `run`; the peer is SEAL, or none.
+    Args:
+        peer_scheme: "bgv", or "bfv" of SEAL.
+
+    Others and Raises: as `run`.
     """
     import cipherblas._core as _core
 
-    setting = BGV_SETTING
-    if peer not in (None, "seal"):
-        raise ValueError(f"peer: of BGV seal, got {peer}")
+    if peer not in (None, "seal", "openfhe"):
+        raise ValueError(f"peer: of BGV seal or openfhe, got {peer}")
+    if peer_scheme == "bfv" and peer != "seal":
+        raise ValueError("peer_scheme: bfv of seal alone")
+    setting = BGV_OF_DEPTH if peer == "openfhe" else BGV_SETTING
     cases = modular_primitives.CASES if cases is None else cases
     unknown = sorted(set(cases) - set(modular_primitives.CASES))
     if unknown:
@@ -252,27 +267,33 @@ def run_modular(
         )
     ntt.check_ring_degrees(ring_degrees, [setting.n])
     _core.set_threads(threads)
-    ours = modular_primitives.ModularPrimitives(setting.parameters(modular_primitives.MODULUS), HOISTED)
+    params, depth = setting.parameters(modular_primitives.MODULUS), 1
+    if setting is BGV_OF_DEPTH:
+        depth = setting.limbs - 1
+    ours = modular_primitives.ModularPrimitives(params, HOISTED, depth)
     wrong = [case for case, share in ours.errors.items() if share]
     if wrong:
         raise PeerError(f"our results modulo t: all entries equal, got other ones of {', '.join(wrong)}")
     if peer is None:
         yield from _rows(ours, None, threads, cases, budget)
     else:
-        request = setting.seal() | {"plain_bits": modular_primitives.BITS}
-        with Peer("seal-bgv", request, python=peer_python, threads=threads) as theirs:
+        worker, request = setting.of_integers(peer, peer_scheme)
+        with Peer(worker, request, python=peer_python, threads=threads) as theirs:
             check_equal(setting, theirs, 0.0)
             yield from _rows(ours, theirs, threads, cases, budget)
     _core.trim_pool()
 
 
 def check_equal(setting: Setting, theirs: Peer, most: float = PEER_ERROR) -> None:
-    """Ring degree, limbs and digits that the peer has, and what it computes with them.
+    """Ring degree, limbs and digits that the peer has, or how deep it computes where it chose these, and what it
+    computes with them.
 
     Raises:
         PeerError: it has others than it was asked for, or misses a result by more than `most`.
     """
     asked = {"n": setting.n, "limbs": setting.limbs, "digits": setting.digits}
+    if "depth" in theirs.ready:
+        asked = {"depth": setting.limbs - 1}
     found = {name: theirs.ready[name] for name in asked}
     if found != asked:
         raise PeerError(f"parameters of {theirs.ready['peer']}: expected {asked}, got {found}")
@@ -320,4 +341,5 @@ def _rows(
 
 def _peer_params(theirs: Peer) -> Row:
     names = {"n": "n", "logq": "logq", "logp": "logp", "limbs": "limbs", "digits": "dnum", "error": "error"}
-    return {ours: theirs.ready[name] for name, ours in names.items()}
+    scheme = {name: theirs.ready[name] for name in ("scheme",) if name in theirs.ready}
+    return scheme | {ours: theirs.ready[name] for name, ours in names.items()}

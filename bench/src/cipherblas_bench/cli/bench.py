@@ -100,6 +100,13 @@ class PrimitivesScheme(str, Enum):
     bgv = "bgv"
 
 
+class IntegerScheme(str, Enum):
+    """Of the peer of `bench primitives --scheme bgv`."""
+
+    bgv = "bgv"
+    bfv = "bfv"
+
+
 @app.command()
 @guarded
 def primitives(
@@ -116,6 +123,10 @@ def primitives(
         PrimitivesScheme,
         typer.Option(help="bgv: integers modulo a prime of 31 bits, at N = 2^14 with 8 limbs."),
     ] = PrimitivesScheme.ckks,
+    peer_scheme: Annotated[
+        IntegerScheme | None,
+        typer.Option(help="Of the peer, with --scheme bgv; bfv is SEAL's.", show_default="bgv"),
+    ] = None,
     roofline: Annotated[
         bool, typer.Option("--roofline", help="Beside what compute and memory allow, in processor time.")
     ] = False,
@@ -130,7 +141,7 @@ def primitives(
     \b
     Examples:
       cipherblas bench primitives --peer seal
-      cipherblas bench primitives --scheme bgv --peer seal
+      cipherblas bench primitives --scheme bgv --peer seal --peer-scheme bfv
       cipherblas bench primitives --roofline --n 65536
       cipherblas bench primitives --peer openfhe --peer-python /opt/openfhe/bin/python --n 65536
     """
@@ -143,6 +154,10 @@ def primitives(
                 "takes neither --peer nor --threads nor --scheme", param_hint="--roofline"
             )
         return printed(run_roofline(budget=seconds, **options), json, Display(quiet=quiet))
+    if peer_scheme is not None:
+        if peer is None or scheme != PrimitivesScheme.bgv:
+            raise typer.BadParameter("needs --scheme bgv and --peer", param_hint="--peer-scheme")
+        options["peer_scheme"] = peer_scheme.value
     run = run_primitives if scheme == PrimitivesScheme.ckks else run_modular_primitives
     rows = run(
         peer=peer and peer.value,

@@ -20,6 +20,7 @@ WORKERS = {
     "seal": ("seal_worker", "seal"),
     "seal-bgv": ("seal_bgv_worker", "seal"),
     "openfhe": ("openfhe_worker", "openfhe"),
+    "openfhe-bgv": ("openfhe_bgv_worker", "openfhe"),
     "openfhe-bootstrap": ("openfhe_bootstrap", "openfhe"),
     "e2dm-seal": ("e2dm_seal", "seal"),
     "seal-tasks": ("seal_library", "seal"),

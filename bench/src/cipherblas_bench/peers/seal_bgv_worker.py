@@ -1,7 +1,8 @@
-"""SEAL's primitives of BGV, measured through its Python wheel (``seal-python``). Run as a script, see protocol.py.
+"""SEAL's primitives of BGV or BFV, measured through its Python wheel (``seal-python``). Run as a script: protocol.py.
 
-Set-up request: ``{"n", "q_bits": [...], "special_bits", "plain_bits", "hoisted": h}``. As of CKKS (seal_worker.py), its
-key switching has one special prime and one digit per limb, it has no hoisting, and its security check is off.
+Set-up request: ``{"scheme", "n", "q_bits": [...], "special_bits", "plain_bits", "hoisted": h}``. As of CKKS
+(seal_worker.py), its key switching has one special prime and one digit per limb, it has no hoisting, and its security
+check is off.
 
 - ``encode``: N integers modulo t (`BatchEncoder.encode`).
 - ``encrypt``, ``encrypt_symmetric``, ``decrypt`` (decoding included), ``rotate``, ``rotate_hoisted`` (of rows),
@@ -24,7 +25,8 @@ class SealBgv:
     def __init__(self, request: dict[str, Any]) -> None:
         n, q_bits = int(request["n"]), [int(bits) for bits in request["q_bits"]]
         self.hoisted = int(request.get("hoisted", 8))
-        parameters = seal.EncryptionParameters(seal.scheme_type.bgv)
+        self.scheme = str(request["scheme"])
+        parameters = seal.EncryptionParameters(getattr(seal.scheme_type, self.scheme))
         parameters.set_poly_modulus_degree(n)
         self.modulus_bits = [*q_bits, int(request["special_bits"])]
         parameters.set_coeff_modulus(seal.CoeffModulus.Create(n, self.modulus_bits))
@@ -85,6 +87,7 @@ class SealBgv:
     def describe(self) -> dict[str, Any]:
         return {
             "peer": f"seal-python {seal.__version__}",
+            "scheme": self.scheme,
             "n": self.n,
             "limbs": self.limbs,
             "digits": self.limbs,
