@@ -38,6 +38,12 @@ hypothesis.settings.register_profile("thorough", deadline=None, max_examples=100
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+def _not_forced(descriptor: object) -> None:
+    """Leaves what was written to the system: no file of a test is to outlive a loss of power, and disks take a minute.
+
+    Commands in processes of their own force theirs, which `cli/test_interrupt.py` sees."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Plans are made for the machine of the corpus, in other processes too, so that no test depends on what this one
     takes just now, and none waits for its measurement; tests of that unset the variable, and measure briefly."""
@@ -52,6 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["CIPHERBLAS_MACHINE"], os.environ["CIPHERBLAS_CACHE"] = str(path), folder.name
     show_those_of_the_tree(Path(folder.name))
     measuring.ROUNDS = measuring.FEW_ROUNDS = 1
+    os.fsync = _not_forced
 
 
 def pytest_collection_finish() -> None:

@@ -296,10 +296,11 @@ def test_a_layer_of_128_bits_keeps_its_promise() -> None:
     assert program.plan.parameters.n == 1 << 15 and program.plan.parameters.security == 128
     client = program.client()
     server = program.server(client.evaluation_keys())
-    for x in (RANDOM.uniform(-1, 1, (16, 32, 32)), RANDOM.choice([-1.0, 1.0], (16, 32, 32))):
-        found = client.decrypt(server.run(client.encrypt({"x": x})))
-        expected = FUNCTIONS["relu"](np.einsum("oc,chw->ohw", WIDE[:, :, 0, 0], x))
-        assert np.abs(found - expected).max() <= program.plan.error <= 0.1
+    x = RANDOM.uniform(-1, 1, (16, 32, 32))
+    x[:, ::2] = np.sign(x[:, ::2])
+    found = client.decrypt(server.run(client.encrypt({"x": x})))
+    expected = FUNCTIONS["relu"](np.einsum("oc,chw->ohw", WIDE[:, :, 0, 0], x))
+    assert np.abs(found - expected).max() <= program.plan.error <= 0.1
 
 
 def test_errors_carry_no_argument_beyond_the_interval_of_a_kink() -> None:
