@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from cipherblas.distributed.blocks import optimal_blocks
@@ -9,7 +11,9 @@ from cipherblas.distributed.cuboid import Cuboid
 from cipherblas.distributed.messages import Network
 from cipherblas.planner.predict.machine import Machine
 from cipherblas_bench import fhe4dmm, run_fhe4dmm
+from cipherblas_bench.distributed import OnRanks
 from cipherblas_bench.fhe4dmm_model import CLASSES, METHODS, SLOTS, class_shape, modelled, prices
+from cipherblas_bench.sets import MODULUS_31_BITS
 
 TABLE_5 = {
     "Square": ((2048, 2048, 2048), (16, 16, 16)),
@@ -103,6 +107,23 @@ def test_messages_that_go_while_a_rank_computes(name: str, small: tuple[object, 
         assert slow.hidden <= slow.local * (1 + 1e-6)
         if one.grid.m == one.grid.n == 1:
             assert one.hidden == 0
+
+
+def test_integers_modulo_t() -> None:
+    """The parameters that one block product needs at the size of the paper, and a run whose every entry is right."""
+    rows = list(run_fhe4dmm(["Slim"], [], modulus=MODULUS_31_BITS))
+    (one,) = (row for row in rows if row["case"] == "Table V Slim")
+    assert one["params"]["n"] == 1 << 15 and one["params"]["security"] == 128
+    assert 31 * 3 < one["params"]["logq"] < one["published_params"]["logq"] == 503
+    assert {"Slim model", "Table VI Slim"} <= {row["case"] for row in rows}
+
+
+def test_a_product_of_integers_modulo_t_on_ranks(tmp_path: Path) -> None:
+    shape = class_shape("Slim", 256)
+    program = fhe4dmm.program_of(shape, optimal_blocks(shape, 256), 1, MODULUS_31_BITS)
+    product = OnRanks(program, tmp_path, 1, 1)
+    product.run(1, "--sharing", "4d-s")
+    assert product.checked() == 0.0
 
 
 def test_rows_of_the_model() -> None:

@@ -24,12 +24,13 @@ import numpy as np
 from cipherblas.distributed.messages import Network
 from cipherblas.distributed.ranks import Distribution
 from cipherblas.distributed.stages import RankTimes, slowest
+from cipherblas.lang.modular import multiplied
 from cipherblas.lang.operands import secret
 from cipherblas.planner.predict.machine import Machine
 from cipherblas.roles.on_ranks import RankPlan, on_ranks
 from cipherblas.roles.program import Program, compile
 from cipherblas.roles.wire.messages import EncryptedResult
-from cipherblas_bench.harness import MeasurementError, Row, Timing, row
+from cipherblas_bench.harness import MeasurementError, Row, Timing, params_fields, row
 
 BENCH = "distributed"
 ROUNDS = 3
@@ -145,7 +146,12 @@ class OnRanks:
         self.case = f"{m}x{k}x{n}"
         self._client = program.client()
         random = np.random.default_rng(1)
-        self._values = {name: random.uniform(-1, 1, one.shape) for name, one in program.operands.items()}
+        self._values = {
+            name: random.uniform(-1, 1, one.shape)
+            if one.modulus is None
+            else random.integers(0, one.modulus, one.shape)
+            for name, one in program.operands.items()
+        }
         program.save(folder / "plan")
         for name, operand in self._client.encrypt(self._values).items():
             operand.save(folder / name)
@@ -186,7 +192,10 @@ class OnRanks:
         if len(self._digests) != 1:
             raise MeasurementError(f"{self.case}: ranks computed other residues than one process")
         got = self._client.decrypt(EncryptedResult.load(self.folder / "result"))
-        error = float(np.abs(got - self._values["a"] @ self._values["b"]).max())
+        if (modulus := self.program.modulus) is None:
+            error = float(np.abs(got - self._values["a"] @ self._values["b"]).max())
+        else:
+            error = float(np.mean(got != multiplied(self._values["a"], self._values["b"], modulus)))
         if error > self.program.plan.error:
             raise MeasurementError(
                 f"{self.case}: off by {error:g}, where at most {self.program.plan.error:g} is right"
@@ -200,7 +209,7 @@ class OnRanks:
             BENCH,
             fields.pop("case", self.case),
             algorithm=fields.pop("algorithm", plan.algorithm),
-            params={"n": plan.parameters.n, "limbs": plan.parameters.limbs},
+            params=params_fields(plan.parameters),
             threads=self.threads,
             ranks=predicted.ranks,
             key_bytes=plan.key_bytes,

@@ -25,7 +25,14 @@ from cipherblas.methods.matmul.baselines.fhe_mm import FheMm
 from cipherblas.roles.program import Program, compile
 from cipherblas_bench.distributed import BENCH, TIMES, OnRanks, least_of, network_here, network_row, stages
 from cipherblas_bench.fhe4dmm_model import CLASSES, METHODS, SLOTS, Modelled, class_shape, modelled, prices
-from cipherblas_bench.harness import MeasurementError, Row, Timing, machine_of_predictions, row
+from cipherblas_bench.harness import (
+    MeasurementError,
+    Row,
+    Timing,
+    machine_of_predictions,
+    params_fields,
+    row,
+)
 
 RANKS = (1, 2, 4, 8)
 MODEL_RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -39,6 +46,12 @@ LARGE_NETWORKS = {  # Table VI: shape, seconds of local computation and of MPI
     "Slim": (Cuboid(32768, 16, 32768), 65.1457, 10.9836),
 }
 PAPERS = Network(2e-6, 8 / 56e9)  # InfiniBand of 56 Gb/s; the latency is not published
+# Table V: of BGV with a t of 31 bits, whose ring is cyclotomic of a degree that is no power of two.
+PARAMETERS = {
+    name: {"n": n, "logq": 503, "security": security}
+    for names, n, security in ((("Square", "Flat"), 19072, 128.358), (("LargeM", "Slim"), 19456, 128.012))
+    for name in names
+}
 UNLIMITED = 1 << 60
 
 
@@ -53,6 +66,7 @@ def run(
     rounds: int = 3,
     times: int = TIMES,
     model: bool = True,
+    modulus: int | None = None,
 ) -> Iterator[Row]:
     """Rows of the networks, of real runs of the classes, and of the model.
 
@@ -66,6 +80,7 @@ def run(
         rounds: processes of each, in turns.
         times: runs of a process, more where they are short; of one alone, the first is what counts.
         model: rows of the model too.
+        modulus: t of integers modulo t, as in the paper, in place of real numbers.
 
     Raises:
         MeasurementError: a run failed, sent other than planned bytes, or computed something else than one process.
@@ -78,7 +93,8 @@ def run(
             with tempfile.TemporaryDirectory(prefix="cipherblas-bench-") as folder:
                 shape = class_shape(name, slots, divided_by)
                 blocks = optimal_blocks(shape, slots)
-                product = OnRanks(program_of(shape, blocks, threads), Path(folder), threads, times)
+                program = program_of(shape, blocks, threads, modulus)
+                product = OnRanks(program, Path(folder), threads, times)
                 cases: list[tuple[Distribution, int]] = [("4d-s", 1)] if 1 in ranks else []
                 cases += [
                     (sharing, count)
@@ -91,20 +107,25 @@ def run(
         return
     yield network_row("network of the model", PAPERS)
     for name in classes:
-        yield from model_rows(name, threads)
+        yield from model_rows(name, threads, modulus)
 
 
-def program_of(shape: Cuboid, blocks: Cuboid, threads: int, **options: Any) -> Program:
-    """A product by FHE-MM in so many blocks."""
+def program_of(
+    shape: Cuboid, blocks: Cuboid, threads: int, modulus: int | None = None, **options: Any
+) -> Program:
+    """A product by FHE-MM in so many blocks, of real numbers or of integers modulo t."""
     block = shape.parts(blocks)
     return compile(
         lambda a, b: a @ b,
-        {"a": secret(shape.m, shape.k), "b": secret(shape.k, shape.n)},
+        {
+            "a": secret(shape.m, shape.k, modulus=modulus),
+            "b": secret(shape.k, shape.n, modulus=modulus),
+        },
         **{
             "algorithm": FheMm.name,
             "form": "blocks",
             "block": (block.m, block.k, block.n),
-            "precision": 1e-2,
+            **({"precision": 1e-2} if modulus is None else {}),
             "minimise": "server",
             "threads": threads,
             "upload_budget": UNLIMITED,
@@ -170,9 +191,20 @@ def _check_sent(case: str, planned: int, runs: Sequence[Mapping[str, Any]]) -> N
         raise MeasurementError(f"{case}: sent {sorted(sent)} bytes, where {planned} were planned")
 
 
-def model_rows(name: str, threads: int) -> Iterator[Row]:
+def model_rows(name: str, threads: int, modulus: int | None = None) -> Iterator[Row]:
     """The model of a class at its published size."""
-    found = _modelled(name, class_shape(name), MODEL_RANKS, threads)
+    if modulus is not None:
+        plan = _block_product(class_shape(name), threads, modulus)[1].plan
+        yield row(
+            BENCH,
+            f"Table V {name}",
+            algorithm=FheMm.name,
+            params=params_fields(plan.parameters),
+            modulus=modulus,
+            published_params=PARAMETERS[name],
+            published_source="FHE4DMM (2024), Table V",
+        )
+    found = _modelled(name, class_shape(name), MODEL_RANKS, threads, modulus)
     alone = found["4d", 1].total
     for (method, count), one in found.items():
         yield _row(f"{name} model", method, count, one, threads) | {
@@ -183,7 +215,7 @@ def model_rows(name: str, threads: int) -> Iterator[Row]:
     yield from _figures(name, found, threads)
     if name in LARGE_NETWORKS:
         shape, local, mpi = LARGE_NETWORKS[name]
-        largest = _modelled(name, shape, [TABLE_6], threads)["4d", TABLE_6]
+        largest = _modelled(name, shape, [TABLE_6], threads, modulus)["4d", TABLE_6]
         yield _row(f"Table VI {name}", "4d", TABLE_6, largest, threads) | {
             "published_local_seconds": local,
             "published_mpi_seconds": mpi,
@@ -193,25 +225,23 @@ def model_rows(name: str, threads: int) -> Iterator[Row]:
 
 
 def _modelled(
-    name: str, shape: Cuboid, ranks: Sequence[int], threads: int
+    name: str, shape: Cuboid, ranks: Sequence[int], threads: int, modulus: int | None = None
 ) -> dict[tuple[str, int], Modelled]:
     _core.set_threads(threads)
-    blocks = optimal_blocks(shape, SLOTS)
-    block = shape.parts(blocks)
-    plan = program_of(
-        block,
-        Cuboid(1, 1, 1),
-        threads,
-        ring_degree=2 * SLOTS,
-        memory_budget=UNLIMITED,
-        key_budget=UNLIMITED,
-    ).plan
-    price = prices(block, plan.parameters, machine_of_predictions().rates, threads)
+    block, program = _block_product(shape, threads, modulus)
+    price = prices(block, program.plan.parameters, machine_of_predictions().rates, threads)
     return {
         (method, count): modelled(shape, SLOTS, count, method, price, PAPERS)
         for method in METHODS
         for count in ranks
     }
+
+
+def _block_product(shape: Cuboid, threads: int, modulus: int | None) -> tuple[Cuboid, Program]:
+    """A block of a shape at its published size, and the program of the product of two."""
+    block = shape.parts(optimal_blocks(shape, SLOTS))
+    options = {"ring_degree": 2 * SLOTS, "memory_budget": UNLIMITED, "key_budget": UNLIMITED}
+    return block, program_of(block, Cuboid(1, 1, 1), threads, modulus, **options)
 
 
 def _row(case: str, method: str, ranks: int, one: Modelled, threads: int) -> Row:

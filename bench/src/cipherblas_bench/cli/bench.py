@@ -23,6 +23,7 @@ from cipherblas_bench.cli.bench_options import (
     OneThread,
     PeerPython,
     Precision,
+    Scheme,
     Seconds,
     Security,
     UploadBudget,
@@ -93,13 +94,6 @@ class TransposePolicy(str, Enum):
     binary = "binary"
 
 
-class PrimitivesScheme(str, Enum):
-    """Of `bench primitives`."""
-
-    ckks = "ckks"
-    bgv = "bgv"
-
-
 class IntegerScheme(str, Enum):
     """Of the peer of `bench primitives --scheme bgv`."""
 
@@ -120,9 +114,9 @@ def primitives(
     ] = None,
     case: Annotated[list[str] | None, typer.Option(help="Operation; repeatable.", show_default="all")] = None,
     scheme: Annotated[
-        PrimitivesScheme,
+        Scheme,
         typer.Option(help="bgv: integers modulo a prime of 31 bits, at N = 2^14 with 8 limbs."),
-    ] = PrimitivesScheme.ckks,
+    ] = Scheme.ckks,
     peer_scheme: Annotated[
         IntegerScheme | None,
         typer.Option(help="Of the peer, with --scheme bgv; bfv is SEAL's.", show_default="bgv"),
@@ -149,16 +143,16 @@ def primitives(
 
     options = without_none(cases=case, ring_degrees=n)
     if roofline:
-        if peer is not None or threads != 1 or scheme != PrimitivesScheme.ckks:
+        if peer is not None or threads != 1 or scheme != Scheme.ckks:
             raise typer.BadParameter(
                 "takes neither --peer nor --threads nor --scheme", param_hint="--roofline"
             )
         return printed(run_roofline(budget=seconds, **options), json, Display(quiet=quiet))
     if peer_scheme is not None:
-        if peer is None or scheme != PrimitivesScheme.bgv:
+        if peer is None or scheme != Scheme.bgv:
             raise typer.BadParameter("needs --scheme bgv and --peer", param_hint="--peer-scheme")
         options["peer_scheme"] = peer_scheme.value
-    run = run_primitives if scheme == PrimitivesScheme.ckks else run_modular_primitives
+    run = run_primitives if scheme == Scheme.ckks else run_modular_primitives
     rows = run(
         peer=peer and peer.value,
         peer_python=str(peer_python) if peer_python is not None else None,

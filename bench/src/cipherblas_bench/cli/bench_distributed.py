@@ -12,7 +12,15 @@ from cipherblas.cli.options import Debug, Quiet, output_option, without_none
 from cipherblas.cli.run import Distribution
 from cipherblas.report import Display
 from cipherblas_bench.cli.bench import printed
-from cipherblas_bench.cli.bench_options import JsonLines, MemoryBudget, OneThread, Precision, product_shapes
+from cipherblas_bench.cli.bench_options import (
+    JsonLines,
+    MemoryBudget,
+    OneThread,
+    Precision,
+    Scheme,
+    product_shapes,
+)
+from cipherblas_bench.sets import MODULUS_31_BITS
 
 
 class ShapeClass(str, Enum):
@@ -77,6 +85,9 @@ def distributed(
         list[Distribution] | None,
         typer.Option(help="How ranks of the suite share movements of data; repeatable.", show_default="all"),
     ] = None,
+    scheme: Annotated[
+        Scheme, typer.Option(help="bgv: of the suite, integers modulo a prime of 31 bits, as in the paper.")
+    ] = Scheme.ckks,
     model: Annotated[bool, typer.Option("--model", help="Of the suite the model alone.")] = False,
     real: Annotated[bool, typer.Option("--real", help="Of the suite the real runs alone.")] = False,
     json: JsonLines = False,
@@ -90,7 +101,7 @@ def distributed(
       cipherblas bench distributed --shape 2048x2048x2048 --ranks 1 --ranks 2 --json
       cipherblas bench distributed --shape 4096x4096x4096 --ranks 1 --ranks 2 --rounds 1
       cipherblas bench distributed --suite fhe4dmm --rounds 1 --json
-      cipherblas bench distributed --suite fhe4dmm --model
+      cipherblas bench distributed --suite fhe4dmm --model --scheme bgv
       cipherblas bench distributed --suite fhe4dmm --real --ranks 1 --ranks 2 --divided-by 4 --sharing 4d --json
     """
     from cipherblas_bench import run_distributed, run_fhe4dmm
@@ -103,6 +114,7 @@ def distributed(
             divided_by=divided_by,
             classes=None if of_class is None else [one.value for one in of_class],
             sharings=None if sharing is None else [one.value for one in sharing],
+            modulus=MODULUS_31_BITS if scheme == Scheme.bgv else None,
         )
         rows = run_fhe4dmm(**chosen, threads=threads, rounds=rounds, times=times, model=not real)
         return printed(rows, json, display)
@@ -113,6 +125,7 @@ def distributed(
         "--sharing": sharing,
         "--model": model or None,
         "--real": real or None,
+        "--scheme": scheme if scheme != Scheme.ckks else None,
     }
     for option, value in of_suite.items():
         if value is not None:

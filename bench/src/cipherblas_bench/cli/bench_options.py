@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,14 @@ import typer
 
 from cipherblas.cli.options import bytes_option, output_option
 from cipherblas_bench.sets import MODULUS_31_BITS
+
+
+class Scheme(str, Enum):
+    """What is encrypted: real numbers, or integers modulo t."""
+
+    ckks = "ckks"
+    bgv = "bgv"
+
 
 JsonLines = Annotated[
     bool, typer.Option("--json", help="One JSON object per line, as soon as it is measured.")
