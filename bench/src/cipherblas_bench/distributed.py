@@ -146,7 +146,7 @@ class OnRanks:
         self.case = f"{m}x{k}x{n}"
         self._client = program.client()
         random = np.random.default_rng(1)
-        self._values = {
+        self._values: dict[str, Any] = {
             name: random.uniform(-1, 1, one.shape)
             if one.modulus is None
             else random.integers(0, one.modulus, one.shape)
