@@ -75,6 +75,24 @@ def test_encapsulating_primes_exist_for_sines_of_every_scale(log_n: int) -> None
         assert sparse.log_qp <= max_log_qp_sparse(1 << log_n, 128)
 
 
+@pytest.mark.parametrize("log_n", [15, 16, 17])
+@pytest.mark.parametrize(("scale", "up"), [(29.0, 36.0), (32.0, 39.0), (33.0, 40.0), (34.0, 41.0)])
+def test_primes_of_sines_take_no_larger_words_than_their_sizes(scale: float, up: float, log_n: int) -> None:
+    """Of primes on both sides of 2^32, half would take 64 bits in weights, and 40 in keys."""
+    assert (scale, up) in modulus_chains.SINE_SIZES
+    profile = modulus_chains.Profile.of_sines(scale, up)
+    params = modulus_chains.chain(1 << log_n, 4, 8, profile=profile).parameters(128, insecure=False)
+    top = len(params.q) - len(_up(1 << log_n))
+    for primes, bits in (
+        (params.q[:1], scale + 3),
+        (params.q[1:7], scale),
+        (params.q[top - 7 : top], up),
+        (params.q[top:], up - 1),
+    ):
+        assert bits not in modulus_chains.WORDS or max(primes) < 2**bits
+        assert math.log2(min(primes)) == pytest.approx(bits, abs=0.03)
+
+
 # Of the design of refreshes for networks: ring degree, working levels, and bits of precision, rms; the scale, bits of
 # EvalMod and digits that it has for them, and log2(QP).
 DEMANDS = {
@@ -114,7 +132,9 @@ def test_the_search_finds_chains_for_sines_of_a_precision(name: str) -> None:
     fewest = min(run(sizing.shape()).transforms for sizing in found)
     assert fewest <= 1.02 * run(designed.shape()).transforms
     # Nothing smaller would do.
-    place = modulus_chains.SINE_SIZES.index((found[0].scale_bits, found[0].q_bits[-len(_up(n)) - 1]))
+    profiles = [modulus_chains.Profile.of_sines(*both) for both in modulus_chains.SINE_SIZES]
+    sizes = found[0].scale_bits, found[0].q_bits[-len(_up(n)) - 1]
+    place = [(one.scale, one.up) for one in profiles].index(sizes)
     for smaller in modulus_chains.SINE_SIZES[max(0, place - 2) : place]:
         ring = modulus_chains.chain(n, levels, 8, profile=modulus_chains.Profile.of_sines(*smaller)).shape()
         assert excess(run(ring)) > modulus_chains.MARGIN

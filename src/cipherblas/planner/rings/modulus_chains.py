@@ -48,12 +48,17 @@ class Profile:
     def of_sines(cls, scale: float, up: float | None = None) -> Profile:
         """Return the sizes for sines at a scale, with limbs of EvalMod of so many bits."""
         up = scale + SINE_UP_BITS[-1] if up is None else up
-        return cls(scale + SINE_RATIO_BITS, scale, scale, up, up - 1, sines=True)
+        sizes = (scale + SINE_RATIO_BITS, scale, up, up - 1)
+        base, scale, up, transform = (bits - BELOW_BITS * (bits in WORDS) for bits in sizes)
+        return cls(base, scale, scale, up, transform, sines=True)
 
 
 LINES = Profile(50.0, 34.0, 40.0, 49.8, 47.0)
 # Where values are refreshed in two rounds: smaller scales would not hold what these find.
 TWO_ROUNDS = replace(LINES, scale=46.0)
+# Bits of the words of memory that residues and weights take: of primes around such a size half take the next larger
+# one, and of those that are this much smaller none does.
+WORDS, BELOW_BITS = (32.0, 40.0, 48.0), 2.0**-6
 SINE_UP_BITS = (6.0, 7.0)  # by which limbs of EvalMod are larger than the scale
 SINE_SCALES = (28.0, 28.5, 29.0, 29.5, 30.0, 30.5, 31.0, 32.0, 33.0, 34.0, 36.0, 38.0)
 # Scales and limbs of EvalMod that are tried, the smallest first.
