@@ -68,11 +68,15 @@ class Form:  # no ABC: every value is asked for the kind of its form, which must
 
     Attributes:
         name: "blocks", "tensors" or "rows".
+        kind: its name in files.
         in_files: what a client makes of it may lie in a file, and need not be in memory.
+        operand_moduli: operands may be encrypted modulo operand moduli, without limbs of the ring.
     """
 
     name: ClassVar[str]
+    kind: ClassVar[str]
     in_files: ClassVar[bool] = False
+    operand_moduli: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -119,6 +123,20 @@ class Form:  # no ABC: every value is asked for the kind of its form, which must
     @abstractmethod
     def opened_words(self, n: int) -> int:
         """Memory that decryption takes beside the matrix, in words."""
+
+    # ---- in files ----
+
+    @abstractmethod
+    def to_json(self, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
+        """The form as a header has it, but for its kind; what is large is entered into `arrays`, by its name."""
+
+    @abstractmethod
+    def holds(self, shape: tuple[int, ...]) -> bool:
+        """Whether a result of this shape, as it is decrypted, lies so: in all blocks, and ending in the last ones."""
+
+    def holds_operand(self, rows: int, cols: int) -> bool:
+        """Whether a matrix of an operand is packed so."""
+        return self.holds((rows, cols))
 
     # ---- from the client to the server ----
 

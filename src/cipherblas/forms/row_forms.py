@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -73,6 +73,8 @@ class RowForm(Form):
     """
 
     name: ClassVar[str] = "rows"
+    kind: ClassVar[str] = "rows"
+    operand_moduli: ClassVar[bool] = True
     in_pieces: ClassVar[bool] = True
     repeats: ClassVar[bool] = True
     digits: ClassVar[int] = 1
@@ -234,11 +236,22 @@ class RowForm(Form):
     def _joined(self, found: Matrix) -> Matrix:
         return found
 
+    def to_json(self, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
+        return asdict(self)
+
+    def holds(self, shape: tuple[int, ...]) -> bool:
+        rows, cols = (length // (2 if cut else 1) for length, cut in zip(self.shape, self.cut, strict=True))
+        return shape == ((cols, rows) if self.by_columns else (rows, cols))
+
+    def holds_operand(self, rows: int, cols: int) -> bool:
+        return self.shape[0] >= rows and self.pieces[-1][1] >= cols
+
 
 @dataclass(frozen=True)
 class SharedRowForm(RowForm):
     """One encryption whose rows share their a parts, each with a secret of its own, for fixed weights."""
 
+    kind: ClassVar[str] = "shared-rows"
     in_pieces: ClassVar[bool] = False
     repeats: ClassVar[bool] = False
 
@@ -271,6 +284,7 @@ class ByteRowForm(RowForm):
         rows_by_bytes, columns_by_bytes: which of rows and columns are those of bytes or digits.
     """
 
+    kind: ClassVar[str] = "byte-rows"
     repeats: ClassVar[bool] = False
     digits: ClassVar[int] = 2
     rows_by_bytes: bool = False

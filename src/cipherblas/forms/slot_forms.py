@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.words import WORD_BYTES
@@ -18,7 +20,7 @@ from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.forms.blocks import block_of, join
 from cipherblas.forms.form import Form, Matrix, Opener, Receiver, Sealer, Words
-from cipherblas.forms.layouts import Layout
+from cipherblas.forms.layouts import EMPTY, Layout
 from cipherblas.forms.tensors import TensorLayout
 from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.rings import Ring
@@ -37,6 +39,7 @@ class SlotForm(Form):
     """
 
     name: ClassVar[str] = "blocks"
+    kind: ClassVar[str] = "blocks"
     in_files: ClassVar[bool] = True
     layout: Layout
     grid: tuple[int, int]
@@ -176,6 +179,29 @@ class SlotForm(Form):
     def _joined(self, blocks: Sequence[Sequence[Matrix]], shape: tuple[int, ...]) -> Matrix:
         return join(blocks, *shape)
 
+    def to_json(self, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
+        layout = self.layout
+        indices = [layout.index(number) for number in range(layout.ciphertexts)]
+        name = f"layout{sum(key.endswith('.real') for key in arrays)}"
+        arrays[f"{name}.real"] = np.stack([index.real for index in indices])
+        if any(index.imag is not None for index in indices):
+            imag = [index.real * 0 + EMPTY if index.imag is None else index.imag for index in indices]
+            arrays[f"{name}.imag"] = np.stack(imag)
+        return {
+            "equal": list(self.equal),
+            "grid": list(self.grid),
+            "layout": name,
+            "block": [layout.rows, layout.cols],
+            "signs": [0 if index.imag is None else index.sign for index in indices],
+        }
+
+    def holds(self, shape: tuple[int, ...]) -> bool:
+        return len(shape) == 2 and self.holds_operand(*shape)
+
+    def holds_operand(self, rows: int, cols: int) -> bool:
+        blocks = zip(self.grid, (self.layout.rows, self.layout.cols), (rows, cols), strict=True)
+        return all((count - 1) * each < length <= count * each for count, each, length in blocks)
+
 
 @dataclass(frozen=True)
 class TensorForm(SlotForm):
@@ -186,6 +212,7 @@ class TensorForm(SlotForm):
     """
 
     name: ClassVar[str] = "tensors"
+    kind: ClassVar[str] = "tensors"
     tensor: TensorLayout = field(kw_only=True)
 
     @classmethod
@@ -209,3 +236,9 @@ class TensorForm(SlotForm):
 
     def _joined(self, blocks: Sequence[Sequence[Matrix]], shape: tuple[int, ...]) -> Matrix:
         return blocks[0][0].reshape(shape)
+
+    def to_json(self, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
+        return {"equal": list(self.equal), "tensor": asdict(self.tensor)}
+
+    def holds(self, shape: tuple[int, ...]) -> bool:
+        return math.prod(self.tensor.shape) == math.prod(shape)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -58,11 +58,7 @@ _ROWS: dict[str, schema.Check] = {
         ),
     ),
 }
-_ROW_KINDS: dict[str, type[RowForm]] = {
-    "rows": RowForm,
-    "shared-rows": SharedRowForm,
-    "byte-rows": ByteRowForm,
-}
+_ROW_KINDS: dict[str, type[RowForm]] = {one.kind: one for one in (RowForm, SharedRowForm, ByteRowForm)}
 _FORMS: dict[str, schema.Check] = {
     "tensors": schema.record({"kind": schema.text, "equal": _PAIR, "tensor": _TENSOR}),
     "blocks": schema.record(
@@ -107,31 +103,7 @@ _OUTPUT = schema.record(
 
 def form_to_json(form: Form, tensors: Tensors) -> dict[str, Any]:
     """A form as a header has it; the index of a layout of blocks is entered into `tensors`."""
-    if isinstance(form, TensorForm):
-        return {"kind": "tensors", "equal": list(form.equal), "tensor": asdict(form.tensor)}
-    if isinstance(form, SlotForm):
-        return _blocks_to_json(form, tensors)
-    assert isinstance(form, RowForm)
-    (kind,) = (name for name, kind in _ROW_KINDS.items() if kind is type(form))
-    return {"kind": kind, **asdict(form)}
-
-
-def _blocks_to_json(form: SlotForm, tensors: Tensors) -> dict[str, Any]:
-    layout = form.layout
-    indices = [layout.index(number) for number in range(layout.ciphertexts)]
-    name = f"layout{sum(key.endswith('.real') for key in tensors)}"
-    tensors[f"{name}.real"] = np.stack([index.real for index in indices])
-    imag = [index.real * 0 + EMPTY if index.imag is None else index.imag for index in indices]
-    if any(index.imag is not None for index in indices):
-        tensors[f"{name}.imag"] = np.stack(imag)
-    return {
-        "kind": "blocks",
-        "equal": list(form.equal),
-        "grid": list(form.grid),
-        "layout": name,
-        "block": [layout.rows, layout.cols],
-        "signs": [0 if index.imag is None else index.sign for index in indices],
-    }
+    return {"kind": form.kind, **form.to_json(tensors)}
 
 
 def form_of_json(value: Any, tensors: Mapping[str, NDArray[Any]], params: Parameters, place: str) -> Form:
@@ -255,7 +227,7 @@ def input_of_json(
         raise FormatError(
             "An operand's encoding is none of the program.", expected=", ".join(shapes), got=name
         )
-    if not limbs and (isinstance(form, SlotForm) or not params.family.rows.operand_moduli):
+    if not limbs and not (form.operand_moduli and params.family.rows.operand_moduli):
         raise FormatError("An operand's encoding has no limbs.", expected="limbs", got=limbs)
     shape = shapes[name]
     for step in steps:
@@ -263,7 +235,7 @@ def input_of_json(
     rows, cols = value["shape"]
     if value["transposed"]:
         shape = (math.prod(shape[1:]), *shape[:1])
-    if math.prod(shape) != rows * cols or not _holds(form, rows, cols):
+    if math.prod(shape) != rows * cols or not form.holds_operand(rows, cols):
         raise FormatError(
             "An operand's encoding does not hold the operand.", expected=shape, got=(rows, cols)
         )
@@ -274,15 +246,6 @@ def input_of_json(
         public_key=value["public_key"],
         steps=steps,
     )
-
-
-def _holds(form: Form, rows: int, cols: int) -> bool:
-    """Whether a matrix is packed so: it begins in the last block of each row and column of blocks, and ends there."""
-    if isinstance(form, SlotForm):
-        blocks = zip(form.grid, (form.layout.rows, form.layout.cols), (rows, cols), strict=True)
-        return all((count - 1) * each < length <= count * each for count, each, length in blocks)
-    assert isinstance(form, RowForm)
-    return form.shape[0] >= rows and form.pieces[-1][1] >= cols
 
 
 def output_to_json(one: Output, tensors: Tensors, params: Parameters) -> dict[str, Any]:
@@ -314,21 +277,8 @@ def output_of_json(
         raise FormatError(
             "A result's encoding has too many limbs.", expected=params.limbs, got=value["limbs"]
         )
-    if isinstance(form, TensorForm):
-        fits = math.prod(form.tensor.shape) == math.prod(own)
-    elif isinstance(form, SlotForm):
-        fits = len(own) == 2 and _holds(form, *own)
-    else:
-        assert isinstance(form, RowForm)
-        fits = own == _opened(form)
-    if math.prod(own) != math.prod(shape) or not fits:
+    if math.prod(own) != math.prod(shape) or not form.holds(own):
         raise FormatError("A result's encoding does not hold the result.", expected=shape, got=own)
     return Output(
         own, form, value["limbs"], value["components"], _scale(value["scale"], params), form.degree(params)
     )
-
-
-def _opened(form: RowForm) -> tuple[int, int]:
-    """Rows and columns that are decrypted."""
-    rows, cols = (length // (2 if cut else 1) for length, cut in zip(form.shape, form.cut, strict=True))
-    return (cols, rows) if form.by_columns else (rows, cols)
