@@ -61,21 +61,34 @@ def _root(n: int, modulus: int) -> int:
 
 
 @cache
+def _exponents(n: int) -> NDArray[np.int64]:
+    """The matrix of (2 bitrev(i) + 1) k, of powers of a 2N-th root."""
+    bits = n.bit_length() - 1
+    points = np.array([2 * int(f"{i:0{bits}b}"[::-1], 2) + 1 for i in range(n)])
+    return np.outer(points, np.arange(n)) % (2 * n)
+
+
+@cache
+def _powers(n: int, modulus: int) -> Integers:
+    """Those of psi, one after the other."""
+    psi, found = _root(n, modulus), [1]
+    while len(found) < 2 * n:
+        found.append(found[-1] * psi % modulus)
+    return np.array(found, dtype=object)
+
+
+@cache
 def _evaluation(n: int, modulus: int) -> Integers:
     """The matrix of psi^((2 bitrev(i) + 1) k)."""
-    bits, psi = n.bit_length() - 1, _root(n, modulus)
-    rows = [
-        [pow(psi, (2 * int(f"{i:0{bits}b}"[::-1], 2) + 1) * k, modulus) for k in range(n)] for i in range(n)
-    ]
-    return np.array(rows, dtype=object)
+    found: Integers = _powers(n, modulus)[_exponents(n)]
+    return found
 
 
 @cache
 def _interpolation(n: int, modulus: int) -> Integers:
     """The inverse of that matrix: what it holds is inverted, and transposed, and divided by N."""
-    each = pow(n, -1, modulus)
-    rows = [[pow(int(v), -1, modulus) * each % modulus for v in line] for line in _evaluation(n, modulus).T]
-    return np.array(rows, dtype=object)
+    found: Integers = _powers(n, modulus)[-_exponents(n).T % (2 * n)] * pow(n, -1, modulus) % modulus
+    return found
 
 
 @dataclass
