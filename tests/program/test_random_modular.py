@@ -1,4 +1,4 @@
-"""Random programs of integers modulo t on ciphertexts: every entry is that of Python's integers.
+"""Random programs of integers modulo t, and of exact ones, on ciphertexts: every entry is that of Python's integers.
 
 RANDOM_PROGRAMS=1000 tries more of them.
 """
@@ -15,9 +15,10 @@ COUNT, BATCH = int(os.environ.get("RANDOM_PROGRAMS", "24")), 6
 
 
 @pytest.mark.encrypted
+@pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("first", range(0, COUNT, BATCH))
-def test_every_entry(first: int) -> None:
+def test_every_entry(first: int, exact: bool) -> None:
     """Few are too deep or too large for the ring, and none is refused for another reason."""
-    outcomes = [modular_programs.checked(seed) for seed in range(first, first + BATCH)]
+    outcomes = [modular_programs.checked(seed, exact=exact) for seed in range(first, first + BATCH)]
     assert set(outcomes) <= {"runs", modular_programs.TOO_DEEP, modular_programs.TOO_LARGE}
     assert outcomes.count("runs") >= BATCH // 2

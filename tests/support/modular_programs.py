@@ -1,7 +1,8 @@
-"""Random programs of integers modulo t, from a number each; Python's integers compute them too.
+"""Random programs of integers modulo t, and of exact integers, from a number each; Python's integers compute them too.
 
 The lines are those of `tests.support.random_programs` that hold for integers. t is any prime that has slots in a toy
-ring, from the smallest, 17, to the largest of 31 bits. `python -m tests.support.modular_programs` runs many of them.
+ring, from the smallest, 17, to the largest of 31 bits; of exact integers, which have up to 64 bits, several such.
+`python -m tests.support.modular_programs` runs many of them, with --exact those of exact integers.
 """
 
 from __future__ import annotations
@@ -44,18 +45,20 @@ from tests.support.runs import Parties, comes_back, listed
 
 DEGREES = (8, 16, 32, 64, 128, 128)
 LIMBS, LIMB_BITS = (14, 24), 49.0
-MAX_PRODUCTS = 5  # one after another
+MAX_PRODUCTS, MAX_EXACT_PRODUCTS = 5, 3  # one after another
 NUMBERS = ("2", "-1", "3", "-(2**20)", "2**31 - 1", "2**40 + 1")
 COEFFICIENTS = ("[1, 2, 3]", "[0, 0, 1]", "[-1, 0, 0, 5]", "[0, 1, 0, 2**20, 7]", "[3, 0, 0, 0, 0, -1, 2]")
 METHODS = ("outer-product", "skewed", "bicyclic", "fame", "diagonals", "e2dm", "fhe-mm")
 TOO_DEEP, TOO_LARGE = "too deep", "too large"  # for a toy ring, or for a method that was asked for
 _NO_ROOM = "has room for the errors"
+_TOO_LARGE = "larger than what is computed", "too few numbers t"  # exact integers
+EXACT_BOUNDS = (1, 2, 2**8, 2**20, 2**31 - 1, 2**40, 2**47, 2**63 - 1)
 
 
 class ModularDrawn(Drawn):
     """A random program modulo t."""
 
-    modulus: int
+    modulus: int | None
     parameters: Parameters
 
     def _run(self, library: Any, given: Any) -> Any:
@@ -67,7 +70,8 @@ class ModularDrawn(Drawn):
         """A value of a line: Python's integers would grow without end."""
         if not isinstance(value, (np.ndarray, np.integer, int)):
             return value
-        return np.array(np.asarray(value, object) % self.modulus, object)
+        whole = np.asarray(value, object)
+        return np.array(whole if self.modulus is None else whole % self.modulus, object)
 
     def compiled(self) -> cb.Program:
         given = {"parameters": self.parameters, "security": 0, "insecure": True, "machine": MACHINE}
@@ -159,6 +163,41 @@ class ModularWriter(Writer):
         self.drawn.options = options
 
 
+class ExactWriter(ModularWriter):
+    """Writes one program of exact integers."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed + (1 << 32))
+
+    def make(self, seed: int) -> Drawn:
+        found = super().make(seed)
+        assert isinstance(found, ModularDrawn)
+        found.modulus = None
+        return found
+
+    def holds(self, one: Known) -> bool:
+        return _products(one.node) <= MAX_EXACT_PRODUCTS
+
+    def operand(self) -> None:
+        super().operand()
+        name = self.known.pop().name
+        operand = self.drawn.operands[name]
+        if operand.secret:
+            bound = self.random.choice(EXACT_BOUNDS)
+            shape, encryption = operand.shape, operand.encryption
+            operand = cb.secret(*shape, dtype="int64", exact=True, bound=bound, encryption=encryption)
+            ends = np.array([0, 1, -1, bound, -bound, bound // 2])
+            values = self.rng.integers(-bound, bound, shape, endpoint=True)
+            few = self.random.choice((0.0, 0.3, 1.0))
+            self.drawn.values[name] = np.where(
+                self.rng.random(shape) < few, self.rng.choice(ends, shape), values
+            )
+            self.drawn.operands[name] = operand
+        self.known.append(
+            Known(name, Leaf(name, operand), np.asarray(self.drawn.values[name]).astype(object))
+        )
+
+
 def _products(node: Any) -> int:
     """Products one after another."""
     return max(map(_products, node)) if isinstance(node, Batch) else _products_of(node, {})
@@ -195,17 +234,17 @@ _SUMS: tuple[Write, ...] = (
 _FAMILIES: Families = (SHAPES, _SUMS, _ENTRIES, PRODUCTS, PRODUCTS, JOINS)
 
 
-def drawn(seed: int) -> ModularDrawn:
+def drawn(seed: int, exact: bool = False) -> ModularDrawn:
     """The program of a number."""
-    return ModularWriter(seed).drawn  # type: ignore[return-value]
+    return (ExactWriter if exact else ModularWriter)(seed).drawn  # type: ignore[return-value]
 
 
-def checked(seed: int, encrypted: bool = True) -> str:
+def checked(seed: int, encrypted: bool = True, exact: bool = False) -> str:
     """What became of a program: "runs" or "compiles", "too deep", or a refusal. All else is a fault, and above all an
     entry that differs from that of Python's integers."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = drawn(seed)
+        found = drawn(seed, exact)
         try:
             trace(lambda **nodes: found.function(**nodes), found.operands)
             try:
@@ -213,18 +252,18 @@ def checked(seed: int, encrypted: bool = True) -> str:
             except cb.CipherblasError as error:
                 if _NO_ROOM in str(error):
                     return TOO_DEEP
-                if isinstance(error, FitError):
+                if isinstance(error, FitError) or any(text in str(error) for text in _TOO_LARGE):
                     return TOO_LARGE
                 return f"{type(error).__name__}: {str(error).splitlines()[0]}"
             comes_back(program)
             wanted = listed(program, found.expected())
-            _equal(listed(program, program.evaluate(found.values)), wanted, program.modulus, "in the clear")
+            _equal(listed(program, program.evaluate(found.values)), wanted, found.modulus, "in the clear")
             if not encrypted:
                 return "compiles"
             parties = Parties(program)
             result = parties.client.decrypt(parties.server.run(parties.inputs(found.values)))
             assert parties.server.counts == program.plan.counts
-            _equal(listed(program, result), wanted, program.modulus, "encrypted")
+            _equal(listed(program, result), wanted, found.modulus, "encrypted")
             return "runs"
         except Exception as error:
             raise AssertionError(
@@ -233,10 +272,10 @@ def checked(seed: int, encrypted: bool = True) -> str:
 
 
 def _equal(values: Any, expected: Any, modulus: int | None, where: str) -> None:
-    assert modulus is not None
     for value, wanted in zip(values, expected, strict=True):
-        exact = np.array(np.asarray(wanted, object) % modulus, object)
-        assert value.dtype == np.int64 and value.shape == exact.shape, where
+        exact = np.array(wanted if modulus is None else np.asarray(wanted, object) % modulus, object)
+        assert value.dtype in (np.int64, object) and value.shape == exact.shape, where
+        assert modulus is None or value.dtype == np.int64, where
         assert np.array_equal(value, exact), f"{where}: {value}, not {exact}"
 
 
@@ -248,13 +287,14 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first program")
     parser.add_argument("--count", type=int, default=1000, help="how many")
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop after so many")
+    parser.add_argument("--exact", action="store_true", help="of exact integers")
     options = parser.parse_args()
     outcomes: Counter[str] = Counter()
     started = time.perf_counter()
     for seed in range(options.first, options.first + options.count):
         begun = time.perf_counter()
         try:
-            outcome = checked(seed)
+            outcome = checked(seed, exact=options.exact)
         except AssertionError:
             outcome = "FAULT"
             print(f"=== {seed}", *traceback.format_exc(limit=-3).splitlines()[-40:], sep="\n", flush=True)

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cipherblas.common.errors import Advice, ParameterError, SecurityError
@@ -142,6 +142,14 @@ class Parameters(Fields):
     def family(self) -> ParameterFamily:
         """The parameters of all rings of a program with these."""
         return ParameterFamily(self)
+
+    def modulo(self, plain_modulus: int) -> Parameters:
+        """The same rings, for plaintexts modulo another t; keys are the same.
+
+        Raises:
+            ParameterError: no t that these parameters can have.
+        """
+        return self if plain_modulus == self.plain_modulus else replace(self, plain_modulus=plain_modulus)
 
     @property
     def slots(self) -> int:

@@ -67,6 +67,9 @@ class Sent:
     nbytes: int = 0
     headers: int = 0
 
+    def __add__(self, other: Sent) -> Sent:
+        return Sent(self.messages + other.messages, self.nbytes + other.nbytes, self.headers + other.headers)
+
     def __sub__(self, other: Sent) -> Sent:
         return Sent(self.messages - other.messages, self.nbytes - other.nbytes, self.headers - other.headers)
 

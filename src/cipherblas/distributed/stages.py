@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 
 import numpy as np
 
@@ -32,6 +32,11 @@ class RankTimes:
     user: float
     system: float
     peak_bytes: float
+
+    def and_then(self, other: RankTimes) -> RankTimes:
+        """Of two runs, one after the other."""
+        sums = [one + more for one, more in zip(astuple(self), astuple(other), strict=True)]
+        return replace(RankTimes(*sums), peak_bytes=max(self.peak_bytes, other.peak_bytes))
 
 
 class Stopwatch:

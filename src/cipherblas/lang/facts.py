@@ -71,6 +71,11 @@ class Facts:
         return next((node.modulus for node in self.nodes if node.modulus is not None), None)
 
     @functools.cached_property
+    def fixed_point(self) -> bool:
+        """Whether an operand is in fixed point."""
+        return any(node.operand is not None and node.operand.fixed_point is not None for node in self.order)
+
+    @functools.cached_property
     def constant(self) -> bool:
         """Whether its values are known before operands are: there is none."""
         return all(node.operand is None for node in self.order)

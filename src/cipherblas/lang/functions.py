@@ -222,7 +222,7 @@ def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
     exact = all(value.is_integer() for value in values) and (is_exact(x) or _is_whole(x))
     if x.modulus is not None:
         return of_integers(x, values)
-    if exact or sum(value != 0 for value in values[2:]) < 2:
+    if exact or facts_of(x).fixed_point or sum(value != 0 for value in values[2:]) < 2:
         return sum_of_powers(x, values)
     return simplest(x, of_powers(values, x.bound), x.bound)
 

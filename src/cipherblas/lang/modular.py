@@ -37,29 +37,50 @@ def check_modular(expression: Expression) -> None:
         ParameterError: secret operands have different moduli, or one has none; an operation is another one, or a number
             has fractions. RangeError: numbers in the clear are too large.
     """
-    facts = facts_of(expression)
-    modulus, whole = facts.modulus, facts.integral
-    for node in facts.nodes:
-        if node.operand is not None and node.operand.secret and node.operand.modulus != modulus:
+    check_one_modulus(expression)
+    check_whole(expression, f"Integers modulo {facts_of(expression).modulus}")
+
+
+def check_one_modulus(expression: Expression) -> None:
+    """Raise ParameterError where secret operands have different moduli, or one has none."""
+    nodes = facts_of(expression).nodes
+    secret = {node.name: node.operand for node in nodes if node.operand is not None and node.operand.secret}
+    modulus = next((one.modulus for one in secret.values() if one.modulus is not None), None)
+    for name, operand in secret.items():
+        if operand.modulus != modulus:
             raise ParameterError(
                 "The secret operands of a program have one modulus, or none of them has.",
                 expected=f"modulus={modulus}",
-                got=f"{node.name!r} with "
-                + ("none" if node.operand.modulus is None else f"modulus={node.operand.modulus}"),
-                advice=f"cb.secret(…, modulus={modulus}) for {node.name!r}",
+                got=f"{name!r} with " + ("none" if operand.modulus is None else f"modulus={operand.modulus}"),
+                advice=f"cb.secret(…, modulus={modulus}) for {name!r}",
             )
+
+
+def check_whole(expression: Expression, what: str) -> None:
+    """Check that a program is one of whole numbers, sums and products.
+
+    Args:
+        what: such numbers are called.
+
+    Raises:
+        ParameterError: an operation is another one, or a number has fractions. RangeError: numbers in the clear are too
+            large.
+    """
+    facts = facts_of(expression)
+    whole = facts.integral
+    for node in facts.nodes:
         if node.op not in COMPUTED:
             raise ParameterError(
-                f"Integers modulo {modulus} are added, subtracted and multiplied, and {_text(node)} is something else.",
+                f"{what} are added, subtracted and multiplied, and {_text(node)} is something else.",
                 got=node.op,
                 advice=(
                     "@, +, -, * of operands, their transposes and slices, and whole numbers",
-                    "operands without modulus=…: real numbers have functions",
+                    "operands without modulus=… or exact=True: real numbers have functions",
                 ),
             )
         if not whole[id(node)]:
             raise ParameterError(
-                f"Integers modulo {modulus} are whole numbers, and {_text(node)} may have fractions.",
+                f"{what} are whole numbers, and {_text(node)} may have fractions.",
                 advice=(
                     "dtype=np.int32, or another integer type, where the operand is declared"
                     if node.operand is not None
@@ -74,7 +95,7 @@ def check_modular(expression: Expression) -> None:
                 f"What is given in the clear has numbers that float64 may not hold: {_text(node)}.",
                 expected=f"below 2^{CLEAR_BITS}",
                 got=f"{given:.3g}",
-                advice=f"the same reduced modulo {modulus} before, as an array of integers",
+                advice="the same reduced modulo t before, as an array of integers",
             )
 
 
@@ -90,7 +111,26 @@ def residues(values: object, name: str, operand: Operand) -> NDArray[np.float64]
             most 53 bits.
     """
     assert operand.modulus is not None
-    array = real_array(values, f"operand {name!r}")
+    wide = whole_numbers(values, name, operand, "a modulus")
+    each = np.atleast_1d(wide)  # of a number, that one
+    reduced = each % (operand.modulus if wide.dtype == object else wide.dtype.type(operand.modulus))
+    return centred(reduced.astype(np.int64), operand.modulus).astype(np.float64).reshape(wide.shape)
+
+
+def whole_numbers(values: object, name: str, operand: Operand, declared: str) -> NDArray[Any]:
+    """An array of whole numbers as int64 or uint64, or of Python's integers; it names no entry.
+
+    Args:
+        declared: what the operand was declared with.
+
+    Raises:
+        DTypeError, ShapeError, RangeError: not whole numbers of the operand's shape; as floating point they have at
+            most 53 bits.
+    """
+    if isinstance(values, np.ndarray) and values.dtype == object and all(map(_is_integer, values.flat)):
+        array = values
+    else:
+        array = real_array(values, f"operand {name!r}")
     if array.shape != operand.shape:
         raise ShapeError(
             f"Operand {name!r} has another shape than it was declared with.",
@@ -101,8 +141,8 @@ def residues(values: object, name: str, operand: Operand) -> NDArray[np.float64]
     if array.dtype.kind == "f":
         if not (np.isfinite(array).all() and (array == np.rint(array)).all()):
             raise RangeError(
-                f"Operand {name!r} was declared with a modulus and has fractions.",
-                advice=("np.rint of the array", "another operand, without modulus=…"),
+                f"Operand {name!r} was declared with {declared} and has fractions.",
+                advice=("np.rint of the array", "another operand, of real numbers"),
             )
         if (np.abs(array) > 2.0**CLEAR_BITS).any():
             raise RangeError(
@@ -110,9 +150,13 @@ def residues(values: object, name: str, operand: Operand) -> NDArray[np.float64]
                 advice="an array of int64 or uint64",
             )
         array = array.astype(np.int64)
-    wide = array.astype(np.uint64 if array.dtype.kind == "u" else np.int64)
-    reduced = np.asarray(wide % wide.dtype.type(operand.modulus)).astype(np.int64)
-    return centred(reduced, operand.modulus).astype(np.float64)
+    return (
+        array if array.dtype == object else array.astype(np.uint64 if array.dtype.kind == "u" else np.int64)
+    )
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def centred(values: NDArray[np.int64], modulus: int) -> NDArray[np.int64]:

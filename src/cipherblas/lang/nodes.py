@@ -132,7 +132,7 @@ class Expression(Shaped, metaclass=_Watched):
         self.secret = secret
         each = (child.modulus for child in children)
         if self.operand is not None:
-            self.modulus = self.operand.modulus
+            self.modulus = self.operand.plain_modulus
         else:
             self.modulus = next((modulus for modulus in each if modulus is not None), None)
         if self.modulus is not None:

@@ -21,12 +21,15 @@ Encryption = Literal["secret-key", "public-key"]  # which key encrypts an operan
 MAX_LENGTH = 1 << 24  # rows or columns of an operand
 IMAGE_DIMENSIONS = 3  # channels, height, width
 MAX_SCALE_BITS = 900  # a float64 holds the scale beside any bound
-ENCODING, NORMALISE, MODULUS = "encoding", "normalise", "modulus"
+ENCODING, NORMALISE, MODULUS, FIXED_POINT = "encoding", "normalise", "modulus", "fixed_point"
+MAX_FIXED_BITS = 52  # behind the point
 MAX_MODULUS, WORD_MODULUS = (
     1 << 31,
     1 << 32,
 )  # of integers: products of two residues are int64, or wrap around
+MAX_EXACT_MODULUS = 1 << 64  # of integers that are computed exactly and reduced by the client
 CLEAR_BITS = 53  # of whole numbers in the clear, in float64, before they are reduced modulo t
+WHOLE_BYTES, EXACT_BYTES = 4, 8  # of integers of an operand at most
 EXACT, KNOWN = "exact", ("row_sum", "column_sum", "norm", "columns")  # what not every operand says
 KNOWN_ROUNDING = 1e-9  # relative, of sums of float64 numbers
 BOUND_RANGE = 2.0**-600, 2.0**600  # products of two bounds stay finite numbers
@@ -117,7 +120,9 @@ class Operand:
     column of a matrix, `column_sum` that of all entries of a vector, `norm` the largest singular value, or the length
     of a vector; `columns` are bounds of the entries of each column. `encoding`: how a secret one comes, where that is
     given. `normalise`: the mean and deviation that the client takes out of a secret one; bounds are of what is left.
-    `modulus`: t of a secret operand of integers modulo t: see `lang.modular`.
+    `modulus`: t of a secret operand of integers modulo t: see `lang.modular`. Of an exact one too, what the client
+    reduces results by. `fixed_point`: bits behind the point of a real operand in fixed point, or of the integers that
+    are its multiples of a unit: see `lang.fixed_point`.
     """
 
     shape: tuple[int, ...]
@@ -133,6 +138,7 @@ class Operand:
     encoding: Encoding | None = None
     normalise: Normalisation | None = None
     modulus: int | None = None
+    fixed_point: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", _shape(self.shape, self.secret))
@@ -152,6 +158,7 @@ class Operand:
         self._check_known()
         self._check_normalised()
         self._check_modulus()
+        self._check_fixed_point()
         allowed = get_args(Encryption) if self.secret else ("secret-key",)
         if self.encryption not in allowed:
             what = "a secret operand" if self.secret else "a clear operand, which is not encrypted"
@@ -177,7 +184,7 @@ class Operand:
     def declared(self) -> dict[str, Any]:
         """The operand as files hold it. `exact`, further bounds and an encoding stand there only if they are given, so
         that files of other operands stay as they were."""
-        optional = EXACT, *KNOWN, ENCODING, NORMALISE, MODULUS
+        optional = EXACT, *KNOWN, ENCODING, NORMALISE, MODULUS, FIXED_POINT
         said = {name: value for name, value in vars(self).items() if name not in optional or value}
         if self.columns is not None:
             said["columns"] = list(self.columns)
@@ -213,14 +220,17 @@ class Operand:
         if self.modulus is None:
             return
         whole = type(self.modulus) is int
-        if not whole or not (2 <= self.modulus <= MAX_MODULUS or self.modulus == WORD_MODULUS):
+        if (
+            not whole
+            or not (self.exact or is_computed(self.modulus))
+            or not 2 <= self.modulus <= MAX_EXACT_MODULUS
+        ):
             raise ParameterError(
-                f"The modulus of an operand must be an integer from 2 to {MAX_MODULUS}, or {WORD_MODULUS}.",
+                f"The modulus of an operand must be an integer from 2 to {MAX_EXACT_MODULUS}.",
                 got=shown(self.modulus),
                 advice="cb.secret(…, modulus=65537)",
             )
         others = {
-            "exact=True": self.exact,
             "normalise=…": self.normalise is not None,
             "an encoding": self.encoding is not None,
             **{f"{name}=…": getattr(self, name) is not None for name in KNOWN},
@@ -231,6 +241,32 @@ class Operand:
                 "Only a secret operand of whole numbers has a modulus, and nothing else is declared of it.",
                 got=", ".join(given) or ("real numbers" if self.secret else "a clear operand"),
                 advice=f"cb.secret(…, modulus={self.modulus}) without {given[0] if given else 'dtype=…'}",
+            )
+
+    def _check_fixed_point(self) -> None:
+        """Check that bits behind the point fit the operand."""
+        if self.fixed_point is None:
+            return
+        if type(self.fixed_point) is not int or not 1 <= self.fixed_point <= MAX_FIXED_BITS:
+            raise ParameterError(
+                f"The bits behind the point must be an integer from 1 to {MAX_FIXED_BITS}.",
+                got=shown(self.fixed_point),
+                advice="fixed_point=10",
+            )
+        others = {
+            "modulus=…": self.modulus is not None,
+            "normalise=…": self.normalise is not None,
+            "an encoding": self.encoding is not None,
+            **{f"{name}=…": getattr(self, name) is not None for name in KNOWN},
+            "exact=True": self.exact and not self.whole,
+            "an integer type": self.whole and self.secret and not self.exact,
+        }
+        given = [name for name, there in others.items() if there]
+        if given:
+            raise ParameterError(
+                "An operand in fixed point has real numbers and a bound, and nothing else is declared of it.",
+                got=", ".join(given),
+                advice=f"cb.secret(…, bound=1.0, fixed_point={self.fixed_point}) without {given[0]}",
             )
 
     def _check_known(self) -> None:
@@ -347,6 +383,16 @@ class Operand:
         """Whether the public key may encrypt it."""
         return self.encryption == "public-key"
 
+    @property
+    def plain_modulus(self) -> int | None:
+        """The t that everything is computed modulo; None of exact integers, whose results alone are reduced."""
+        return None if self.exact else self.modulus
+
+
+def is_computed(modulus: int) -> bool:
+    """Whether integers modulo a number are computed modulo it, and not exactly first."""
+    return 2 <= modulus <= MAX_MODULUS or modulus == WORD_MODULUS
+
 
 def _largest_sum(matrix: NDArray[Any]) -> float:
     """Of absolute values in a row."""
@@ -440,6 +486,7 @@ def secret(
     norm: float | None = None,
     normalise: Any = None,
     modulus: int | None = None,
+    fixed_point: int | None = None,
 ) -> Operand:
     """Declare an encrypted operand with entries in [-bound, bound].
 
@@ -453,10 +500,10 @@ def secret(
             key can (`Program.encryptor`); the plan is made for the larger error, both halves of every ciphertext
             travel, and forms that need the secret key are left out.
         dtype: type of the entries as NumPy names it: floating point (the default), or an integer type of at most
-            32 bits: encryption then refuses fractions, whatever the type of the array.
-        exact: the program computes exact integers: its results are whole numbers, rounded to int64 when they are
-            decrypted, and wrong with a probability below 2^-40. It needs an integer type; all else in the program must
-            be whole numbers too.
+            32 bits, of exact ones 64: encryption then refuses fractions, whatever the type of the array.
+        exact: the program computes exact integers, and wraps around nowhere: its results are whole numbers, int64 or,
+            where their bound is 2^63 or more, Python's integers in an array of objects, and wrong with a probability
+            below 2^-40. It needs an integer type; all else in the program must be whole numbers too.
         row_sum, column_sum: of the absolute values in a row, and in a column, of a matrix: what a product with it
             multiplies bounds and errors by, which the number of its columns, or rows, times the bound are without. Of a
             matrix whose rows are probabilities the row_sum is 1. The column_sum of a vector is that of all entries.
@@ -466,8 +513,13 @@ def secret(
             bounds are of that; arrays are given as they are, and may be of bytes.
         modulus: t of integers modulo t: whoever encrypts the operand reduces it, and results are the integers from 0 to
             t - 1, int64, exactly, as NumPy's that wrap around. All secret operands of a program have the same. It is
-            any number from 2 to 2^31, or 2^32, for matrix products and sums; all else needs slots, and so a prime = 1
-            mod 2^13, or more. The dtype may be any integer type; there is no bound.
+            any number from 2 to 2^64; beyond 2^63 results are uint64. Matrix products and sums are computed modulo t up
+            to 2^31, and 2^32; all else too where t is a prime = 1 mod 2^13, or more. Anything else is computed without
+            wrapping around, and reduced when it is decrypted. The dtype may be any integer type; there is no bound.
+        fixed_point: bits behind the point: whoever encrypts the operand rounds it to multiples of 2^-fixed_point, and
+            everything else is computed exactly, with sums, products and numbers alone. Results are float64, off by
+            what rounding operands and constants causes, and nothing else. Other operands may be whole numbers; clear
+            ones that are not are rounded too.
 
     What is declared is checked where the operand is encrypted.
 
@@ -483,11 +535,12 @@ def secret(
         2.0
     """
     if modulus is not None:
-        return _modular(shape, modulus, bound, encryption, dtype, exact, row_sum, column_sum, norm, normalise)
-    kind = _dtype(dtype)
-    largest = _largest(kind)
+        others = row_sum, column_sum, norm, normalise, fixed_point
+        return _modular(shape, modulus, bound, encryption, dtype, exact, *others)
     if not isinstance(exact, bool):
         raise DTypeError("`exact` must be True or False.", got=repr(exact), advice="exact=True")
+    kind = _dtype(dtype, EXACT_BYTES if exact else WHOLE_BYTES)
+    largest = _largest(kind)
     known = _known(bound, largest, row_sum, column_sum, norm)
     operand = Operand(
         _given_shape(shape),
@@ -497,6 +550,7 @@ def secret(
         encryption,
         exact,
         normalise=None if normalise is None else Normalisation.given(normalise),
+        fixed_point=fixed_point,
         **known,
     )
     if operand.whole and operand.bound > largest:
@@ -519,17 +573,27 @@ def _modular(
 ) -> Operand:
     """An operand of integers modulo t."""
     kind = np.dtype(np.int64) if dtype is None else _dtype_of(dtype)
-    names = ("bound", "row_sum", "column_sum", "norm", "normalise")
+    names = ("bound", "row_sum", "column_sum", "norm", "normalise", "fixed_point")
     given = [name for name, value in zip(names, (bound, *others), strict=True) if value is not None]
     given += ["exact"] if exact else []
-    number = modulus if type(modulus) is int and modulus >= 2 else 65537  # else refused below
+    number = (
+        modulus if type(modulus) is int and 2 <= modulus <= MAX_EXACT_MODULUS else 65537
+    )  # else refused below
     if given or kind.kind not in "iu":
         raise ParameterError(
             "An operand with a modulus has whole numbers, which are reduced, and no bound.",
             got=", ".join(f"{name}=…" for name in given) or f"dtype {kind}",
             advice=f"cb.secret(…, modulus={number}) without {given[0] if given else 'dtype'}=…",
         )
-    return Operand(_given_shape(shape), True, max(1.0, number // 2), True, encryption, modulus=modulus)
+    return Operand(
+        _given_shape(shape),
+        True,
+        max(1.0, _float_above(number // 2)),
+        True,
+        encryption,
+        not is_computed(number),
+        modulus=modulus,
+    )
 
 
 def _known(
@@ -543,7 +607,16 @@ def _known(
     found: dict[str, Any] = {"row_sum": row_sum, "column_sum": column_sum, "norm": norm}
     if isinstance(bound, Columns):
         return {**found, "bound": max(bound.bounds), "columns": bound.bounds}
-    return {**found, "bound": usual if bound is None else bound}
+    return {
+        **found,
+        "bound": usual if bound is None else _float_above(bound) if type(bound) is int else bound,
+    }
+
+
+def _float_above(number: int) -> float:
+    """The least double that is not below an integer."""
+    found = real_number(number)
+    return found if found >= number else math.nextafter(found, math.inf)
 
 
 def public(
@@ -553,33 +626,43 @@ def public(
     row_sum: float | None = None,
     column_sum: float | None = None,
     norm: float | None = None,
+    fixed_point: int | None = None,
 ) -> Operand:
     """Declare a clear operand (a weight) with entries in [-bound, bound].
 
     Args:
         shape: as `secret`; filters of a convolution have four lengths (outputs, inputs, height, width).
         bound: by default 1, for an integer type the largest absolute value of that type.
-        dtype: type of the entries as NumPy names it: floating point (the default), or an integer type of at most
-            32 bits, whose values are multiplied as they are.
+        dtype: type of the entries as NumPy names it: floating point (the default), or an integer type, whose values are
+            multiplied as they are: one of at most 32 bits, or int64 with a bound below 2^53.
         row_sum, column_sum, norm: as `secret`; checked where the server is given the operand.
+        fixed_point: bits behind the point, beside secret operands in fixed point; by default as many as these have.
 
     Raises:
         DTypeError: not a real type of these. Others as `secret`.
     """
-    kind = _dtype(dtype)
+    small = type(bound) in (int, float) and 0 < bound < 2.0**CLEAR_BITS  # type: ignore[operator]
+    kind = _dtype(dtype, EXACT_BYTES if small else WHOLE_BYTES)
     known = _known(bound, _largest(kind), row_sum, column_sum, norm)
-    return Operand(_given_shape(shape), False, known.pop("bound"), kind.kind != "f", **known)
+    return Operand(
+        _given_shape(shape), False, known.pop("bound"), kind.kind != "f", fixed_point=fixed_point, **known
+    )
 
 
-def _dtype(dtype: Any) -> np.dtype[Any]:
-    """A type of entries; DTypeError where they cannot have it."""
+def _dtype(dtype: Any, most: int) -> np.dtype[Any]:
+    """A type of entries, integers of so many bytes at most; DTypeError where they cannot have it."""
     kind = _dtype_of(dtype)
-    if kind.kind not in "fiu" or (kind.kind != "f" and kind.itemsize > 4):
+    if kind.kind not in "fiu" or (kind.kind != "f" and kind.itemsize > most):
+        wide = kind.kind in "iu"
         raise DTypeError(
             "The type of an operand is not supported.",
-            expected="floating point, or an integer of at most 32 bits",
+            expected=f"floating point, or an integer of at most {8 * most} bits",
             got=str(kind),
-            advice="dtype=np.int32, or np.float64 for larger numbers",
+            advice=(
+                *((f"dtype={kind.name!r}, exact=True of a secret operand: exact integers",) if wide else ()),
+                *((f"dtype={kind.name!r}, bound=2**52 of a clear one",) if wide else ()),
+                "dtype=np.int32, or np.float64 for larger numbers",
+            ),
         )
     return kind
 

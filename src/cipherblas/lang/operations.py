@@ -19,7 +19,7 @@ from cipherblas.common.errors import FormatError, RangeError, ShapeError
 from cipherblas.lang.arranged_products import arranged_product
 from cipherblas.lang.batches import batched_product
 from cipherblas.lang.bounds import SUM_ROUNDING, along, entrywise, least, moved, weighed
-from cipherblas.lang.facts import operands_of
+from cipherblas.lang.facts import facts_of, operands_of
 from cipherblas.lang.nodes import OPERATIONS, Bounds, Expression, column_shape, operation, ordered
 from cipherblas.lang.operands import BOUND_RANGE, CLEAR_BITS, Operand
 from cipherblas.lang.steps import Step
@@ -522,7 +522,8 @@ class Scale(Expression):
 
     @classmethod
     def of(cls, *parts: Any) -> Expression:
-        """A node times a number. Factors of factors are one factor; zero times anything is a constant."""
+        """A node times a number. Factors of factors are one factor, where that is the same number; zero times anything
+        is a constant."""
         node: Expression
         factor: float
         node, factor = parts
@@ -531,19 +532,20 @@ class Scale(Expression):
         if factor == 0:
             return Constant(np.zeros(node.shape), operands_of(node))
         inner = node
-        if isinstance(node, Scale):
-            inner, factor = node.child, node.times(factor)
-        if factor == 0:  # modulo t
-            return Constant(np.zeros(node.shape), operands_of(node))
+        if isinstance(node, Scale) and node.is_one_with(factor):
+            inner, factor = node.child, node.factor * factor
         return inner if factor == 1 else cls(inner, factor)
 
-    def times(self, factor: float) -> float:
-        """The product of its factor and another one; of integers modulo t reduced, where float64 might not hold it."""
-        product = self.factor * factor
-        whole = self.factor.is_integer() and float(factor).is_integer()
-        if self.modulus is None or not whole or abs(product) < 2.0**CLEAR_BITS:
-            return product
-        return float(int(self.factor) * int(factor) % self.modulus)
+    def is_one_with(self, factor: float) -> bool:
+        """Whether its factor times another one is a factor that stands for both. Of integers float64 might not hold
+        that, and in fixed point factors are fractions."""
+        if 1.0 in (abs(self.factor), abs(factor)):
+            return True
+        if self.factor.is_integer() and float(factor).is_integer():
+            if abs(self.factor * factor) < 2.0**CLEAR_BITS:
+                return True
+            return self.modulus is None and not facts_of(self).exact
+        return not facts_of(self).fixed_point
 
     def _transpose(self) -> Expression:
         return Scale(self.child.T, self.factor)

@@ -7,9 +7,14 @@ a pass knows nothing of those after it; the last one searches. What cannot be pl
 
 from __future__ import annotations
 
+from cipherblas.common.errors import RangeError
+from cipherblas.lang.exact import check_exact, is_exact
 from cipherblas.lang.modular import modulus_of
+from cipherblas.planner.plan.exact import may_take_residues
 from cipherblas.planner.plan.modular import by_rows_or_in_slots
 from cipherblas.planner.plan.passes import Following, Outcome, Pass, PlanRequest
+from cipherblas.planner.plan.residues import by_residues
+from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.rewrite.activations import with_functions_inside
 from cipherblas.planner.rewrite.association import associated
 from cipherblas.planner.rewrite.large_images import with_images_dealt_out
@@ -18,6 +23,7 @@ from cipherblas.planner.rewrite.precisions import prepared
 from cipherblas.planner.rewrite.refresh_placement import refreshed, with_larger_uploads
 from cipherblas.planner.rewrite.spellings import spelled
 from cipherblas.planner.search.forms import in_blocks_otherwise, searched
+from cipherblas.planner.search.losers import ABOUT
 
 PASSES: tuple[Pass, ...] = (
     spelled,  # x[:4] beside x, and sums of products, in the ways that they can be written
@@ -42,9 +48,35 @@ def planned(request: PlanRequest, passes: tuple[Pass, ...] | None = None) -> Out
         passes: that are done; of the last one nothing follows. By default those of its kind of program.
     """
     if passes is None:
+        if is_exact(request.expression):
+            return _exact(request)
         passes = PASSES if modulus_of(request.expression) is None else MODULAR_PASSES
     first, *others = passes
     return first(request, _following(tuple(others)))
+
+
+def _exact(request: PlanRequest) -> Outcome:
+    """A program of exact integers: rounded, or by residues, whichever is faster."""
+    expression, options = request.expression, request.options
+    found = attempted(lambda: check_exact(expression), only=RangeError)
+    real = found if isinstance(found, Infeasible) else None
+    if real is None and not (options.parameters is not None and options.parameters.plain_modulus is not None):
+        outcome = planned(request, PASSES)
+        if not may_take_residues(expression, options):
+            return outcome
+        if not isinstance(outcome, Infeasible):
+            if request.any_plan:
+                return outcome
+            request = request.below(min(request.limit, outcome.plan.minimised / ABOUT))
+            other = by_residues(request, _modular)
+            return outcome if isinstance(other, Infeasible) else other
+        real = outcome
+    other = by_residues(request, _modular)
+    return real if isinstance(other, Infeasible) and real is not None and real.error.advice else other
+
+
+def _modular(request: PlanRequest) -> Outcome:
+    return planned(request, MODULAR_PASSES)
 
 
 def _following(passes: tuple[Pass, ...]) -> Following:

@@ -54,6 +54,8 @@ from cipherblas.roles.wire.messages import (
     EncryptedResult,
     check_made_for,
     check_parameters,
+    check_residues_of,
+    residue_of,
     short_id,
 )
 
@@ -198,8 +200,9 @@ class Client(NeverCopied):
                 of what `share.deviation` does.
 
         Returns:
-            An array; of a program with several results a tuple, or a dictionary, of arrays. Those of exact integers,
-            and of integers modulo t, are int64; what is shared has noise, and is float64 in any program.
+            An array; of a program with several results a tuple, or a dictionary, of arrays. Those of integers modulo t
+            are int64, or uint64 where t exceeds 2^63; exact ones are int64, or Python's integers where their bound is
+            2^63 or more. What is shared has noise, and is float64 in any program.
 
         Raises:
             DTypeError: not a result, not encrypted operands, not a `Sharing`.
@@ -214,17 +217,19 @@ class Client(NeverCopied):
         """
         self._check(result)
         self._check_operands(result, of)
-        if self.program.modulus is not None and share is not None:
+        if self.program.computed_moduli and share is not None:
             raise ParameterError(
-                "Results modulo t are exact, and tell nothing about errors: they are shared as they are.",
+                "Results of integers are exact, and tell nothing about errors: they are shared as they are.",
                 got="share=…",
                 advice="client.decrypt(result), without share=",
             )
+        program = self.program
         if share is None:
-            values, program = self._decrypted(result, progress), self.program
-            if program.modulus is not None:
-                return program.arranged([program.rounded(one) % program.modulus for one in values])
-            return program.arranged([program.rounded(one) for one in values] if program.exact else values)
+            each = self._decrypted_residues(result, progress) if program.computed_moduli else []
+            if each:
+                return program.arranged(program.whole(each))
+            values = self._decrypted(result, progress)
+            return program.arranged(program.whole([values]) if program.exact else values)
         if not isinstance(share, Sharing):
             raise DTypeError(
                 "`share` must be a Sharing.", got=type(share).__name__, advice="share=cb.Sharing(entries=…)"
@@ -269,8 +274,11 @@ class Client(NeverCopied):
                 got=len(each),
                 advice=RUN,
             )
-        for output, arrays in zip(outputs, each, strict=True):
-            output.check(arrays)
+        for arrays in each:
+            check_residues_of(arrays, len(program.residues), "the result", RUN)
+        for number, modulo in enumerate(program.residues):
+            for output, arrays in zip(modulo.outputs, each, strict=True):
+                output.check(residue_of(arrays, number, len(program.residues)))
         check_available(sum(output.working_bytes for output in program.outputs), "decrypting the result")
 
     def _check_operands(self, result: EncryptedResult, of: Mapping[str, EncryptedOperand] | None) -> None:
@@ -296,6 +304,25 @@ class Client(NeverCopied):
                     advice=() if name in given else OLDER,
                 )
 
+    def _decrypted_residues(
+        self, result: EncryptedResult, progress: Progress | None
+    ) -> list[list[NDArray[np.float64]]]:
+        """The values of each checked result of integers, of the program modulo each t: whole numbers."""
+        programs, steps = self.program.residues, Steps(progress, len(result.ciphertexts))
+        found = []
+        for number, modulo in enumerate(programs):
+            modulus = modulo.plan.parameters.plain_modulus
+            assert modulus is not None
+            opener = KeyOpener(self._secret.modulo(modulus), steps)
+            parts = zip(modulo.outputs, result.each, self.program.results, strict=True)
+            found.append(
+                [
+                    output.opened(opener, residue_of(arrays, number, len(programs))).reshape(node.shape)
+                    for output, arrays, node in parts
+                ]
+            )
+        return found
+
     def _decrypted(
         self, result: EncryptedResult, progress: Progress | None, errors: Sequence[float] | None = None
     ) -> list[NDArray[np.float64]]:
@@ -313,9 +340,6 @@ class Client(NeverCopied):
             figures, errors, program.results, parts, strict=True
         ):
             values = output.opened(opener, arrays).reshape(node.shape)
-            if program.modulus is not None:  # there is no bound that it could exceed
-                found.append(values)
-                continue
             limit = node.bound + error
             inside = np.abs(values) <= limit  # not where one is not a number
             if not inside.all():  # the message tells no value

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from numpy.typing import NDArray
@@ -13,19 +14,22 @@ from cipherblas.common import schema
 from cipherblas.common.errors import CipherblasError, FormatError, ParameterError, brief
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto import files
+from cipherblas.crypto.fields import MAX_PLAIN_MODULUS
 from cipherblas.crypto.keys import KeyRequest, PublicKey
 from cipherblas.crypto.keys.key_id import KeyId
 from cipherblas.crypto.params import Parameters
 from cipherblas.evaluators.slots.values import ClearFactor
+from cipherblas.lang.crt import declared_modulo
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import BOUND_RANGE, MAX_LENGTH, Operand
 from cipherblas.lang.results import MAX_RESULTS, Results
+from cipherblas.planner.plan.schema import MAX_MODULI, MODULI
 from cipherblas.planner.plan.targets import ResultFigures, check_promised, nearest_target
 from cipherblas.planner.predict.promises import Promise, check_promise, promise_of
 from cipherblas.roles.client import Client
 from cipherblas.roles.client_side import ClientSide
 from cipherblas.roles.encryptor import Encryptor
-from cipherblas.roles.planned import OPERAND, PlannedProgram, read_operands
+from cipherblas.roles.planned import OPERAND, UNITS, PlannedProgram, read_operands, read_units
 from cipherblas.roles.wire.messages import short_id
 from cipherblas.roles.wire.packings import input_of_json, input_to_json, output_of_json, output_to_json
 from cipherblas.runtime.values import Input, Output
@@ -55,6 +59,20 @@ _HEADER = schema.record(
         "keys": schema.listed(schema.pair(schema.integer(), schema.integer(1)), 0, MAX_KEYS),
         "promise": schema.either(schema.nothing, check_promise),
     },
+    {
+        "units": UNITS,
+        MODULI: schema.listed(schema.integer(2, MAX_PLAIN_MODULUS), 1, MAX_MODULI),
+        "others": schema.listed(
+            schema.record(
+                {
+                    "inputs": schema.listed(schema.anything, 1, MAX_INPUTS),
+                    "outputs": schema.listed(schema.anything, 1, MAX_RESULTS),
+                }
+            ),
+            0,
+            MAX_MODULI,
+        ),
+    },
     others=True,
 )
 
@@ -68,12 +86,14 @@ class KnownPlan:
         keys: the evaluation keys that a server needs.
         results: what is predicted of each result.
         promise: whom that is for.
+        moduli: every t of exact integers that are computed by residues.
     """
 
     parameters: Parameters
     keys: KeyRequest
     results: tuple[ResultFigures, ...]
     promise: Promise
+    moduli: tuple[int, ...] = ()
 
     @property
     def key_bytes(self) -> int:
@@ -126,10 +146,12 @@ class ClientProgram(ClientSide):
         plan: KnownPlan,
         inputs: tuple[Input, ...],
         outputs: tuple[Output, ...],
+        units: tuple[Fraction, ...] = (),
     ) -> None:
         self.id, self.operands, self.expression, self.exact = program_id, dict(operands), expression, exact
         self.plan: KnownPlan = plan
-        self._inputs, self._outputs = inputs, outputs
+        self._inputs, self._outputs, self.units = inputs, outputs, units
+        self.residues: Sequence[ClientProgram] = (self,)
 
     @classmethod
     def of(cls, program: PlannedProgram) -> ClientProgram:
@@ -152,8 +174,13 @@ class ClientProgram(ClientSide):
             program.expression.parameters if program.expression.root else None,
         )
         inputs = tuple(one for name in secret for one in program.inputs_of(name))
-        known = KnownPlan(plan.parameters, plan.keys, plan.results, plan.promise)
-        return cls(program.id, secret, expression, program.exact, known, inputs, program.outputs)
+        known = KnownPlan(plan.parameters, plan.keys, plan.results, plan.promise, plan.moduli)
+        found = cls(
+            program.id, secret, expression, program.exact, known, inputs, program.outputs, program.units
+        )
+        if plan.moduli:
+            found.residues = tuple(map(cls.of, program.residues))
+        return found
 
     def __repr__(self) -> str:
         return f"<ClientProgram {short_id(self.id)}: {', '.join(self.operands)} to {self.shape}>"
@@ -167,7 +194,7 @@ class ClientProgram(ClientSide):
         return Encryptor(self, public_key)
 
     def inputs_of(self, name: str) -> list[Input]:
-        return [one for one in self._inputs if one.name == name]
+        return [one for program in self.residues for one in program._inputs if one.name == name]
 
     @property
     def outputs(self) -> tuple[Output, ...]:
@@ -200,14 +227,15 @@ class ClientProgram(ClientSide):
     def _content(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Header and tensors of a file."""
         tensors: dict[str, NDArray[Any]] = {}
-        inputs = [input_to_json(one, tensors, self.plan.parameters) for one in self._inputs]
-        parts = zip(self.results, self.plan.results, self._outputs, strict=True)
+        first, *others = self.residues
+        inputs = first._encodings(tensors)
+        parts = zip(self.results, self.plan.results, first.outputs, strict=True)
         results = [
             {
                 "shape": list(node.shape),
                 "bound": node.bound,
                 **{name: getattr(figures, name) for name in ("error", "target", "rounding_error", "nbytes")},
-                "output": output_to_json(output, tensors, self.plan.parameters),
+                "output": output_to_json(output, tensors, first.plan.parameters),
             }
             for node, figures, output in parts
         ]
@@ -221,7 +249,22 @@ class ClientProgram(ClientSide):
             "keys": [[key.number, limbs] for key, limbs in self.plan.keys.limbs.items()],
             "promise": self.plan.promise.to_dict(),
         }
+        if self.units:
+            header["units"] = list(map(str, self.units))
+        if self.plan.moduli:
+            header[MODULI] = list(self.plan.moduli)
+            header["others"] = [
+                {
+                    "inputs": one._encodings(tensors),
+                    "outputs": [output_to_json(own, tensors, one.plan.parameters) for own in one.outputs],
+                }
+                for one in others
+            ]
         return header, tensors
+
+    def _encodings(self, tensors: dict[str, NDArray[Any]]) -> list[dict[str, Any]]:
+        """The encodings of all operands, whose layouts go to the tensors."""
+        return [input_to_json(one, tensors, self.plan.parameters) for one in self._inputs]
 
     @classmethod
     @files.advised(KIND)
@@ -294,8 +337,40 @@ class ClientProgram(ClientSide):
             raise FormatError(
                 "A program for clients has keys that are made from weights.", got=len(keys.weights)
             )
-        plan = KnownPlan(parameters, keys, figures, promise_of(header["promise"]))
-        return cls(header["id"], operands, expression, header["exact"], plan, inputs, outputs)
+        moduli = tuple(header.get(MODULI, ()))
+        plan = KnownPlan(parameters, keys, figures, promise_of(header["promise"]), moduli)
+        units = read_units(header.get("units", ()), expression, operands)
+        found = cls(header["id"], operands, expression, header["exact"], plan, inputs, outputs, units)
+        if moduli:
+            others = header.get("others", [])
+            if moduli[0] != parameters.plain_modulus or len(others) != len(moduli) - 1:
+                raise FormatError(
+                    "A program for clients has not the encodings of each t.",
+                    expected=f"{len(moduli)} of them",
+                    got=1 + len(others),
+                )
+            found.residues = [
+                found._modulo(modulus, other, tensors)
+                for modulus, other in zip(
+                    moduli,
+                    [{"inputs": header["inputs"], "outputs": [row["output"] for row in rows]}, *others],
+                    strict=True,
+                )
+            ]
+        return found
+
+    def _modulo(
+        self, modulus: int, encodings: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]
+    ) -> ClientProgram:
+        """The same program of integers modulo one t of several, of a file."""
+        parameters = self.plan.parameters.modulo(modulus)
+        shapes = {name: one.shape for name, one in self.operands.items()}
+        inputs = tuple(input_of_json(one, tensors, parameters, shapes) for one in encodings["inputs"])
+        pairs = zip(encodings["outputs"], self.results, strict=True)
+        outputs = tuple(output_of_json(one, tensors, parameters, node.shape) for one, node in pairs)
+        plan = replace(self.plan, parameters=parameters, moduli=())
+        operands = declared_modulo(self.operands, modulus)
+        return ClientProgram(self.id, operands, self.expression, False, plan, inputs, outputs)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles hold what a file holds, and are read as one."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from fractions import Fraction
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ from cipherblas.common.progress import Progress
 from cipherblas.crypto.keys import KeyRequest
 from cipherblas.crypto.params import Parameters
 from cipherblas.evaluators.slots.values import ClearFactor
+from cipherblas.lang.crt import finished, joined, wanted_modulus
+from cipherblas.lang.fixed_point import real_numbers
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.results import Arranged, arranged, labels_of, results_of
@@ -43,6 +46,10 @@ class ClientPlan(Protocol):
         """The predictions of each result."""
 
     @property
+    def moduli(self) -> tuple[int, ...]:
+        """Every t of exact integers that are computed by residues."""
+
+    @property
     def error(self) -> float:
         """Predicted largest error of an entry."""
 
@@ -58,8 +65,10 @@ class ClientSide(ABC):
         id: which program it is; keys and ciphertexts carry it.
         operands: name → declared operand.
         expression: its results, or a graph that ends with them.
-        exact: its results are exact integers, int64.
+        exact: its results are exact integers.
         plan: what was planned.
+        units: of a program in fixed point those of its results, which are integers times these; of any other nothing.
+        residues: of exact integers that are computed by residues the same program modulo each t; of any other this one.
     """
 
     id: str
@@ -67,6 +76,8 @@ class ClientSide(ABC):
     expression: Expression
     exact: bool
     plan: ClientPlan
+    units: tuple[Fraction, ...]
+    residues: Sequence[ClientSide]
 
     @abstractmethod
     def inputs_of(self, name: str) -> list[Input]:
@@ -88,8 +99,8 @@ class ClientSide(ABC):
 
     @property
     def modulus(self) -> int | None:
-        """t of a program of integers modulo t, whose results are int64 from 0 to t - 1; None of any other."""
-        return self.plan.parameters.plain_modulus
+        """t of a program of integers modulo t, whose results are from 0 to t - 1; None of any other."""
+        return wanted_modulus(self.operands) if self.exact else self.plan.parameters.plain_modulus
 
     @property
     def results(self) -> tuple[Expression, ...]:
@@ -110,10 +121,36 @@ class ClientSide(ABC):
         """Of a value for each result: the only one, or a tuple, or a dictionary, as the program returns its results."""
         return arranged(self.expression, values)
 
-    @staticmethod
-    def rounded(values: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The nearest integers."""
-        found: NDArray[np.int64] = np.asarray(np.rint(values)).astype(np.int64)
+    @property
+    def computed_moduli(self) -> tuple[int, ...]:
+        """Every t that is computed modulo; none of real numbers, and of integers that are rounded."""
+        one = self.plan.parameters.plain_modulus
+        return self.plan.moduli or (() if one is None else (one,))
+
+    def whole(self, each: Sequence[Sequence[NDArray[Any]]]) -> list[NDArray[Any]]:
+        """The results of a program of integers, exact or modulo t, in the types that they have.
+
+        Args:
+            each: of the program modulo each t, or of the only one, all results: whole numbers, but for errors.
+
+        Raises:
+            RangeError: an entry exceeds the bound of its result.
+        """
+        moduli, found = self.computed_moduli, []
+        for label, node, *values in zip(self.labels or ("",), self.results, *each, strict=True):
+            parts = [np.asarray(np.rint(one)).astype(np.int64) for one in values]
+            what = f"result {label!r}" if label else "the result"
+            if self.exact:
+                value = (
+                    joined([one % t for one, t in zip(parts, moduli, strict=True)], moduli)
+                    if moduli
+                    else parts[0]
+                )
+                found.append(finished(value, node.bound, self.modulus, what))
+            else:
+                found.append(np.asarray(parts[0] % moduli[0]))
+        if self.units:
+            return [real_numbers(one, unit) for one, unit in zip(found, self.units, strict=True)]
         return found
 
 

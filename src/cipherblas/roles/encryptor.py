@@ -24,6 +24,7 @@ from cipherblas.crypto.plain_residues import reduced
 from cipherblas.crypto.residue_slots import residue_slots
 from cipherblas.evaluators.policy.interface import Scale
 from cipherblas.forms.form import Matrix
+from cipherblas.lang.crt import exact_numbers, residues_of
 from cipherblas.lang.modular import residues
 from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.matrices import CoefficientMatrix
@@ -124,11 +125,15 @@ def encrypt_operands(
     sealer = KeySealer(
         key, Steps(progress, sum(one.form.parts for one in all_inputs)), folder if in_file else None
     )
+    moduli = program.computed_moduli
+    sealers = [sealer.modulo(one) for one in moduli] or [sealer]
     encrypted: dict[str, EncryptedOperand] = {}
     for name, matrix in matrices.items():
+        each = [residues_of(matrix, one) for one in moduli] if program.exact and moduli else [matrix]
         feeds = tuple(
-            one.form.sealed(sealer, _arranged(one, matrix), one.encoding_scale, one.basis)
-            for one in inputs_of[name]
+            one.form.sealed(own, _arranged(one, values), one.encoding_scale, one.basis)
+            for own, values, modulo in zip(sealers, each, program.residues, strict=True)
+            for one in modulo.inputs_of(name)
         )
         encrypted[name] = EncryptedOperand(
             program.id, name, matrix.shape, program.plan.parameters, feeds, key.key_id
@@ -147,8 +152,12 @@ def _checked(program: ClientSide, key: Key, name: str, value: Any) -> Matrix:
             ),
             got="a public key",
         )
-    if operand.modulus is not None:
+    if program.exact and program.computed_moduli:
+        return exact_numbers(value, name, operand)
+    if operand.plain_modulus is not None:
         return residues(value, name, operand)
+    if operand.exact:
+        value = exact_numbers(value, name, operand)
     matrix = finite_array(value, f"operand {name!r}", (len(operand.shape),))
     check_shape(name, matrix.shape, operand.shape)
     matrix = operand.normalised(matrix)
@@ -198,6 +207,10 @@ class KeySealer:
 
     def __init__(self, key: Key, steps: Steps, folder: str | Path | None) -> None:
         self.params, self._key, self._steps, self._folder = key.params, key, steps, folder
+
+    def modulo(self, plain_modulus: int) -> KeySealer:
+        """The same for integers modulo t."""
+        return KeySealer(self._key.modulo(plain_modulus), self._steps, self._folder)
 
     def vectors(
         self, vectors: Sequence[Callable[[], NDArray[Any]]], scale: Scale, limbs: int

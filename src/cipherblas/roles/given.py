@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.arrays import narrow_array
 from cipherblas.common.errors import DTypeError, MismatchError, ShapeError
+from cipherblas.lang.fixed_point import fixed_numbers
 from cipherblas.lang.operands import Operand
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.wire.messages import (
@@ -60,6 +62,9 @@ def checked_operands(
             _check_operand(program, key_id, name, operand, value)
             encrypted[name] = value
         else:
+            if operand.fixed_point is not None:
+                clear[name] = fixed_numbers(value, name, operand).astype(np.float64)
+                continue
             matrix = narrow_array(value, f"operand {name!r}", (len(operand.shape),))
             check_shape(name, matrix.shape, operand.shape)
             operand.check(name, matrix)

@@ -6,7 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -24,11 +24,12 @@ from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.native import RowsNative
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.shared_native import SharedNative
+from cipherblas.lang.crt import residues_of
 from cipherblas.rlwe.counts import Counts
 from cipherblas.roles.given import checked_operands
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.processes import OneProcess
-from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult
+from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult, residue_of
 from cipherblas.runtime.listing import Listing, NodeSeconds, Replay
 from cipherblas.runtime.values import Value
 
@@ -71,6 +72,17 @@ class RunReport:
     node_seconds: tuple[NodeSeconds, ...] = ()
     encoding_seconds: float = 0.0
 
+    def and_then(self, other: RunReport) -> RunReport:
+        """The figures of two runs, one after the other."""
+        return RunReport(
+            self.counts + other.counts,
+            self.sent + other.sent,
+            tuple(a.and_then(b) for a, b in zip(self.rank_times, other.rank_times, strict=True)),
+            self.seconds + other.seconds,
+            (*self.node_seconds, *other.node_seconds),
+            self.encoding_seconds + other.encoding_seconds,
+        )
+
 
 class Run:
     """One run; made by `Server.prepare`, which has checked its operands. Others may run beside it.
@@ -82,14 +94,16 @@ class Run:
 
     def __init__(
         self,
-        equipment: Equipment,
+        program: PlannedProgram,
+        equipment: Sequence[Equipment],
         operands: Mapping[str, Any],
         finished: Callable[[RunReport], None],
     ) -> None:
-        self._equipment, self._finished = equipment, finished
+        self._program, self._each, self._finished = program, equipment, finished
+        self._equipment, self._number = equipment[0], 0  # of the run that is being computed
         self._progress: Progress | None = None
         self._cancelled = threading.Event()
-        self._encrypted, self._clear = checked_operands(equipment.program, equipment.keys.key_id, operands)
+        self._encrypted, self._clear = checked_operands(program, equipment[0].keys.key_id, operands)
         self._rows: RowsNative | None = None
         self.done = self.total = 0
         self.report = RunReport()
@@ -119,11 +133,49 @@ class Run:
         return found
 
     def _computed(self) -> EncryptedResult:
+        each: list[Sequence[Sequence[NDArray[Any]]]] = []
+        for number, equipment in enumerate(self._each):
+            self._equipment, self._number = equipment, number
+            each.append(self._computed_modulo(number))
+        program = self._program
+        arrays = [tuple(itertools.chain.from_iterable(parts)) for parts in zip(*each, strict=True)]
+        return EncryptedResult(
+            program.id,
+            program.shape,
+            program.plan.parameters,
+            tuple(itertools.chain.from_iterable(arrays)),
+            self.report.seconds,
+            self._equipment.keys.key_id,
+            {name: operand.digest for name, operand in self._encrypted.items()},
+            tuple(map(len, arrays)) if program.expression.root else (),
+            program.plan.promise.name,
+        )
+
+    def _operands_modulo(
+        self, number: int
+    ) -> tuple[Mapping[str, EncryptedOperand], Mapping[str, NDArray[Any]]]:
+        """What belongs to the run of this number, where a program is run modulo several t."""
+        plan = self._equipment.program.plan
+        if not self._program.plan.moduli:
+            return self._encrypted, self._clear
+        modulus = plan.parameters.plain_modulus
+        assert modulus is not None
+        encrypted = {
+            name: replace(
+                one, feeds=residue_of(one.feeds, number, len(self._each)), parameters=plan.parameters
+            )
+            for name, one in self._encrypted.items()
+        }
+        return encrypted, {name: residues_of(one, modulus) for name, one in self._clear.items()}
+
+    def _computed_modulo(self, number: int) -> Sequence[Sequence[NDArray[Any]]]:
+        """The ciphertexts of each result, of the run of this number; what it took is added to the report."""
         given, processes = self._equipment, self._equipment.processes
-        program, plan = given.program, given.program.plan
-        processes.agree(given.key_digest, self._encrypted, self._clear)
-        masks = self._masks(_stored_bytes(self._encrypted))
-        inputs, evaluators = processes.inputs(self._encrypted, self._clear), self._evaluators(masks)
+        plan = given.program.plan
+        encrypted, clear = self._operands_modulo(number)
+        processes.agree(given.key_digest, encrypted, clear)
+        masks = self._masks(_stored_bytes(encrypted))
+        inputs, evaluators = processes.inputs(encrypted, clear), self._evaluators(masks)
         weights = plan.counts.plain_products if plan.counts.stored_bytes else 0
         replay = Replay(given.listing, evaluators, inputs, self._told, weights=weights)
         sent, watch = processes.sent(), Stopwatch(processes.communicator)
@@ -135,7 +187,7 @@ class Run:
         if self._rows is not None:
             watch.copies = self._rows.copying_seconds
         times = watch.stop()
-        self.report = RunReport(
+        report = RunReport(
             evaluators.counts,
             processes.sent() - sent,
             tuple(of_all(processes.communicator, times)),
@@ -143,19 +195,12 @@ class Run:
             replay.seconds,
             encoding,
         )
-        return EncryptedResult(
-            program.id,
-            program.shape,
-            plan.parameters,
-            tuple(itertools.chain.from_iterable(arrays)),
-            self.report.seconds,
-            given.keys.key_id,
-            {name: operand.digest for name, operand in self._encrypted.items()},
-            tuple(map(len, arrays)) if program.expression.root else (),
-            plan.promise.name,
-        )
+        self.report = report if not number else self.report.and_then(report)
+        return arrays
 
     def _told(self, done: int, total: int) -> None:
+        runs = len(self._each)
+        done, total = done + self._number * total, runs * total
         self.done, self.total = done, total
         if self._cancelled.is_set():
             raise CancelledError("The run was cancelled.", got=f"{done} of {total} steps were done")

@@ -6,8 +6,10 @@ import functools
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common import schema
 from cipherblas.common.arrays import finite_array
-from cipherblas.common.checks import check_bound, check_integral, check_name
+from cipherblas.common.checks import check_name
 from cipherblas.common.errors import (
     CipherblasError,
     DTypeError,
@@ -35,6 +37,7 @@ from cipherblas.engines.encodings import ProgramEncodings
 from cipherblas.evaluators.slots.values import ClearFactor
 from cipherblas.lang import graph
 from cipherblas.lang.analysis import evaluate_results
+from cipherblas.lang.crt import declared_modulo, exact_numbers, residues_of, with_operands
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.modular import check_modular, evaluate_modular, modulus_of, residues
@@ -43,14 +46,16 @@ from cipherblas.lang.normalisation import Normalisation
 from cipherblas.lang.operands import (
     BOUND_RANGE,
     ENCODING,
+    FIXED_POINT,
+    MAX_EXACT_MODULUS,
+    MAX_FIXED_BITS,
     MAX_LENGTH,
     MODULUS,
     NORMALISE,
-    WORD_MODULUS,
     Encoding,
     Operand,
 )
-from cipherblas.lang.results import Arranged, labels_of, results_of
+from cipherblas.lang.results import MAX_RESULTS, Arranged, labels_of, results_of
 from cipherblas.lang.samples import Samples
 from cipherblas.planner.plan.assembly import executed, peak_bytes_of, replay
 from cipherblas.planner.plan.by_samples import simulated_plan
@@ -59,6 +64,7 @@ from cipherblas.planner.plan.explain import explain
 from cipherblas.planner.plan.listed import listed
 from cipherblas.planner.plan.modular import check_modulus_of
 from cipherblas.planner.plan.plan import Plan
+from cipherblas.planner.plan.residues import check_residues, moduli_of, repeated, without_moduli
 from cipherblas.planner.plan.worst_case import worst_errors
 from cipherblas.planner.predict.dry_run import DryRun, dry_run, listing_of
 from cipherblas.planner.predict.promises import SampledErrors
@@ -71,6 +77,7 @@ from cipherblas.runtime.listing import Listing
 from cipherblas.runtime.values import Input, Output
 
 KIND = "program"
+UNIT = re.compile(r"-?[1-9][0-9]{0,399}(/[1-9][0-9]{0,399})?", re.ASCII)  # of a result in fixed point
 
 T = TypeVar("T")
 Planned = TypeVar("Planned", bound="PlannedProgram")
@@ -82,7 +89,8 @@ OPERAND = schema.record(
         "exact": schema.flag,
         **dict.fromkeys(("row_sum", "column_sum", "norm"), schema.number(*BOUND_RANGE)),
         "columns": schema.listed(schema.number(*BOUND_RANGE), 1, MAX_LENGTH),
-        MODULUS: schema.integer(2, WORD_MODULUS),
+        MODULUS: schema.integer(2, MAX_EXACT_MODULUS),
+        FIXED_POINT: schema.integer(1, MAX_FIXED_BITS),
         ENCODING: schema.record(
             {"limbs": schema.integer(1), "scale_bits": schema.number(), "error": schema.number()}
         ),
@@ -91,6 +99,7 @@ OPERAND = schema.record(
         ),
     },
 )
+UNITS = schema.listed(schema.text, 1, MAX_RESULTS)
 _HEADER = schema.record(
     {
         "id": schema.text,
@@ -99,6 +108,7 @@ _HEADER = schema.record(
         "decisions": schema.anything,
         "planned_for": schema.anything,
     },
+    {"units": UNITS},
     others=True,
 )
 
@@ -118,25 +128,50 @@ class PlannedProgram(ClientSide):
     """
 
     def __init__(
-        self, expression: Expression, operands: Mapping[str, Operand], plan: Plan, run: DryRun
+        self,
+        expression: Expression,
+        operands: Mapping[str, Operand],
+        plan: Plan,
+        run: DryRun,
+        units: tuple[Fraction, ...] = (),
     ) -> None:
         self.expression = expression
-        self.executed = executed(expression, plan.decided)
         self.exact = is_exact(expression)
-        check_planned(expression, plan.results)
-        _check_kind(expression, plan.parameters)
         self.operands = dict(operands)
         self.plan: Plan = plan
+        self.units = units
         self.written: Expression | None = None
+        self.executed: Expression = expression
+        self.residues: tuple[PlannedProgram, ...] = (self,)
+        if plan.moduli:
+            check_residues(expression, operands, plan)
+            self.residues = tuple(self._modulo(modulus) for modulus in plan.moduli)
+            self.executed = self.residues[0].executed
+        else:
+            self.executed = executed(expression, plan.decided)
+            check_planned(expression, plan.results)
+            _check_kind(expression, plan.parameters)
         self._run = run
         self._encodings: set[ProgramEncodings] = set()  # of servers that there were: their weights are ready
         self.id = hashlib.sha256(json.dumps(self._identity(), sort_keys=True).encode()).hexdigest()
+
+    def _modulo(self, modulus: int) -> PlannedProgram:
+        """The same program of integers modulo one t of several, as it was decided."""
+        operands = declared_modulo(self.operands, modulus)
+        expression, parameters = (
+            with_operands(self.expression, operands),
+            self.plan.parameters.modulo(modulus),
+        )
+        decisions = {**self.plan.decisions(), "parameters": parameters.to_dict()}
+        plan, run = replay(expression, without_moduli(decisions), self.plan.planned_for(), parameters)
+        return PlannedProgram(expression, operands, plan, run)
 
     def __repr__(self) -> str:
         return f"<Program {short_id(self.id)}: {graph.formula(self.expression)}>"
 
     def _identity(self) -> dict[str, Any]:
         return {
+            **({"units": list(map(str, self.units))} if self.units else {}),
             "graph": graph.to_json(self.expression),
             "operands": {name: operand.declared for name, operand in self.operands.items()},
             "decisions": self.plan.decisions(),
@@ -165,7 +200,8 @@ class PlannedProgram(ClientSide):
 
     def inputs_of(self, name: str) -> list[Input]:
         """The encodings of the operand `name`; the client sends them."""
-        return [one for one in self._run.inputs if one.name == name]
+        runs = [program._run for program in self.residues]
+        return [one for run in runs for one in run.inputs if one.name == name]
 
     @property
     def fixed_factors(self) -> tuple[ClearFactor, ...]:
@@ -175,7 +211,7 @@ class PlannedProgram(ClientSide):
     @functools.cached_property
     def listing(self) -> Listing:
         """The instructions of a run, in order."""
-        plan = self.plan
+        plan = self.residues[0].plan
         return listing_of(plan.parameters, self.executed, plan.decided, plan.mask_budget)
 
     @functools.cached_property
@@ -195,12 +231,15 @@ class PlannedProgram(ClientSide):
             >>> min(program.noise_budgets) > 0
             True
         """
-        if self.modulus is None or self.plan.form != BLOCKS:
+        if self.plan.moduli:
+            return tuple(map(min, zip(*(one.noise_budgets for one in self.residues), strict=True)))
+        if self.plan.parameters.plain_modulus is None or self.plan.form != BLOCKS:
             return ()
         moduli = self.plan.parameters.q
         return tuple(
             min(
-                math.log2(math.prod(moduli[: one.limbs])) - math.log2(2 * self.modulus * max(one.noise, 1.0))
+                math.log2(math.prod(moduli[: one.limbs]))
+                - math.log2(2 * self.plan.parameters.plain_modulus * max(one.noise, 1.0))
                 for one in value.handles
             )
             for value in self._run.results
@@ -235,27 +274,34 @@ class PlannedProgram(ClientSide):
             progress: called as progress(done, total), counted in operations.
 
         Returns:
-            An array, of programs of exact integers, or modulo t, of int64; of several results a tuple, or a dictionary,
-            of arrays.
+            An array, of programs of exact integers, or modulo t, of integers; of several results a tuple, or a
+            dictionary, of arrays.
 
         Raises:
             MismatchError, ShapeError, DTypeError, RangeError: not finite real arrays of all operands and their shapes;
                 of a program of exact integers also fractions, or an entry beyond the declared bound.
         """
         values = self._checked(operands)
-        if self.modulus is not None:
-            return self.arranged(evaluate_modular(self.expression, values, self.modulus))
-        for name, operand in self.operands.items():
-            if self.exact:  # float64 holds every sum of these
-                check_bound(name, values[name], operand.bound)
-                check_integral(name, values[name])
+        if self.computed_moduli:
+            return self.arranged(self.whole([one.evaluated_modulo(values) for one in self.residues]))
         results = [
             np.asarray(value) for value in evaluate_results(self.expression, values, progress=progress)
         ]
-        return self.arranged([self.rounded(value) for value in results] if self.exact else results)
+        return self.arranged(self.whole([results]) if self.exact else results)
 
-    def _checked(self, operands: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
-        """An array for each operand, of its shape, as it is encrypted."""
+    def evaluated_modulo(self, values: Mapping[str, NDArray[Any]]) -> list[NDArray[np.int64]]:
+        """The results of a program modulo t in the clear.
+
+        Args:
+            values: checked arrays of whole numbers.
+        """
+        modulus = self.plan.parameters.plain_modulus
+        assert modulus is not None
+        reduced = {name: residues_of(value, modulus) for name, value in values.items()}
+        return evaluate_modular(self.expression, reduced, modulus)
+
+    def _checked(self, operands: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+        """An array for each operand, of its shape, as it is encrypted; of exact integers, integers."""
         if set(operands) != set(self.operands):
             raise MismatchError(
                 "The operands are not those of the program.",
@@ -263,8 +309,11 @@ class PlannedProgram(ClientSide):
                 got=", ".join(operands) or "none",
                 advice=given(self.operands),
             )
-        values = {}
+        values: dict[str, NDArray[Any]] = {}
         for name, operand in self.operands.items():
+            if self.exact:
+                values[name] = exact_numbers(operands[name], name, operand)
+                continue
             if operand.modulus is not None:
                 values[name] = residues(operands[name], name, operand)
                 continue
@@ -327,9 +376,9 @@ class PlannedProgram(ClientSide):
             >>> found.noise < 1e-3
             True
         """
-        if self.modulus is not None:
+        if self.computed_moduli:
             raise ParameterError(
-                "Results modulo t are exact: there are no errors to simulate.",
+                "Results of integers are exact: there are no errors to simulate.",
                 got="simulate",
                 advice="program.evaluate(operands), the results themselves",
             )
@@ -440,9 +489,15 @@ class PlannedProgram(ClientSide):
         operands = read_operands(header["operands"])
         expression = graph.from_json(header["graph"], operands, tensors)
         check_expression(expression)
-        _check_kind(expression, parameters)
-        plan, run = replay(expression, header["decisions"], header["planned_for"], parameters, progress)
-        return cls(expression, operands, plan, run)
+        decisions, planned_for = header["decisions"], header["planned_for"]
+        moduli, units = moduli_of(decisions), read_units(header.get("units", ()), expression, operands)
+        if not moduli:
+            _check_kind(expression, parameters)
+            plan, run = replay(expression, decisions, planned_for, parameters, progress)
+            return cls(expression, operands, plan, run, units)
+        first = with_operands(expression, declared_modulo(operands, moduli[0]))
+        plan, run = replay(first, without_moduli(decisions), planned_for, parameters, progress)
+        return cls(expression, operands, repeated(plan, moduli, expression), run, units)
 
     def with_encodings(
         self: Planned, encodings: Mapping[str, Encoding], *, progress: Progress | None = None
@@ -526,6 +581,21 @@ def check_expression(expression: Expression) -> None:
             )
     check_nodes(len(facts_of(expression).order))
     graph.check_constants(expression)
+
+
+def read_units(
+    given: Sequence[str], expression: Expression, operands: Mapping[str, Operand]
+) -> tuple[Fraction, ...]:
+    """The units of results of a header; FormatError where they are none of them."""
+    fixed = any(one.fixed_point is not None for one in operands.values())
+    good = all(UNIT.fullmatch(one) for one in given) and len(given) == fixed * len(results_of(expression))
+    if not good:
+        raise FormatError(
+            "The units of results are none of the program.",
+            expected=f"{fixed * len(results_of(expression))} fractions",
+            got=len(given),
+        )
+    return tuple(map(Fraction, given))
 
 
 def read_operands(declared: Mapping[str, Mapping[str, Any]]) -> dict[str, Operand]:

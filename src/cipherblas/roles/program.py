@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,10 @@ from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.ranks import Distribution
 from cipherblas.engines.registry import CPU
 from cipherblas.lang.analysis import trace
+from cipherblas.lang.crt import as_exact
 from cipherblas.lang.facts import operands_of
+from cipherblas.lang.fixed_point import bits_of, in_integers
+from cipherblas.lang.modular import check_modular, modulus_of
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.samples import Samples
 from cipherblas.planner.asking import planned_as_asked
@@ -27,7 +31,7 @@ from cipherblas.planner.plan.by_samples import BySamples
 from cipherblas.planner.plan.defaults import warn_of_default
 from cipherblas.planner.plan.exact import exact_options
 from cipherblas.planner.plan.losses import warn_of_losses
-from cipherblas.planner.plan.modular import check_options
+from cipherblas.planner.plan.modular import check_options, needs_exact
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.client import Client
@@ -203,10 +207,20 @@ def compile(
             advice="operands without it" if len(idle) == 1 else "operands without these",
         )
     check_expression(written)
+    if modulus_of(written) is not None:
+        check_modular(written)
+        if needs_exact(
+            written, wanted
+        ):  # there are no slots modulo t: it is computed exactly, and reduced at the end
+            operands = as_exact(operands)
+            written = trace(function, operands)
+    units: tuple[Fraction, ...] = ()
+    if bits_of(operands) is not None:
+        written, operands, units = in_integers(written, operands)
     wanted = exact_options(written, wanted, options.get("precision"))
     check_options(written, wanted, options)
     expression, plan, run = planned_as_asked(written, wanted, "precision" in options, progress)
-    program = Program(expression, operands, plan, run)
+    program = Program(expression, operands, plan, run, units)
     program.written = written
     warn_of_default(operands, expression, plan, options)
     warn_of_losses(program.executed, plan)

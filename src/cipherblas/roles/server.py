@@ -76,16 +76,12 @@ class Server:
                 advice=in_place_of(sharing, DISTRIBUTIONS, 'sharing="{}"'),
             )
         self.program, self.communicator, self.sharing = program, communicator, sharing
-        processes = OneProcess(program) if communicator is None else Ranks(program, communicator, sharing)
-        self._equipment = Equipment(
-            program,
-            program.listing,
-            processes.own(keys),
-            "" if communicator is None else keys.digest(),
-            engine_of(engine, program.plan.parameters),
-            program.encodings(weight_budget, weight_folder, engine),
-            processes,
+        digest = "" if communicator is None else keys.digest()
+        self._each = tuple(  # of a program modulo several t one for each
+            self._equipped(one, keys, digest, engine, weight_budget, weight_folder)
+            for one in program.residues
         )
+        self._equipment = self._each[0]
         self._options: dict[str, Any] = {
             "engine": engine,
             "weight_budget": weight_budget,
@@ -94,6 +90,29 @@ class Server:
         if communicator is not None:
             self._options |= {"communicator": communicator, "sharing": sharing}
         self.last = RunReport()
+
+    def _equipped(
+        self,
+        program: PlannedProgram,
+        keys: EvaluationKeys,
+        digest: str,
+        engine: str,
+        weight_budget: int | None,
+        weight_folder: str | Path | None,
+    ) -> Equipment:
+        """What runs of a program use, or of one modulo one t of several."""
+        ranks = self.communicator
+        processes = OneProcess(program) if ranks is None else Ranks(program, ranks, self.sharing)
+        modulus = program.plan.parameters.plain_modulus
+        return Equipment(
+            program,
+            program.listing,
+            processes.own(keys if modulus is None else keys.modulo(modulus)),
+            digest,
+            engine_of(engine, program.plan.parameters),
+            program.encodings(weight_budget, weight_folder, engine),
+            processes,
+        )
 
     @property
     def rank_runs(self) -> list[RankRun]:
@@ -142,7 +161,7 @@ class Server:
             True
         """
         try:
-            return Run(self._equipment, operands, self._done)
+            return Run(self.program, self._each, operands, self._done)
         except BaseException as error:
             self._equipment.processes.failed(error)
             raise

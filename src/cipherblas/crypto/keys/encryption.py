@@ -193,6 +193,15 @@ class PublicKey(Rebuilt):
         """uint64 (2, L + 1, N), in NTT form."""
         return self._data
 
+    def modulo(self, plain_modulus: int) -> PublicKey:
+        """This key for messages modulo another t, on which it does not depend."""
+        if plain_modulus == self.params.plain_modulus:
+            return self
+        found = PublicKey.__new__(PublicKey)
+        vars(found).update(vars(self))
+        found.params = self.params.modulo(plain_modulus)
+        return found
+
     def save(self, path: files.Target) -> None:
         """Write to a file (kind "public-key"); StorageError when the system refuses."""
         tensors = {"b": self._data[0], "seed": np.frombuffer(self._seed, np.uint8)}

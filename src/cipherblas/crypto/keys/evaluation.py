@@ -227,6 +227,15 @@ class EvaluationKeys:
             found.keep_within(self._stream.memory, self._folder)
         return found
 
+    def modulo(self, plain_modulus: int) -> EvaluationKeys:
+        """These keys for a program modulo another t, on which they do not depend; they are not copied."""
+        if plain_modulus == self.params.plain_modulus:
+            return self
+        found = EvaluationKeys.__new__(EvaluationKeys)
+        vars(found).update(vars(self))  # what one reads from files, both have
+        found.params = self.params.modulo(plain_modulus)
+        return found
+
     def digest(self) -> str:
         """The name of these very keys: BLAKE2b over their numbers, limbs and seeds."""
         with self._lock:

@@ -53,6 +53,7 @@ class SecretKey(NeverCopied):
     __slots__ = (
         "_closed",
         "_coefficients",
+        "_modulo",
         "_ntt",
         "_rows",
         "_seed",
@@ -87,6 +88,7 @@ class SecretKey(NeverCopied):
         self._coefficients: Array = randomness.ternary(context, self._seed, randomness.Purpose.SECRET)
         self._ntt: Array = context.plaintext(self._coefficients, params.limbs, special=True)
         self._rows: SecretKey | None = None
+        self._modulo: dict[int, SecretKey] = {}
 
     def _check_open(self) -> None:
         if self._closed:
@@ -152,6 +154,16 @@ class SecretKey(NeverCopied):
                 self._rows = own
             return self._rows
 
+    def modulo(self, plain_modulus: int) -> SecretKey:
+        """This secret for messages modulo another t, on which no key depends; `close` closes it too."""
+        if plain_modulus == self.params.plain_modulus:
+            return self
+        with self.held_open():
+            if plain_modulus not in self._modulo:
+                params = self.params.modulo(plain_modulus)
+                self._modulo[plain_modulus] = SecretKey(params, self._seed, self.program_id, self.key_id)
+            return self._modulo[plain_modulus]
+
     def row_coefficients(self) -> Array:
         """The secret of the ring of rows as a polynomial of X^(N/n), n its degree: int64 (N,)."""
         with self.held_open():
@@ -164,6 +176,8 @@ class SecretKey(NeverCopied):
         self._closed = True
         if self._rows is not None:
             self._rows.close()
+        for other in self._modulo.values():
+            other.close()
         for array in (self._seed, self._coefficients, self._ntt):
             array.fill(0)
 

@@ -6,13 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from cipherblas.common.errors import ParameterError, PrecisionError
+from cipherblas.common.errors import ParameterError, PrecisionError, RangeError
+from cipherblas.lang import crt
 from cipherblas.lang.exact import check_exact, is_exact
+from cipherblas.lang.modular import check_one_modulus
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import arranged, results_of
 from cipherblas.planner.plan.plan import PlanOptions
+from cipherblas.planner.plan.residues import slot_factors
 from cipherblas.planner.plan.targets import ResultFigures, asked_errors
+from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.predict.promises import BOUNDS
+from cipherblas.runtime.blocks import BLOCKS
+from cipherblas.runtime.rows import ROWS
 
 HALF = 0.5
 # Of an entry, at most, by plan: less than one half, so that what is nearest is the result.
@@ -31,7 +37,13 @@ def exact_options(expression: Expression, options: PlanOptions, precision: Any) 
     """
     if not is_exact(expression):
         return options
-    check_exact(expression)
+    check_one_modulus(expression)
+    rounded = attempted(lambda: check_exact(expression), only=RangeError)
+    if isinstance(rounded, Infeasible):
+        if precision is not None or options.error is not None or not crt.is_computed(expression):
+            raise rounded.error
+        crt.check_exact_bounds(expression, bounded=not residues_known(expression))
+        return options
     if options.by_samples or options.promised != BOUNDS:
         raise ParameterError(
             "Exact integers are promised for every input within the bounds.",
@@ -56,6 +68,24 @@ def exact_options(expression: Expression, options: PlanOptions, precision: Any) 
     if asked:
         return options
     return replace(options, error=arranged(expression, most))
+
+
+def may_take_residues(expression: Expression, options: PlanOptions) -> bool:
+    """Whether a program of exact integers that can be rounded may be computed by residues as well."""
+    if (
+        options.parameters is not None
+        or options.form not in (None, BLOCKS, ROWS)
+        or not crt.is_computed(expression)
+    ):
+        return False
+    found = attempted(lambda: crt.check_exact_bounds(expression), only=(ParameterError, RangeError))
+    return not isinstance(found, Infeasible) and is_rounded_alone(expression, options.targets(expression))
+
+
+def residues_known(expression: Expression) -> bool:
+    """Whether results are wanted modulo a number whose factors have slots: they need no bound."""
+    modulus = crt.wanted_modulus(crt.operands_in(expression))
+    return modulus is not None and bool(slot_factors(modulus))
 
 
 def is_rounded_alone(expression: Expression, targets: Sequence[float]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import printable
 from cipherblas.crypto.params import Parameters
+from cipherblas.lang.crt import INT64
 from cipherblas.lang.operands import Operand
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.planner.plan.plan import Plan
@@ -26,6 +27,7 @@ from cipherblas.runtime.row_products.table import chosen
 from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.tensors import PACKING, TENSORS
 
+MAX_SHOWN_MODULI = 6
 ORDERS = {"limb": "limb by limb", "rotation": "rotation by rotation"}  # of the loops of a linear transform
 
 
@@ -67,7 +69,7 @@ def explain(
         *_operand_moduli(plan),
         ("dnum", f"{params.dnum}"),
         ("security", security),
-        *_scale(params, alone),
+        *(_residues(plan) or _scale(params, alone)),
         *_budget(budgets),
         *(_refreshes(plan) or [("levels spent", f"{plan.levels}")]),
         (
@@ -87,7 +89,7 @@ def explain(
         *_times(plan),
         *_errors(plan, results, exact),
         *_found_on_samples(plan),
-        *_exact(exact),
+        *_exact(plan, exact),
         *_promise(plan),
     ]
     width = max(len(name) for name, _ in rows)
@@ -108,6 +110,27 @@ def _scale(params: Parameters, alone: bool) -> list[tuple[str, str]]:
         what = f"integers modulo {params.plain_modulus}, exact: wrong with a chance below 2^-{WRONG_BITS}"
         return [("plaintexts", f"{what}, for whatever operands")]
     return [] if alone else [("scale", f"2^{params.scale_bits:.1f}" + _level(params))]
+
+
+def _residues(plan: Plan) -> list[tuple[str, str]]:
+    """Every t of exact integers that are computed by residues, and what that takes beside one."""
+    moduli = plan.moduli
+    if not moduli:
+        return []
+    bits = math.log2(math.prod(moduli))
+    sizes = sorted({one.bit_length() for one in moduli})
+    each = f"{sizes[0]} bits" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} bits"
+    shown = ", ".join(map(str, moduli[:MAX_SHOWN_MODULI])) + ", …" * (len(moduli) > MAX_SHOWN_MODULI)
+    number = "1 t" if len(moduli) == 1 else f"{len(moduli)} t"
+    once = f"; {len(moduli)} times what one takes, keys apart" if len(moduli) > 1 else ""
+    chance = f"wrong with a chance below 2^-{WRONG_BITS}, for whatever operands"
+    return [
+        (
+            "plaintexts",
+            f"exact integers, by residues modulo {number} of {each} ({shown}): {bits:.1f} bits{once}",
+        ),
+        ("correctness", chance),
+    ]
 
 
 def _budget(budgets: Sequence[float]) -> list[tuple[str, str]]:
@@ -315,6 +338,9 @@ def _kind(operand: Operand) -> str:
     kind += f", {operand.known}" if operand.known else ""
     kind += f", {operand.normalise}" if operand.normalise is not None else ""
     kind += f", modulo {operand.modulus}" if operand.modulus is not None else ""
+    if operand.fixed_point is not None:
+        real = operand.bound / 2.0**operand.fixed_point
+        return f"{kind}, in fixed point: multiples of 2^-{operand.fixed_point} up to {real:.10g}"
     return f"{kind}, whole numbers up to {operand.bound:.10g}" if operand.exact else kind
 
 
@@ -503,8 +529,12 @@ def _errors(plan: Plan, results: Sequence[tuple[int, ...]], exact: bool) -> list
     ]
 
 
-def _exact(exact: bool) -> list[tuple[str, str]]:
+def _exact(plan: Plan, exact: bool) -> list[tuple[str, str]]:
     """The promise of a program of exact integers."""
+    if plan.moduli:
+        largest = max(one.bound for one in plan.results)
+        kind = "int64" if largest < INT64 else "Python's integers"
+        return [("results", f"exact integers up to {largest:.4g}, {kind}")]
     text = f"exact integers, int64: error below 1/2 before they are rounded, but for a chance below 2^-{FAILURE_BITS}"
     return [("results", text)] if exact else []
 

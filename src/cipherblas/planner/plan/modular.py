@@ -98,6 +98,17 @@ def check_options(expression: Expression, options: PlanOptions, given: Mapping[s
         raise _without_slots(modulus, degrees)
 
 
+def needs_exact(expression: Expression, options: PlanOptions) -> bool:
+    """Whether a program of integers modulo t needs slots modulo t that there are none of: it is computed without
+    wrapping around then, as far as its bounds allow that."""
+    modulus = modulus_of(expression)
+    assert modulus is not None
+    if options.parameters is not None or options.form == ROWS or options.algorithm == GEMM:
+        return False
+    needed = _asks_for_slots(options) or missing(expression, ROWS) is not None
+    return needed and not any(has_slots(n, modulus) for n in _degrees(options))
+
+
 def check_modulus_of(parameters: Parameters | None, modulus: int | None) -> None:
     """Raise MismatchError unless parameters, where there are any, are for plaintexts modulo this t."""
     if parameters is not None and parameters.plain_modulus != modulus:

@@ -415,7 +415,8 @@ class Plan(Rebuilt):
     `asked_error`: what the user gave instead of a precision, of several results perhaps one for each. `results`: what
     is predicted of each; `error`, `error_target` and `rounding_error` are those of the one that is nearest to its
     target. `machine`, `threads`, `link`, `minimise`: what times are
-    predicted for, wherever the plan was made, and which of them it makes least.
+    predicted for, wherever the plan was made, and which of them it makes least. `moduli`: every t of exact integers
+    that are computed by residues (`lang.crt`), the one of the parameters first; figures are those of all runs together.
     """
 
     parameters: Parameters
@@ -448,6 +449,7 @@ class Plan(Rebuilt):
     key_saving: KeySaving | None = field(default=None, compare=False)
     minimise: Minimise = "end-to-end"
     link: float = DEFAULT_LINK
+    moduli: tuple[int, ...] = ()
 
     @functools.cached_property
     def _nearest(self) -> ResultFigures:
@@ -545,6 +547,7 @@ class Plan(Rebuilt):
             "precision": self.precision,
             **asked,
             **self._promise(),
+            **({"moduli": list(self.moduli)} if self.moduli else {}),
         }
 
     def _promise(self) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from cipherblas.common.schema import (
     plain_text,
     record,
 )
+from cipherblas.crypto.fields import MAX_PLAIN_MODULUS
 from cipherblas.crypto.keys.key_id import MAX_SECRETS
 from cipherblas.evaluators.slots.values import Order
 from cipherblas.forms.convert.coefficients import MAX_STAGES
@@ -44,6 +45,7 @@ from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.tensors import PACKING
 
 SLOWEST_LINK = 1e-300  # above zero, as the option is
+MODULI, MAX_MODULI = "moduli", 64  # of exact integers by residues
 MAX_WEIGHT_BITS = 64  # of rounded weights: a precision of float64 takes 54
 
 _LENGTH = integer(1, MAX_LENGTH)
@@ -121,6 +123,7 @@ _DECISIONS = record(
     {
         "asked_error": either(listed(number(0), 1, MAX_RESULTS), number(0)),
         "promise": check_promise,
+        MODULI: listed(integer(2, MAX_PLAIN_MODULUS), 1, MAX_MODULI),
         "forms": mapping(one_of(BLOCKS, ROWS), number_text),
         "sharing": _sharing,
         "crossings": mapping(

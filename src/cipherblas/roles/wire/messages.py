@@ -9,7 +9,7 @@ import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ from cipherblas.roles.wire.stored import (
 )
 
 KIND = "ciphertext"
+Part = TypeVar("Part")
 _SHAPE = schema.listed(schema.integer(1), 0, 4)  # a number has none
 _HEADER: dict[str, schema.Check] = {
     "role": schema.text,
@@ -454,6 +455,24 @@ def check_made_for(operand: EncryptedOperand, name: str, program_id: str) -> Non
             expected=name,
             got=operand.name,
             advice=f"{{{operand.name!r}: …}}",
+        )
+
+
+def residue_of(parts: tuple[Part, ...], number: int, residues: int) -> tuple[Part, ...]:
+    """What belongs to one t of several, of the feeds of an operand or the ciphertexts of a result: they lie one t after
+    another."""
+    each = len(parts) // residues
+    return parts[number * each : (number + 1) * each]
+
+
+def check_residues_of(parts: Sequence[Any], residues: int, what: str, advice: str) -> None:
+    """Raise ShapeError unless there are as many parts for each t."""
+    if len(parts) % residues:
+        raise ShapeError(
+            f"{capitalized(what)} has not as many ciphertexts for each t.",
+            expected=f"a multiple of {residues}",
+            got=len(parts),
+            advice=advice,
         )
 
 
