@@ -84,3 +84,40 @@ def test_fractions_are_refused(folder: Path, invoke: Any, tmp_path: Path) -> Non
 def test_refusals(arguments: list[str], says: str, invoke: Any) -> None:
     done = invoke("plan", *arguments)
     assert done.exit_code == 1 and says in done.stderr
+
+
+@pytest.mark.encrypted
+def test_integers_beyond_64_bits_are_printed_with_all_digits(invoke: Any, tmp_path: Path) -> None:
+    np.save(tmp_path / "A.npy", np.array([[2**62, -(2**62)], [0, 3]]))
+    steps: list[list[Any]] = [
+        ["plan", "--a", "2x2", "--program", "a * a", "--exact", "--dtype", "int64", "-o", tmp_path / "plan"],
+        ["keygen", tmp_path / "plan", "-o", tmp_path / "keys"],
+        ["encrypt", tmp_path / "keys", tmp_path / "A.npy", "-o", tmp_path / "A.ct"],
+        [
+            "run",
+            tmp_path / "plan",
+            tmp_path / "keys/evaluation",
+            "--a",
+            tmp_path / "A.ct",
+            "-o",
+            tmp_path / "C.ct",
+        ],
+    ]
+    for step in steps:
+        done = invoke(*step)
+        assert done.exit_code == 0, done.stderr
+    text = invoke("explain", tmp_path / "plan").stdout
+    assert "exact integers, by residues modulo" in text and "Python's integers" in text
+    done = invoke("decrypt", tmp_path / "keys", tmp_path / "C.ct")
+    assert done.stdout.splitlines() == [f"{2**124},{2**124}", "0,9"]
+    values = json.loads(invoke("decrypt", tmp_path / "keys", tmp_path / "C.ct", "--json").stdout)["values"]
+    assert values == [[2**124, 2**124], [0, 9]]
+    done = invoke("decrypt", tmp_path / "keys", tmp_path / "C.ct", "-o", tmp_path / "C.npy")
+    assert done.exit_code == 1 and "no NumPy file holds" in done.stderr
+
+
+def test_fixed_point(invoke: Any) -> None:
+    done = invoke("plan", "--operand", "x=4x2:bound=1e5:fixed_point=20", "--program", "x.T @ x / 4")
+    assert done.exit_code == 0 and "in fixed point: multiples of 2^-20 up to 100000" in done.stdout
+    done = invoke("plan", "--operand", "x=4x2:fixed_point=half", "--program", "x * x")
+    assert done.exit_code == 2 and "bits after fixed_point=" in done.stderr

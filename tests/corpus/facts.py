@@ -107,6 +107,10 @@ def _planned(program: cb.Program) -> Iterator[Fact]:
         f"alpha {params.alpha}, {_plaintexts(params)}, {params.security} bits",
     )
     yield "moduli", f"q {_sizes(params.q)}; p {_sizes(params.p)}; {_digest((*params.q, *params.p))}"
+    if plan.moduli:
+        yield "residues", f"modulo {', '.join(map(str, plan.moduli))}"
+    if program.units:
+        yield "units", ", ".join(map(str, program.units))
     if params.operand_moduli is not None:
         yield "operands", f"modulo {' · '.join(map(str, params.operand_moduli))}"
     yield from _keys(plan)

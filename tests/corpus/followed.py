@@ -50,7 +50,13 @@ FOLLOWED: dict[str, dict[str, dict[str, Any]]] = {
     },
     "exact/too large": {
         "a smaller bound=… of the operands": {
-            "operands": {name: S(64, 64, dtype="int16", exact=True, bound=100) for name in "abc"}
+            "operands": {"a": S(8, 8, dtype="int64", exact=True, bound=100)}
+        },
+        "modulus=…, modulo which results wrap around": {"operands": {"a": S(8, 8, modulus=65537)}},
+    },
+    "exact/fixed point beside real numbers": {
+        "cb.secret(…, fixed_point=10) for 'y'": {
+            "operands": {"x": S(8, fixed_point=10), "y": S(8, fixed_point=10)}
         }
     },
     "refused/inner lengths differ": {

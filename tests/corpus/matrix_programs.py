@@ -253,7 +253,13 @@ case("exact/chain", "(a @ b) @ c + 3 * c", a=S(12, 12, **INT8), b=S(12, 12, **IN
 case("exact/elementwise", "a * b - 2 * a", a=S(16, 16, **INT8), b=S(16, 16, **INT8))
 case("exact/a smaller error", "a @ b", a=P(40, 100, dtype="int8"), b=S(100, 30, **INT8), error=0.01)
 case("exact/fractions", "a @ b / 2", a=S(16, 16, **INT8), b=S(16, 16, **INT8))
-case("exact/too large", "(a @ b) @ c", **{name: S(64, 64, **INT16) for name in "abc"})
+case("exact/by residues", "(a @ b) @ c", **{name: S(64, 64, **INT16) for name in "abc"})
+case("exact/int64", "a @ b", **{name: S(64, 64, dtype="int64", exact=True, bound=2**31) for name in "ab"})
+case("exact/products of int64", "a * b", **{name: S(64, 64, dtype="int64", exact=True) for name in "ab"})
+case("exact/too large", "a ** 9", a=S(8, 8, dtype="int64", exact=True))
+case("exact/modulo 2^64", "a * b", **{name: S(64, 64, modulus=2**64) for name in "ab"})
+case("exact/fixed point", "x.T @ x / 50 - cb.mean(x, axis=0)", x=S(50, 8, bound=1e5, fixed_point=20))
+case("exact/fixed point beside real numbers", "x * y", x=S(8, fixed_point=10), y=S(8))
 case("exact/no ring", "(a @ a) @ a", a=S(16, 16, **INT8), security=256, ring_degree=4096)
 
 # --- refused before anything is planned ---

@@ -54,12 +54,15 @@ def check(program: cb.Program, function: Callable[..., Any], values: dict[str, A
         found,
         expected,
         listed(program, program.evaluate(values)),
-        parties.client._decrypted(result, None),
+        [None] * len(found) if program.plan.moduli else parties.client._decrypted(result, None),
         program.plan.results,
         strict=True,
     ):
         np.testing.assert_array_equal(one, want)
         np.testing.assert_array_equal(one, evaluated)
+        if before is None:  # by residues there are no errors
+            assert figures.error == figures.target == 0
+            continue
         error = float(np.abs(before - want).max())
         assert error <= figures.error <= figures.target < 0.5
         worst = max(worst, error / figures.error)
@@ -342,7 +345,11 @@ def test_what_is_not_whole_is_named(function: Any, operands: Any, says: str) -> 
 
 def test_what_cannot_be_decoded_is_refused() -> None:
     with pytest.raises(cb.RangeError, match=rf"larger than what is decoded exactly.*2\^{RESULT_BITS}"):
-        cb.compile(lambda a, b: (a @ b) @ b, {"a": S(64, 64, dtype="int16"), "b": S(64, 64, dtype="int16")})
+        cb.compile(
+            lambda a, b: (a @ b) @ b,
+            {"a": S(64, 64, dtype="int16"), "b": S(64, 64, dtype="int16")},
+            error=0.1,
+        )
     with pytest.raises(cb.RangeError, match="numbers that are too large: b @ b"):
         cb.compile(lambda b: cb.assume(b @ b, 5), {"b": S(4, 4, dtype="int32")})
 
@@ -362,14 +369,14 @@ def test_results_at_the_largest_bound() -> None:
 def test_a_modulus_that_is_too_large_is_named() -> None:
     b = S(4, 4, bound=2)
     with pytest.raises(cb.PrecisionError, match=r"(?s)The exact integers .*a modulus of \d+ bits.*at most"):
-        cb.compile(lambda b: (((b @ b) @ b) @ b) @ b @ b @ b, {"b": b}, ring_degree=4096)
+        cb.compile(lambda b: (((b @ b) @ b) @ b) @ b @ b @ b, {"b": b}, ring_degree=4096, error=0.1)
     b = S(4, 4, dtype="int16", bound=20000)
     with pytest.raises(cb.PrecisionError, match=r"(?s)a modulus of \d+ bits.*at most"):
-        cb.compile(lambda b: b * b * b, {"b": b}, ring_degree=4096)
+        cb.compile(lambda b: b * b * b, {"b": b}, ring_degree=4096, error=0.1)
 
 
 def test_cubes_take_a_scale_of_two_primes() -> None:
-    program = cb.compile(lambda b: b * b * b, {"b": S(4, 4, dtype="int16", bound=20000)})
+    program = cb.compile(lambda b: b * b * b, {"b": S(4, 4, dtype="int16", bound=20000)}, error=0.4)
     assert program.plan.parameters.level_limbs == 2 and program.plan.error < 0.5
     client = program.client()
     server = program.server(client.evaluation_keys())
@@ -384,7 +391,7 @@ def test_cubes_take_a_scale_of_two_primes() -> None:
     [
         (lambda: cb.secret(4, 4, exact=True), cb.ParameterError),
         (lambda: cb.secret(4, 4, exact=True, dtype="float32"), cb.ParameterError),
-        (lambda: cb.secret(4, 4, exact=True, dtype="int64"), cb.DTypeError),
+        (lambda: cb.secret(4, 4, dtype="int64"), cb.DTypeError),
         (lambda: cb.secret(4, 4, exact=True, dtype="int8", bound=129), cb.RangeError),
         (lambda: cb.secret(4, 4, exact=True, dtype="int8", bound=0.5), cb.ParameterError),
         (lambda: cb.secret(4, 4, exact=1, dtype="int8"), cb.DTypeError),

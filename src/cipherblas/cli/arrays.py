@@ -28,7 +28,7 @@ def load_array(path: Path, dimensions: Sequence[int], wide: bool = False) -> NDA
     Its type is that of `cipherblas.common.arrays.narrow_array`.
 
     Args:
-        wide: integers of 64 bits stay what they are, for operands that are reduced modulo t.
+        wide: integers of 64 bits stay what they are, for operands of exact integers, and of those modulo t.
 
     Raises:
         StorageError: the file cannot be read.

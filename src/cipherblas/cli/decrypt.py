@@ -25,7 +25,7 @@ from cipherblas.cli.options import (
     use_threads,
 )
 from cipherblas.common.arrays import shape_text
-from cipherblas.common.errors import MismatchError
+from cipherblas.common.errors import DTypeError, MismatchError
 from cipherblas.crypto import files
 from cipherblas.report import Display, print_json
 from cipherblas.roles.client_side import ClientSide
@@ -125,6 +125,8 @@ def decrypt(
         values = tuple(values)  # of a batch, whose matrices have a name each in a file
     found = _labelled(values)
     if output is not None:
+        _check_files_hold(found)
+    if output is not None:
         with display.progress("writing"):
             if program.expression.root:
                 save_arrays(output, found, private=sharing is None)
@@ -152,7 +154,7 @@ def _described(
     return {
         label: {
             "shape": list(one.shape),
-            "max_abs": float(np.abs(one).max()),
+            "max_abs": max(float(one.max()), -float(one.min())),
             "expected_error": figures.error,
             "noise": sigma,
             **({"values": one.tolist()} if values else {}),
@@ -165,8 +167,19 @@ def _print_rows(found: Mapping[str, NDArray[Any]]) -> None:
     """The results on stdout, under their names."""
     for label, one in found.items():
         rows = one.reshape(-1, one.shape[-1]) if one.ndim > 1 else np.atleast_1d(one)
-        numbers = "%d" if one.dtype.kind == "i" else "%.9g"
+        numbers = "%d" if one.dtype.kind in "iuO" else "%.9g"
         np.savetxt(sys.stdout, rows, fmt=numbers, delimiter=",", header=label)
+
+
+def _check_files_hold(found: Mapping[str, NDArray[Any]]) -> None:
+    """Raise DTypeError where a result has Python's integers, of which NumPy's files are pickles."""
+    wide = [label for label, one in found.items() if one.dtype == object]
+    if wide:
+        raise DTypeError(
+            "The result may have integers beyond 64 bits, which no NumPy file holds.",
+            got=", ".join(wide) or "exact integers",
+            advice="the same without -o, which prints all digits, or with --json",
+        )
 
 
 def _labelled(values: Any) -> dict[str, NDArray[Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -220,32 +220,33 @@ def parse_modulus(text: str) -> int:
     return int(base) ** int(exponent) if power and int(exponent) <= MAX_EXPONENT else int(base)
 
 
-def parse_operand(text: str, modulus: int | None = None) -> tuple[str, Operand]:
+def parse_operand(text: str, modulus: int | None = None, all_exact: bool = False) -> tuple[str, Operand]:
     """`weights=10x64:public:dtype=int8`, `x=64x20:public-key`, `x=64x64:dtype=int8:exact` or `x=64`, a vector.
 
     Secret, by the secret key, floating point and bound 1 when not said otherwise.
 
     Args:
         modulus: of secret operands.
+        all_exact: secret operands are exact without saying so.
     """
     name, equals, rest = text.partition("=")
     if not equals:
         raise typer.BadParameter(
-            "expected NAME=ROWSxCOLUMNS[:public | :public-key][:dtype=T[:exact]][:bound=X][:row_sum=X]"
-            f"[:column_sum=X][:norm=X] or NAME=LENGTH…, got {text!r}"
+            "expected NAME=ROWSxCOLUMNS[:public | :public-key][:dtype=T[:exact]][:bound=X][:fixed_point=N]"
+            f"[:row_sum=X][:column_sum=X][:norm=X] or NAME=LENGTH…, got {text!r}"
         )
     shape, *marks = rest.split(":")
     lengths = parse_operand_shape(shape).lengths
     kinds = [mark for mark in marks if mark in ("secret", "public", "public-key")]
     numbers, found = ("bound", "row_sum", "column_sum", "norm"), dict[str, list[str]]()
-    for word in (*numbers, "dtype"):
+    for word in (*numbers, "dtype", "fixed_point"):
         found[word] = [mark.removeprefix(f"{word}=") for mark in marks if mark.startswith(f"{word}=")]
     exact, types = [mark for mark in marks if mark == "exact"], found["dtype"]
     counts = [len(one) for one in (kinds, exact, *found.values())]
     if max(counts) > 1 or sum(counts) != len(marks):
         raise typer.BadParameter(
-            "expected secret, public-key or public, bound=X, dtype=T, row_sum=X, column_sum=X, norm=X and exact, "
-            f"each once, got {':'.join(marks)!r}"
+            "expected secret, public-key or public, bound=X, dtype=T, row_sum=X, column_sum=X, norm=X, "
+            f"fixed_point=N and exact, each once, got {':'.join(marks)!r}"
         )
     known: dict[str, Any] = {}
     for word in numbers:
@@ -253,6 +254,10 @@ def parse_operand(text: str, modulus: int | None = None) -> tuple[str, Operand]:
             known[word] = float(found[word][0]) if found[word] else None
         except ValueError:
             raise typer.BadParameter(f"expected a number after {word}=, got {found[word][0]!r}") from None
+    if found["fixed_point"]:
+        if not found["fixed_point"][0].isdecimal() or len(found["fixed_point"][0]) > MAX_DIGITS:
+            raise typer.BadParameter(f"expected bits after fixed_point=, got {found['fixed_point'][0]!r}")
+        known["fixed_point"] = int(found["fixed_point"][0])
     kind = types[0] if types else None
     if kinds == ["public"]:
         if exact:
@@ -260,7 +265,7 @@ def parse_operand(text: str, modulus: int | None = None) -> tuple[str, Operand]:
         return parse_name(name), make_public(*lengths, dtype=_clear_type(kind, modulus), **known)
     encryption: Encryption = "public-key" if kinds == ["public-key"] else "secret-key"
     made = make_secret(
-        *lengths, encryption=encryption, dtype=kind, exact=bool(exact), modulus=modulus, **known
+        *lengths, encryption=encryption, dtype=kind, exact=bool(exact) or all_exact, modulus=modulus, **known
     )
     return parse_name(name), made
 
@@ -288,6 +293,8 @@ def declared_operands(
         exact: all secret operands are.
         modulus: of all secret operands, if they are integers modulo t.
     """
+    if exact and modulus is not None:
+        raise typer.BadParameter("integers modulo t are exact: --modulus alone", param_hint="--exact")
     kind = "int8" if exact and dtype is None else dtype
     operands: dict[str, Operand] = {}
     for name, shape in shapes.items():
@@ -303,21 +310,21 @@ def declared_operands(
                 make_public(*shape.lengths, **options, dtype=_clear_type(kind, modulus))
                 if public[name]
                 else make_secret(
-                    *shape.lengths, **options, dtype=kind, encryption=encryption, modulus=modulus
+                    *shape.lengths,
+                    **options,
+                    dtype=kind,
+                    encryption=encryption,
+                    exact=exact,
+                    modulus=modulus,
                 )
             )
         elif public[name] or public_key[name] or bounds[name] is not None:
             raise typer.BadParameter(f"--{name} ROWSxCOLUMNS is missing", param_hint=f"--{name}")
     for text in more:
-        name, operand = parse_operand(text, modulus)
+        name, operand = parse_operand(text, modulus, exact)
         if name in operands:
             raise typer.BadParameter(f"operand {name!r} is declared twice", param_hint="--operand")
         operands[name] = operand
-    if exact:
-        operands = {
-            name: replace(operand, exact=True) if operand.secret else operand
-            for name, operand in operands.items()
-        }
     return operands
 
 

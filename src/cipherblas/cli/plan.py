@@ -100,7 +100,7 @@ def plan(
     operand: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=RxC[:public | :public-key][:dtype=T[:exact]][:bound=X]",
+            metavar="NAME=RxC[:public | :public-key][:dtype=T[:exact]][:bound=X][:fixed_point=N]",
             help="An operand of any name; x=784 is a vector; repeatable.",
             rich_help_panel=OPERANDS,
         ),
@@ -117,7 +117,7 @@ def plan(
         str | None,
         typer.Option(
             metavar="T",
-            help="Type of the entries of a to d: floating point, or an integer type such as int8 or int16.",
+            help="Type of the entries of a to d: floating point, or an integer type as int8, exact ones also int64.",
             show_default="real numbers; with --exact int8",
             rich_help_panel=OPERANDS,
         ),
@@ -257,6 +257,8 @@ def plan(
       cipherblas plan --operand x=500:bound=3 --program "chebyshev(np.tanh, x, degree=9)" --precision 1e-2
       cipherblas plan --operand weights=10x64:public:dtype=int8 --operand x=64x1 --program "weights @ x"
       cipherblas plan --a 160x160 --b 160x160 --exact --dtype int16 -o plan.cb
+      cipherblas plan --a 64x64 --b 64x64 --exact --dtype int64 --bound-a 2147483648 --bound-b 2147483648
+      cipherblas plan --operand x=100x4:bound=1e5:fixed_point=20 --program "x.T @ x / 100"
       cipherblas plan --a 64x64 --b 64x64 --modulus 65537 --program "a @ b - 3 * a" -o plan.cb
       cipherblas plan --a 160x160 --b 160x160 --b-public-key -o plan.cb
       cipherblas plan --operand weights=10x784:public --operand x=784 --program "weights @ x" -o plan.cb

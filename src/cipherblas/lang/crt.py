@@ -20,7 +20,7 @@ from cipherblas.common.errors import RangeError, capitalized
 from cipherblas.lang import graph
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.fixed_point import fixed_numbers
-from cipherblas.lang.modular import COMPUTED, centred, check_whole, whole_numbers
+from cipherblas.lang.modular import COMPUTED, centred, check_integers, whole_numbers
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.results import labels_of, results_of
@@ -37,7 +37,7 @@ def is_computed(expression: Expression) -> bool:
 
 
 def wanted_modulus(operands: Mapping[str, Operand]) -> int | None:
-    """What the results of exact integers are reduced by at the end; None for nothing."""
+    """The number that results of exact integers are reduced by at the end; None for nothing."""
     return next((one.modulus for one in operands.values() if one.exact and one.modulus is not None), None)
 
 
@@ -56,7 +56,7 @@ def check_exact_bounds(expression: Expression, bounded: bool = True) -> None:
         ParameterError: something is not a whole number for certain. RangeError: numbers in the clear are too large, or
             results.
     """
-    check_whole(expression, "Exact integers")
+    check_integers(expression, "Exact integers")
     for label, node in zip(labels_of(expression), results_of(expression), strict=True):
         if bounded and not node.bound < 2.0 ** (MAX_BITS - 2):
             of = f" {label!r}" if label else ""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.arrays import real_array, shape_text
+from cipherblas.common.arrays import finite_array, real_array, shape_text
 from cipherblas.common.errors import ParameterError, RangeError, ShapeError
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.graph import formula
@@ -38,7 +38,7 @@ def check_modular(expression: Expression) -> None:
             has fractions. RangeError: numbers in the clear are too large.
     """
     check_one_modulus(expression)
-    check_whole(expression, f"Integers modulo {facts_of(expression).modulus}")
+    check_integers(expression, f"Integers modulo {facts_of(expression).modulus}")
 
 
 def check_one_modulus(expression: Expression) -> None:
@@ -56,7 +56,7 @@ def check_one_modulus(expression: Expression) -> None:
             )
 
 
-def check_whole(expression: Expression, what: str) -> None:
+def check_integers(expression: Expression, what: str) -> None:
     """Check that a program is one of whole numbers, sums and products.
 
     Args:
@@ -75,7 +75,8 @@ def check_whole(expression: Expression, what: str) -> None:
                 got=node.op,
                 advice=(
                     "@, +, -, * of operands, their transposes and slices, and whole numbers",
-                    "operands without modulus=… or exact=True: real numbers have functions",
+                    f"operands without {'exact=True' if facts.modulus is None else 'modulus=…'}: real numbers have "
+                    "functions",
                 ),
             )
         if not whole[id(node)]:
@@ -139,7 +140,8 @@ def whole_numbers(values: object, name: str, operand: Operand, declared: str) ->
             advice="an array of the declared shape",
         )
     if array.dtype.kind == "f":
-        if not (np.isfinite(array).all() and (array == np.rint(array)).all()):
+        finite_array(array, f"operand {name!r}", (array.ndim,))
+        if not (array == np.rint(array)).all():
             raise RangeError(
                 f"Operand {name!r} was declared with {declared} and has fractions.",
                 advice=("np.rint of the array", "another operand, of real numbers"),

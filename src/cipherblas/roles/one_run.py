@@ -154,7 +154,7 @@ class Run:
     def _operands_modulo(
         self, number: int
     ) -> tuple[Mapping[str, EncryptedOperand], Mapping[str, NDArray[Any]]]:
-        """What belongs to the run of this number, where a program is run modulo several t."""
+        """The operands of the run of this number, where a program is run modulo several t."""
         plan = self._equipment.program.plan
         if not self._program.plan.moduli:
             return self._encrypted, self._clear

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cipherblas.common.checks import check_name
-from cipherblas.common.errors import DTypeError, MismatchError
+from cipherblas.common.errors import DTypeError, MismatchError, RangeError
 from cipherblas.common.progress import Progress, Tell
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import EvaluationKeys, PublicKey
@@ -24,15 +24,17 @@ from cipherblas.lang.crt import as_exact
 from cipherblas.lang.facts import operands_of
 from cipherblas.lang.fixed_point import bits_of, in_integers
 from cipherblas.lang.modular import check_modular, modulus_of
+from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.samples import Samples
 from cipherblas.planner.asking import planned_as_asked
 from cipherblas.planner.plan.by_samples import BySamples
 from cipherblas.planner.plan.defaults import warn_of_default
-from cipherblas.planner.plan.exact import exact_options
+from cipherblas.planner.plan.exact import exact_options, residues_hold
 from cipherblas.planner.plan.losses import warn_of_losses
 from cipherblas.planner.plan.modular import check_options, needs_exact
 from cipherblas.planner.plan.plan import PlanOptions
+from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.client import Client
 from cipherblas.roles.client_program import ClientProgram
@@ -131,6 +133,18 @@ def _declared(value: Any) -> tuple[str, ...]:
     return f"cb.secret({lengths})", f"cb.public({lengths})"
 
 
+def _exactly(
+    function: Callable[..., Any], written: Expression, operands: dict[str, Operand]
+) -> tuple[Expression, dict[str, Operand]]:
+    """A program modulo a t without slots as one of exact integers, whose results are reduced at the end; as it is where
+    these would be too large."""
+    declared = as_exact(operands)
+    found = attempted(lambda: trace(function, declared), only=RangeError)
+    if isinstance(found, Infeasible) or not residues_hold(found):
+        return written, operands
+    return found, declared
+
+
 @operands_in_one_mapping
 def compile(
     function: Callable[..., Any],
@@ -209,11 +223,8 @@ def compile(
     check_expression(written)
     if modulus_of(written) is not None:
         check_modular(written)
-        if needs_exact(
-            written, wanted
-        ):  # there are no slots modulo t: it is computed exactly, and reduced at the end
-            operands = as_exact(operands)
-            written = trace(function, operands)
+        if needs_exact(written, wanted):
+            written, operands = _exactly(function, written, operands)
     units: tuple[Fraction, ...] = ()
     if bits_of(operands) is not None:
         written, operands, units = in_integers(written, operands)

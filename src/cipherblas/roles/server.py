@@ -100,7 +100,7 @@ class Server:
         weight_budget: int | None,
         weight_folder: str | Path | None,
     ) -> Equipment:
-        """What runs of a program use, or of one modulo one t of several."""
+        """The equipment of runs of a program, or of one modulo one t of several."""
         ranks = self.communicator
         processes = OneProcess(program) if ranks is None else Ranks(program, ranks, self.sharing)
         modulus = program.plan.parameters.plain_modulus

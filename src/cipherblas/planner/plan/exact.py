@@ -9,6 +9,7 @@ from typing import Any
 from cipherblas.common.errors import ParameterError, PrecisionError, RangeError
 from cipherblas.lang import crt
 from cipherblas.lang.exact import check_exact, is_exact
+from cipherblas.lang.facts import facts_of
 from cipherblas.lang.modular import check_one_modulus
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import arranged, results_of
@@ -21,6 +22,7 @@ from cipherblas.runtime.blocks import BLOCKS
 from cipherblas.runtime.rows import ROWS
 
 HALF = 0.5
+DEEP = 2  # products one after another: scales grow with every one, and t does not
 # Of an entry, at most, by plan: less than one half, so that what is nearest is the result.
 MAX_ERROR = HALF - 2.0**-10
 
@@ -72,14 +74,30 @@ def exact_options(expression: Expression, options: PlanOptions, precision: Any) 
 
 def may_take_residues(expression: Expression, options: PlanOptions) -> bool:
     """Whether a program of exact integers that can be rounded may be computed by residues as well."""
-    if (
-        options.parameters is not None
-        or options.form not in (None, BLOCKS, ROWS)
-        or not crt.is_computed(expression)
-    ):
+    if options.parameters is not None or options.form not in (None, BLOCKS, ROWS):
         return False
-    found = attempted(lambda: crt.check_exact_bounds(expression), only=(ParameterError, RangeError))
-    return not isinstance(found, Infeasible) and is_rounded_alone(expression, options.targets(expression))
+    if _depth(expression) < DEEP or not residues_hold(expression):
+        return False
+    return is_rounded_alone(expression, options.relative_to(expression).targets(expression))
+
+
+def residues_hold(expression: Expression) -> bool:
+    """Whether a program of exact integers can be computed by residues."""
+    if not crt.is_computed(expression):
+        return False
+    bounded = not residues_known(expression)
+    found = attempted(lambda: crt.check_exact_bounds(expression, bounded), only=(ParameterError, RangeError))
+    return not isinstance(found, Infeasible)
+
+
+def _depth(expression: Expression) -> int:
+    """Products of two encrypted factors, one after another."""
+    found: dict[int, int] = {}
+    for node in facts_of(expression).order:
+        below = max((found[id(child)] for child in node.children), default=0)
+        both = node.op in ("matmul", "multiply") and all(child.secret for child in node.children)
+        found[id(node)] = below + both
+    return found[id(expression)]
 
 
 def residues_known(expression: Expression) -> bool:

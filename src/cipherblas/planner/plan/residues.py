@@ -118,7 +118,7 @@ def repeated(plan: Plan, moduli: Sequence[int], expression: Expression) -> Plan:
             replace(
                 one,
                 bound=node.bound,
-                target=plan.precision * node.bound,
+                target=0.0,
                 error=0.0,
                 nbytes=one.nbytes * times,
             )
