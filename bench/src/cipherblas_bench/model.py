@@ -185,12 +185,12 @@ def measured(name: str, threads: int, budget: float, options: Mapping[str, Any])
     with tempfile.TemporaryDirectory() as folder:
         stages, found = _run(program, Path(folder), budget)
     plan = program.plan
+    if found["error"] > plan.error:
+        raise MeasurementError(f"{name}: the error is {found['error']:g}, predicted were {plan.error:g}")
     # A shared machine has slow moments: the rates are those of this one.
     beside = measuring.measured()
     predicted = replace(plan, machine=replace(plan.machine, rates=beside)).stages
     evaluations = found.pop("evaluations")
-    if found["error"] > plan.error:
-        raise MeasurementError(f"{name}: the error is {found['error']:g}, predicted were {plan.error:g}")
     expected = {
         "encrypt": predicted.encrypt,
         "first_run": predicted.first_run,
