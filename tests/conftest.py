@@ -120,6 +120,15 @@ def toy_secret(toy_parameters: Parameters) -> SecretKey:
 
 
 @pytest.fixture
+def as_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chains of products are planned as they are written: looking for other associations of them takes most of the time
+    of programs by rows, and is tested in `planner/test_association.py` and `program/test_associated.py`."""
+    from cipherblas.planner.rewrite import association
+
+    monkeypatch.setattr(association, "reassociation", lambda expression, *_: expression)
+
+
+@pytest.fixture
 def fewest_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Benchmarks run what they measure once or twice: their rows are looked at, not their seconds."""
     from cipherblas_bench import harness

@@ -7,8 +7,13 @@ import pytest
 from cipherblas.methods.layers import LAYER_METHODS, METAKERNEL
 from cipherblas_bench.nn_counts import run
 from cipherblas_bench.nn_shapes import EXAMPLES, KERNELS, SLOTS, Kernel
+from tests.support import documents
 
 ALL = KERNELS + EXAMPLES
+PAGE = (
+    documents.ROOT / "docs" / "algorithms.md"
+)  # whose table has rotations, and in brackets the published number
+STATED = {row.pop("kernel"): row for row in documents.table(PAGE, "kernel")}
 # Ours cuts Fhelipe's image into seven parts; how the published count comes to one rotation less is not said.
 DIFFERENCES = {("Conv1_Large", "fhelipe"): 1}
 
@@ -38,6 +43,17 @@ def test_published_figures(kernel: Kernel) -> None:
     for name in {"fhelipe", "fhe-mp-cnn"} & set(kernel.published):
         used = rows[name]["padded_slot_use"] if kernel.window else rows[name]["slot_use"]
         assert used == pytest.approx(kernel.published[name].slot_use, abs=1e-3)
+    cells = {
+        name: f"{row['rotations']} ({row['published_rotations']})"
+        if "published_rotations" in row
+        else f"{row['rotations']}"
+        for name, row in rows.items()
+    }
+    assert STATED[kernel.name] == dict.fromkeys(LAYER_METHODS, "") | cells
+
+
+def test_every_kernel_is_stated() -> None:
+    assert list(STATED) == [kernel.name for kernel in ALL]
 
 
 def test_kernels() -> None:

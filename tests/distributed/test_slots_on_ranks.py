@@ -210,6 +210,7 @@ def test_products_and_what_follows_them(form: Any) -> None:
     check_on_two_ranks(program)
 
 
+@pytest.mark.usefixtures("as_written")
 @pytest.mark.filterwarnings("ignore")
 def test_rows_with_a_ring_of_their_own() -> None:
     """Products of ring elements of both kinds, and what goes between the rings, on an INSECURE small ring."""

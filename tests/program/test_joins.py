@@ -10,7 +10,11 @@ import pytest
 
 import cipherblas as cb
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.encrypted]
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.encrypted,
+    pytest.mark.usefixtures("as_written"),
+]
 INSECURE: dict[str, Any] = {"form": "mixed", "insecure": True, "security": 0, "ring_degree": 4096}
 RNG = np.random.default_rng(7)
 

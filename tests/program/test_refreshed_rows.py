@@ -12,7 +12,11 @@ import cipherblas as cb
 from cipherblas.lang.nodes import ordered
 from tests.support.runs import Parties
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.encrypted]
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.encrypted,
+    pytest.mark.usefixtures("as_written"),
+]
 INSECURE: dict[str, Any] = {
     "form": "mixed",
     "insecure": True,
