@@ -96,6 +96,28 @@ def check_shared(whole: InBlocks, ranks: int, sharing: Any) -> list[tuple[Any, c
 T = 2147352577  # = 1 mod 2^16
 
 
+def test_exact_integers_by_residues_on_ranks() -> None:
+    """Of each t the ciphertexts of one process, one t after another."""
+    secrets = {name: cb.secret(19, 19, dtype="int64", exact=True, bound=2**31) for name in "ab"}
+    program = toy(lambda a, b: (a @ b) * a, **secrets, algorithm="skewed", block=8)
+    assert len(program.plan.moduli) > 1
+    rng, client = np.random.default_rng(4), program.client()
+    values = {name: rng.integers(-(2**31), 2**31, (19, 19)) for name in secrets}
+    sent, keys = client.encrypt(values), client.evaluation_keys()
+    alone = program.server(keys).run(sent)
+
+    def work(communicator: Communicator) -> tuple[Any, cb.Server]:
+        server = program.server(keys, communicator=communicator)
+        return server.run(sent), server
+
+    (found, server), _ = run_ranks(2, work)
+    for got, wanted in zip(found.ciphertexts, alone.ciphertexts, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    a, b = (values[name].astype(object) for name in "ab")
+    np.testing.assert_array_equal(client.decrypt(found), (a @ b) * a)
+    assert len(server.rank_times) == 2 and server.sent.messages > 0
+
+
 @pytest.mark.parametrize("algorithm", ["fame", "skewed", "bicyclic", "fhe-mm"])
 def test_integers_modulo_t_on_ranks(algorithm: str) -> None:
     """The residues of one process, of a product and of what is computed with it."""

@@ -167,6 +167,28 @@ def test_files_keys_and_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.encrypted
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "float32", "float64"])
+def test_clear_arrays_of_narrow_types(dtype: str) -> None:
+    program = toy(lambda a, w: w @ a, a=E(3, 2, bound=2**60), w=cb.public(2, 3, dtype="int64", bound=2**40))
+    values = values_of(program)
+    w = np.array([[1, 0, 127], [100, 3, 5]])
+    found = decrypted(program, {**values, "w": w.astype(dtype)})[0]
+    assert np.array_equal(found, w.astype(object) @ values["a"])
+
+
+@pytest.mark.encrypted
+def test_joined_matrices_and_parts_are_sums_and_slices() -> None:
+    def function(a: Any, b: Any) -> Any:
+        upper, lower = cb.split(cb.joined([a * b, a * a], axis=0), 2)
+        return upper * a - lower
+
+    program = toy(function, a=E(2, 3), b=E(2, 3))
+    values = values_of(program)
+    a, b = (values[name].astype(object) for name in "ab")
+    assert np.array_equal(decrypted(program, values)[0], a * b * a - a * a)
+
+
+@pytest.mark.encrypted
 def test_each_residue_has_a_seed_of_its_own() -> None:
     program = toy(lambda a: a * a, a=E(4))
     operand = Parties(program).client.encrypt({"a": [1, 2, 3, 4]})["a"]

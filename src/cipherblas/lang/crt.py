@@ -20,6 +20,7 @@ from cipherblas.common.errors import RangeError, capitalized
 from cipherblas.lang import graph
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.fixed_point import fixed_numbers
+from cipherblas.lang.joins import without_joins
 from cipherblas.lang.modular import COMPUTED, centred, check_integers, whole_numbers
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import Operand
@@ -33,7 +34,7 @@ INT64 = 2.0**63  # from which on a result is no int64
 
 def is_computed(expression: Expression) -> bool:
     """Whether a program of exact integers can be computed by residues: it has sums and products alone."""
-    return facts_of(expression).operations <= COMPUTED
+    return facts_of(without_joins(expression)).operations <= COMPUTED
 
 
 def wanted_modulus(operands: Mapping[str, Operand]) -> int | None:
@@ -56,7 +57,7 @@ def check_exact_bounds(expression: Expression, bounded: bool = True) -> None:
         ParameterError: something is not a whole number for certain. RangeError: numbers in the clear are too large, or
             results.
     """
-    check_integers(expression, "Exact integers")
+    check_integers(without_joins(expression), "Exact integers")
     for label, node in zip(labels_of(expression), results_of(expression), strict=True):
         if bounded and not node.bound < 2.0 ** (MAX_BITS - 2):
             of = f" {label!r}" if label else ""
@@ -146,7 +147,9 @@ def _reduced(values: NDArray[Any], modulus: int) -> NDArray[Any]:
 def residues_of(values: NDArray[Any], modulus: int) -> NDArray[np.float64]:
     """Integers modulo t, of least absolute value, as they are encrypted."""
     each = np.atleast_1d(values)  # of a number, that one
-    reduced = each % (modulus if values.dtype == object else values.dtype.type(modulus))
+    if each.dtype != object:  # of a narrow type t is no number
+        each = each.astype({"u": np.uint64, "f": np.float64}.get(each.dtype.kind, np.int64))
+    reduced = each % (modulus if each.dtype == object else each.dtype.type(modulus))
     return centred(reduced.astype(np.int64), modulus).astype(np.float64).reshape(values.shape)
 
 

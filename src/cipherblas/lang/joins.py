@@ -23,7 +23,8 @@ from cipherblas.lang.arguments import axis_of, node_of
 from cipherblas.lang.arrangements import Arrange
 from cipherblas.lang.array_functions import concatenate
 from cipherblas.lang.bounds import is_known, moved, of_entries, of_joined
-from cipherblas.lang.nodes import Expression, matrix_shape, operation
+from cipherblas.lang.facts import facts_of
+from cipherblas.lang.nodes import Expression, matrix_shape, operation, ordered
 from cipherblas.lang.steps import Step
 
 __all__ = ["joined", "split"]
@@ -221,3 +222,21 @@ def split(x: Expression, sections: int | Sequence[int], axis: int = 0) -> list[E
     for sides, (start, stop) in zip(own, ranges, strict=True):
         sides[axis] = (start, stop, 1)
     return [Arrange.of(x, Step("slice", tuple(sides))) for sides in own]
+
+
+def without_joins(node: Expression) -> Expression:
+    """The same program whose joined matrices are sums, as those of `concatenate`, and whose parts are slices."""
+    if not facts_of(node).operations & {JOINED, PART}:
+        return node
+    made: dict[int, Expression] = {}
+    for current in ordered(node):
+        children = [made[id(child)] for child in current.children]
+        found = current.rebuilt(children) if children else current
+        if isinstance(current, Joined):
+            found = concatenate(children, current.axis)
+        elif isinstance(current, Part):
+            whole = [(0, length, 1) for length in current.x.shape]
+            whole[current.axis] = (current.start, current.stop, 1)
+            found = Arrange.of(children[0], Step("slice", tuple(whole)))
+        made[id(current)] = found
+    return made[id(node)]

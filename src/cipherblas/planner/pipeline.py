@@ -58,21 +58,18 @@ def planned(request: PlanRequest, passes: tuple[Pass, ...] | None = None) -> Out
 def _exact(request: PlanRequest) -> Outcome:
     """A program of exact integers: rounded, or by residues, whichever is faster."""
     expression, options = request.expression, request.options
-    found = attempted(lambda: check_exact(expression), only=RangeError)
-    real = found if isinstance(found, Infeasible) else None
-    if real is None and not (options.parameters is not None and options.parameters.plain_modulus is not None):
-        outcome = planned(request, PASSES)
-        if not may_take_residues(expression, options):
-            return outcome
-        if not isinstance(outcome, Infeasible):
-            if request.any_plan:
-                return outcome
-            request = request.below(min(request.limit, outcome.plan.minimised / ABOUT))
-            other = by_residues(request, _modular)
-            return outcome if isinstance(other, Infeasible) else other
-        real = outcome
-    other = by_residues(request, _modular)
-    return real if isinstance(other, Infeasible) and real is not None and real.error.advice else other
+    by_given = options.parameters is not None and options.parameters.plain_modulus is not None
+    if by_given or isinstance(attempted(lambda: check_exact(expression), only=RangeError), Infeasible):
+        return by_residues(request, _modular)
+    rounded = planned(request, PASSES)
+    if not may_take_residues(expression, options) or (
+        request.any_plan and not isinstance(rounded, Infeasible)
+    ):
+        return rounded
+    if not isinstance(rounded, Infeasible):
+        request = request.below(min(request.limit, rounded.plan.minimised / ABOUT))
+    found = by_residues(request, _modular)
+    return rounded if isinstance(found, Infeasible) else found
 
 
 def _modular(request: PlanRequest) -> Outcome:

@@ -23,6 +23,7 @@ from cipherblas.lang.analysis import trace
 from cipherblas.lang.crt import as_exact
 from cipherblas.lang.facts import operands_of
 from cipherblas.lang.fixed_point import bits_of, in_integers
+from cipherblas.lang.joins import without_joins
 from cipherblas.lang.modular import check_modular, modulus_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import Operand
@@ -227,7 +228,7 @@ def compile(
             written, operands = _exactly(function, written, operands)
     units: tuple[Fraction, ...] = ()
     if bits_of(operands) is not None:
-        written, operands, units = in_integers(written, operands)
+        written, operands, units = in_integers(without_joins(written), operands)
     wanted = exact_options(written, wanted, options.get("precision"))
     check_options(written, wanted, options)
     expression, plan, run = planned_as_asked(written, wanted, "precision" in options, progress)

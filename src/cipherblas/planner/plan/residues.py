@@ -12,6 +12,7 @@ from cipherblas.crypto.fields import MAX_PLAIN_MODULUS, is_prime
 from cipherblas.crypto.params import Parameters
 from cipherblas.lang import crt
 from cipherblas.lang.exact import is_exact
+from cipherblas.lang.joins import without_joins
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.results import results_of
@@ -37,6 +38,7 @@ def by_residues(request: PlanRequest, planned: Callable[[PlanRequest], Outcome])
     Args:
         planned: plans a program of integers modulo one t.
     """
+    request = request.of(without_joins(request.expression))
     expression, options = request.expression, request.options
     operands = crt.operands_in(expression)
     best: Planned | None = None
