@@ -88,6 +88,13 @@ class Convolution(Layer):
             self, weights=self.weights * factors[:, None, None, None], bias=self.bias * factors + more
         )
 
+    def between(self, before: Array, after: Array) -> Convolution:
+        """The same for channels that come multiplied by numbers, with others by which its own are multiplied."""
+        filters = len(self.weights) // self.groups
+        divided = np.repeat(before.reshape(self.groups, -1), filters, axis=0)
+        weights = self.weights / divided[:, :, None, None] * after[:, None, None, None]
+        return replace(self, weights=weights, bias=self.bias * after)
+
     def after(self, first: Convolution) -> Convolution:
         """One pointwise convolution for two."""
         own, before = self.weights[:, :, 0, 0], first.weights[:, :, 0, 0]
@@ -136,6 +143,10 @@ class Dense(Layer):
 
     def clear(self, *values: Array) -> Array:
         return np.asarray(values[0] @ self.weights.T + self.bias)
+
+    def between(self, before: Array, after: Array) -> Dense:
+        """As of a convolution."""
+        return Dense(self.weights / before * after[:, None], self.bias * after)
 
     def encrypted(self, *values: Expression) -> Expression:
         x: Any = values[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from cipherblas.lang.normalisation import Normalisation
 from cipherblas.lang.operands import IMAGE_DIMENSIONS, Operand, secret
 from cipherblas.lang.samples import Samples, within
 from cipherblas.networks.choices import Choices, functions_of, warn_of_growth
+from cipherblas.networks.equalisation import equalised, is_read_by_channels
 from cipherblas.networks.layers import Activation, Array, NetworkStep, Nonlinear, Shape
 from cipherblas.networks.network_check import NetworkCheck, NetworkRuns
 from cipherblas.planner.plan.by_samples import BySamples, sampled_runs
@@ -258,12 +259,13 @@ class TrainedNetwork:
             largest = float(np.abs(self.operand().normalised(samples)).max())
             bound = (largest * beyond or 1.0) if bound is None else bound
         operand = self.operand(1.0 if bound is None else bound, batch)
+        network = self if samples is None else self._equalised(samples, choices)
         chosen = degree is not None
         if not chosen and options.get("agreement") is not None:
-            choices, chosen = self._agreeing(operand, options, activation, ranges), True
+            choices, chosen = network._agreeing(operand, options, activation, ranges), True
         while True:
             try:
-                return self._compiled(operand, choices, options)
+                return network._compiled(operand, choices, options)
             except ApproximationError as error:
                 finer = choices.finer
                 if finer is not None and not chosen:
@@ -273,6 +275,22 @@ class TrainedNetwork:
                 degrees = " and ".join(map(str, choices.degrees))
                 error.cause = f"Polynomials of degree {degrees} stand for the functions of the network."
                 raise
+
+    def _equalised(self, samples: Array, choices: Choices) -> TrainedNetwork:
+        """The same scores, of channels that are as large as each other where functions read them; not where a range is
+        promised, which is one of the numbers that the network itself has."""
+        largest: dict[int, Array] = {}
+
+        def computed(step: NetworkStep, inputs: Sequence[Any]) -> Any:
+            if is_read_by_channels(step.layer):
+                (number,), (value,) = step.inputs, inputs
+                own = np.abs(value).max(axis=(0, *range(2, value.ndim)))
+                largest[number] = np.maximum(largest.get(number, 0.0), own)
+            return step.layer.clear(*inputs)
+
+        for part in self._parts(samples):
+            self._computed(part, computed)
+        return replace(self, steps=equalised(self.shape, self.steps, largest, choices.bounds))
 
     def _compiled(self, operand: Operand, choices: Choices, options: Mapping[str, Any]) -> Program:
         def written(x: Expression) -> Expression:
