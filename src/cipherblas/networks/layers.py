@@ -145,7 +145,7 @@ class Dense(Layer):
         return np.asarray(values[0] @ self.weights.T + self.bias)
 
     def between(self, before: Array, after: Array) -> Dense:
-        """As of a convolution."""
+        """The same layer for features that come multiplied by numbers, as of a convolution."""
         return Dense(self.weights / before * after[:, None], self.bias * after)
 
     def encrypted(self, *values: Expression) -> Expression:
