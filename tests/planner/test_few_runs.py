@@ -15,7 +15,7 @@ from cipherblas.planner.predict import dry_run
 from cipherblas.roles import program as _  # noqa: F401  (all modules are there before one is watched)
 from tests.corpus.machine import MACHINE
 
-MAX_RUNS, MAX_WALKS = 40, 30
+MAX_RUNS, MAX_WALKS = 32, 30
 WEIGHTS = np.random.default_rng(1).normal(size=(64, 64))
 THREE_NODES: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (lambda a, b: a @ b, {"a": cb.secret(64, 64), "b": cb.secret(64, 64)}),

@@ -6,6 +6,7 @@ They share the ledger of memory and the budget of work; counts and declared keys
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 
 from cipherblas.common.errors import ParameterError
@@ -128,7 +129,8 @@ class Evaluators:
     @property
     def counts(self) -> Counts:
         """Operations so far, in limbs of the ring of slots."""
-        own = sum((one.counts for one in self._made if one not in self._inner), Counts())
+        found = [one.counts for one in self._made if one not in self._inner]
+        own = functools.reduce(operator.add, found[1:], found[0].copy() if found else Counts())
         if not self._inner:
             return own
         inner = sum((one.counts for one in self._inner), Counts())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,7 +27,7 @@ def find(name: str) -> type[Algorithm]:
 
 
 def build(name: str, m: int, k: int, n: int, slots: int, options: Mapping[str, Any]) -> Algorithm:
-    """An algorithm from its name and options, as stored in a program.
+    """An algorithm from its name and options, as stored in a program; the same object for the same ones.
 
     Raises:
         ParameterError: there is none of that name.
@@ -35,5 +36,10 @@ def build(name: str, m: int, k: int, n: int, slots: int, options: Mapping[str, A
     """
     cls: Any = find(name)
     check_options(cls, options)
-    built: Algorithm = cls(m, k, n, slots, **options)
-    return built
+    return _built(cls, m, k, n, slots, tuple(options.items()))
+
+
+@functools.lru_cache(maxsize=128)
+def _built(cls: Any, m: int, k: int, n: int, slots: int, options: tuple[tuple[str, Any], ...]) -> Algorithm:
+    found: Algorithm = cls(m, k, n, slots, **dict(options))
+    return found

@@ -42,16 +42,8 @@ def _once(method: Booking) -> Booking:
 
     @functools.wraps(method)
     def booked(self: Costs, counts: Counts, *arguments: Any, **options: Any) -> None:
-        key = (method, arguments, *options.items())
-        found = self._known.get(key)
-        if found is None:
-            each = Counts()
-            method(self, each, *arguments, **options)
-            if len(self._known) >= MAX_KNOWN:
-                self._known.clear()
-            found = self._known[key] = [(name, number) for name, number in vars(each).items() if number]
         own = vars(counts)
-        for name, number in found:
+        for name, number in self.of_call(method, arguments, options):
             own[name] += number
 
     return booked  # type: ignore[return-value]
@@ -96,6 +88,20 @@ class Costs:
         self._operand_moduli = ring.operand_moduli or ()
         self._ring, self._secrets, self._pairs = ring, secrets, (secrets + 1) // 2
         self._known: dict[Hashable, list[tuple[str, int]]] = {}
+
+    def of_call(
+        self, method: Callable[..., None], arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> Sequence[tuple[str, int]]:
+        """The counts that a method books, by name; found once for equal arguments."""
+        key = (method, arguments, *options.items())
+        found = self._known.get(key)
+        if found is None:
+            each = Counts()
+            method(self, each, *arguments, **options)
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            found = self._known[key] = [(name, number) for name, number in vars(each).items() if number]
+        return found
 
     def of_components(self, components: int) -> Costs:
         """Costs for ciphertexts with this number of components."""

@@ -127,7 +127,9 @@ class Counts:
 
     def copy(self) -> Counts:
         """Return an independent copy, to compute differences over a part of a program."""
-        return Counts(**vars(self))
+        found = Counts.__new__(Counts)
+        vars(found).update(vars(self))
+        return found
 
     def to_dict(self) -> dict[str, int]:
         """A JSON-ready dictionary."""

@@ -114,10 +114,10 @@ class ApproximatePolicy(PlaintextPolicy):
         return scale / 2.0**self.mask_bits
 
     def same(self, x: float, y: float) -> bool:
-        return mismatch(x, y) <= self._tolerance
+        return abs(x / y - 1) <= self._tolerance
 
     def check_same(self, got: float, expected: float) -> None:
-        if not self.same(got, expected):
+        if got != expected and not self.same(got, expected):
             raise UnmatchedError(
                 "The terms of a sum differ in scale.",
                 expected=f"2^{math.log2(expected):.6f}",
@@ -228,10 +228,11 @@ class ApproximatePolicy(PlaintextPolicy):
             first = cts[0].errors
             dependent = first.dependent
             return SlotErrors(
-                0.0, math.hypot(*(first.own * w for w in weights)), sum(dependent * w for w in weights)
+                0.0, math.hypot(*[first.own * w for w in weights]), sum([dependent * w for w in weights])
             )
-        own = math.hypot(*(ct.errors.own * weight for ct, weight in zip(cts, weights, strict=True)))
-        common = sum(ct.errors.dependent * weight for ct, weight in zip(cts, weights, strict=True))
+        each = [ct.errors for ct in cts]
+        own = math.hypot(*[errors.own * weight for errors, weight in zip(each, weights, strict=True)])
+        common = sum([errors.dependent * weight for errors, weight in zip(each, weights, strict=True)])
         return SlotErrors(0.0, own, common)
 
     def mapped(

@@ -143,10 +143,15 @@ class Bookkeeper:
 
     def use_rotations(self, steps: Iterable[int], limbs: int) -> None:
         """Declare the keys of rotations."""
+        asked, needed, n, shared = self._asked, self._needed, self.n, self.shared_by
         for step in steps:
-            if self._asked.get(step, 0) < limbs:
-                self._use_key(self.rotation_key(step), limbs)
-                self._asked[step] = limbs
+            if asked.get(step, 0) < limbs:
+                key = _rotation_key(step, n, shared)
+                if needed.get(key, 0) < limbs:
+                    if self._available is not None:
+                        self._available.expect(key, limbs, n)
+                    needed[key] = limbs
+                asked[step] = limbs
 
     def _check_key(self, key: KeyId, limbs: int) -> None:
         """Raise MissingKeyError where the key was not declared, or not for so many limbs."""

@@ -333,7 +333,7 @@ class Products(Levels):
         for ct in kinds:
             policy.check_same(policy.product(ct.scale, plain_scale), scale)
         if rows is None:
-            bound = sum(ct.bound * plain.bound for ct, plain in zip(cts, plains, strict=True))
+            bound = sum([ct.bound * plain.bound for ct, plain in zip(cts, plains, strict=True)])
             errors = policy.weighted(cts, [plain.bound for plain in plains])
         else:
             bound = max(ct.bound for ct in kinds) * rows[0]

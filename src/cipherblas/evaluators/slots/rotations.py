@@ -28,7 +28,8 @@ def rotate_many(ev: Products, x: Ct, steps: Sequence[Step]) -> list[Ct]:
         if len(steps) == 1:
             total = total_step(steps[0]) % ev.slots
             return rotate_atoms(ev, x, [total]) if total else [x]
-        totals = [total_step(step) % ev.slots for step in steps]
+        slots = ev.slots
+        totals = [(sum(step) if isinstance(step, tuple) else step) % slots for step in steps]
         different = [total for total in dict.fromkeys(totals) if total]
         single = dict(zip(different, rotate_atoms(ev, x, different), strict=True)) if different else {}
         return [single.get(total, x) for total in totals]

@@ -177,7 +177,7 @@ class Levels(Bookkeeper, ABC):
 
     def _dropped(self, cts: Sequence[Ct], limbs: int) -> list[Ct]:
         """All at `limbs` limbs; an object that occurs twice is dropped once."""
-        if all(ct.limbs == limbs for ct in cts):
+        if {ct.limbs for ct in cts} == {limbs}:
             return list(cts)
         done: dict[int, Ct] = {}
         for ct in cts:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import Counter as Tally
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from cipherblas.common.work import Work
@@ -33,11 +34,13 @@ class _Known:
         counts: without the encodings of masks, which are kept.
         peak: bytes that it needs beyond those that are alive before.
         results: their properties.
+        calls: see `Symbolic.calls`.
     """
 
     counts: Counts
     peak: int
     results: Sequence[Properties]
+    calls: Tally[Any]
 
 
 class Symbolic(Evaluator):
@@ -50,6 +53,7 @@ class Symbolic(Evaluator):
     """
 
     schedule = "counted"
+    calls: Tally[Any] | None = None  # of costs, where a subclass keeps them
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self.work: Work = Work()
@@ -160,17 +164,20 @@ class Symbolic(Evaluator):
         known = self._transforms_known.get(key)
         if known is not None:
             self.counts += known.counts
+            if self.calls is not None:
+                self.calls += known.calls
             self._whole = self._whole[0], self._whole[1] + known.counts.operand_encodings
             self.ledger.touch(known.peak)
             xs.clear()
             return [self.make(*result, None) for result in known.results]
-        counts, ledger = self.counts.copy(), self.ledger
+        counts, ledger, calls = self.counts.copy(), self.ledger, Tally(self.calls)
         peak, live = ledger.peak, ledger.live
         ledger.peak = live
         found = work()
-        taken = replace(self.counts - counts, mask_encodings=0)
+        taken = self.counts - counts
+        taken.mask_encodings = 0
         results = [(ct.limbs, ct.scale, ct.bound, ct.errors, ct.components) for ct in found]
-        self._transforms_known[key] = _Known(taken, ledger.peak - live, results)
+        self._transforms_known[key] = _Known(taken, ledger.peak - live, results, Tally(self.calls) - calls)
         ledger.peak = max(peak, ledger.peak)
         return found
 
@@ -186,7 +193,10 @@ class Symbolic(Evaluator):
         data: Any,
         booked: bool = True,
     ) -> Ct:
-        self.work.spend(1)
+        work = self.work
+        work.steps += 1
+        if work.steps > work.budget:
+            work.spend(0)
         return super().make(limbs, scale, bound, errors, components, data, booked)
 
     def make_all(self, data: Sequence[Any], properties: Properties) -> list[Ct]:
@@ -194,7 +204,7 @@ class Symbolic(Evaluator):
         first = self.make(*properties, data[0])
         self.work.spend(len(data) - 1)
         nbytes = self.ct_bytes(first)
-        return [first, *(Ct(*properties, one, self.ledger, nbytes) for one in data[1:])]
+        return [first, *[Ct(*properties, one, self.ledger, nbytes) for one in data[1:]]]
 
     def _joined_data(self, parts: Sequence[Any], inner: Any, limbs: int) -> Any:
         return None

@@ -30,42 +30,29 @@ class Ledger:
     """Bytes of the ciphertexts that are alive, the largest value so far, and how many handles were booked; safe in
     threads."""
 
-    __slots__ = ("_lock", "handles", "live", "peak")
+    __slots__ = ("handles", "live", "lock", "peak")
 
     def __init__(self) -> None:
         self.live = 0
         self.peak = 0
         self.handles = 0
-        self._lock = threading.RLock()  # a handle may die, and release its bytes, within any of the methods
+        self.lock = threading.RLock()  # a handle may die, and release its bytes, within any of the methods
 
     def add(self, nbytes: int) -> None:
         """Book bytes that stay until `release`."""
-        with self._lock:
+        with self.lock:
             self.live += nbytes
             if self.live > self.peak:
                 self.peak = self.live
-
-    def add_handle(self, nbytes: int) -> int:
-        """Book a handle with its bytes.
-
-        Returns:
-            Its number.
-        """
-        with self._lock:
-            self.live += nbytes
-            if self.live > self.peak:
-                self.peak = self.live
-            self.handles += 1
-            return self.handles
 
     def release(self, nbytes: int) -> None:
         """Unbook bytes."""
-        with self._lock:
+        with self.lock:
             self.live -= nbytes
 
     def touch(self, nbytes: int) -> None:
         """Record working memory that an operation needs while it runs."""
-        with self._lock:
+        with self.lock:
             self.peak = max(self.peak, self.live + nbytes)
 
 
@@ -76,10 +63,17 @@ class _Booking:
 
     def __init__(self, ledger: Ledger, nbytes: int) -> None:
         self._ledger, self._nbytes = ledger, nbytes
-        self.number = ledger.add_handle(nbytes)
+        with ledger.lock:  # no call: planning books many
+            ledger.live += nbytes
+            if ledger.live > ledger.peak:
+                ledger.peak = ledger.live
+            ledger.handles += 1
+            self.number = ledger.handles
 
     def __del__(self) -> None:
-        self._ledger.release(self._nbytes)
+        ledger = self._ledger
+        with ledger.lock:
+            ledger.live -= self._nbytes
 
     def times(self, blocks: int) -> None:
         """Book so many times as much."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, ClassVar, TypeVar
 
 from cipherblas.common.errors import FitError, ShapeError
 from cipherblas.evaluators.slots.interface import Evaluator
@@ -14,6 +15,21 @@ from cipherblas.forms.layouts import Layout
 # Partial results of one output block. Not relinearised; owned by the algorithm; updated in place.
 Accumulator = list[Ct]
 Operand = Sequence["Ct | Plain"]
+AnyMap = TypeVar("AnyMap", bound=Callable[..., Any])
+
+
+def made_once(method: AnyMap) -> AnyMap:
+    """A map of an algorithm, made once for each of its numbers: planning counts one algorithm on many rings."""
+    name = method.__name__
+
+    @functools.wraps(method)
+    def found(self: Algorithm, *numbers: Any) -> Any:
+        key = (name, *numbers)
+        if key not in self._maps:
+            self._maps[key] = method(self, *numbers)
+        return self._maps[key]
+
+    return found  # type: ignore[return-value]
 
 
 class Algorithm(ABC):
@@ -61,6 +77,7 @@ class Algorithm(ABC):
                 "The number of slots must be a power of two.", expected="a power of two", got=slots
             )
         self.m, self.k, self.n, self.slots = m, k, n, slots
+        self._maps: dict[Hashable, Any] = {}
 
     @property
     @abstractmethod

@@ -15,7 +15,7 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Transform
 from cipherblas.forms.index_maps import SlotMap, masked_map, pure_rotation
 from cipherblas.forms.layouts import EMPTY, column_major, with_imaginary_garbage
-from cipherblas.methods.matmul.base import Accumulator, Algorithm, Operand, accumulate, split_path
+from cipherblas.methods.matmul.base import Accumulator, Algorithm, Operand, accumulate, made_once, split_path
 from cipherblas.rlwe.key_policies import Step
 
 Offset: TypeAlias = Callable[[SlotMap], SlotMap]  # line → by how much it is rotated
@@ -148,6 +148,7 @@ class Fame(Algorithm):
 
     # ---- the four maps ----
 
+    @made_once
     def sigma(self) -> list[Transform]:
         """σ (Eq. 2, 6), in one transform or, with a radix, in two."""
 
@@ -158,6 +159,7 @@ class Fame(Algorithm):
         shapes = (self.m, self.inner), wide
         return self._skew("sigma", self.m, shapes, 1, self.left_stride, self.left_stride, -1, entry)
 
+    @made_once
     def tau(self) -> list[Transform]:
         """τ (Eq. 3, 7), in one transform or, with a radix, in two."""
 
@@ -203,6 +205,7 @@ class Fame(Algorithm):
         stages.append(self._map((name,), offsets, unit, shapes[1], axis, stride, entry(offset), imaginary))
         return stages
 
+    @made_once
     def epsilon(self, i: int) -> Transform:
         """ε^i as a transform (Eq. 4, 8); widened operands have more columns."""
         if self.rotates_columns:
@@ -220,6 +223,7 @@ class Fame(Algorithm):
         """Rows that ε^i keeps, from the first one on."""
         return self.m
 
+    @made_once
     def omega(self, i: int) -> Transform:
         """ω^i as a transform (Eq. 5, 9); widened operands have more rows."""
         shape = self.m + self.margin, self.n
@@ -233,6 +237,7 @@ class Fame(Algorithm):
 
         return self._transform(("omega", i), steps, shape, self.left_stride, entry)
 
+    @made_once
     def _rotation(self, name: str, count: int, unit: int) -> Transform:
         return pure_rotation(split_path(count, unit, self.key_baby_steps), (self._key, name, count))
 

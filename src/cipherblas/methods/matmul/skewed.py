@@ -13,7 +13,8 @@ from cipherblas.common.errors import UnsuitedError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.forms.layouts import Layout, SlotIndex, column_major, entry_index, with_imaginary_garbage
-from cipherblas.methods.matmul.base import Accumulator, Algorithm, Operand, accumulate, split_path
+from cipherblas.methods.matmul.base import Accumulator, Algorithm, Operand, accumulate, made_once, split_path
+from cipherblas.rlwe.key_policies import Step
 
 
 class _Shape(NamedTuple):
@@ -124,18 +125,25 @@ class Skewed(Algorithm):
 
     def prepare_left(self, ev: Evaluator, cts: Operand) -> list[Any]:
         """Rotations by j·R, j < baby_steps. Keys: those rotations. Levels: none."""
-        steps = [split_path(j, self.stride, self.key_baby_steps) for j in range(self.baby_steps)]
-        return ev.rotate_many(ev.rescaled(cts[0]), steps)
+        return ev.rotate_many(ev.rescaled(cts[0]), self._left_steps())
 
     def prepare_right(self, ev: Evaluator, cts: Operand) -> list[Any]:
         """Rotations by i - g·b·R, i < terms. Keys: those rotations. Levels: none."""
-        steps = []
+        return ev.rotate_many(ev.rescaled(cts[0]), self._right_steps())
+
+    @made_once
+    def _left_steps(self) -> list[Step]:
+        return [split_path(j, self.stride, self.key_baby_steps) for j in range(self.baby_steps)]
+
+    @made_once
+    def _right_steps(self) -> list[Step]:
+        steps: list[Step] = []
         for i in range(self.terms):
             giant, baby = divmod(i, self.baby_steps)
             fine = split_path(baby, 1, self.key_baby_steps)
             coarse = giant * self.baby_steps * (1 - self.stride)
             steps.append((coarse, *fine) if isinstance(fine, tuple) else (coarse, fine))
-        return ev.rotate_many(ev.rescaled(cts[0]), steps)
+        return steps
 
     def multiply(
         self, ev: Evaluator, left: Sequence[Any], right: Sequence[Any], accumulator: Accumulator | None

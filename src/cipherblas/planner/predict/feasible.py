@@ -82,7 +82,7 @@ def attempted(work: Callable[[], T], only: Kinds = INFEASIBLE) -> T | Infeasible
     except only as error:
         infeasible = Infeasible(error)
     reason: BaseException | None = infeasible.error
-    while reason is not None:
+    while reason is not None and reason.__traceback__ is not None:
         reason.__traceback__ = None
         reason = reason.__cause__ or reason.__context__
     return infeasible

@@ -76,6 +76,8 @@ class BlockStrategy(Strategy):
         if not self.fine:
             self.far, self.near, self.failing, self.digits = 2.0, 1.6, 1, 1
         self._algorithms: dict[Hashable, Algorithm] = {}
+        # By decisions, degree and limbs: of the product alone, whatever the digits are.
+        self._counted: dict[Hashable, tuple[Priced, Traffic]] = {}
         self._inputs = SymbolicInputs()  # whose clear blocks have their values, where these are known
 
     def _is_one_product(self) -> bool:
@@ -186,7 +188,7 @@ class BlockStrategy(Strategy):
 
     def refine_candidates(self, scored: Sequence[Scored], predictions: Predictions) -> Iterator[Candidate]:
         """A method of its own for each node of a program with several, in the blocks and rings of the best plans."""
-        if self.fine or self.options.options is not None:
+        if self.fine or not self.nodes or self.options.options is not None:
             return
         seen: set[Any] = set()
         for entry in scored:
@@ -197,7 +199,7 @@ class BlockStrategy(Strategy):
             seen.add(key)
 
             seconds = functools.partial(predictions.more_seconds, ring)
-            tried: list[Mapping[int, MethodChoice]] = []
+            tried: list[Mapping[int, MethodChoice]] = [candidate.decisions.choices]
             known: dict[Any, Any] = {}
             for level in LEVEL_SHARES:
                 found, runners = self._assigned(entry, ring, seconds, level * entry.seconds, known)
@@ -295,9 +297,25 @@ class BlockStrategy(Strategy):
         """As a dry run finds, of the product alone."""
         if not self.fine:
             return super().price(candidate, ring, run, predictions)
+        decisions = candidate.decisions
+        (choice,) = decisions.choices.values()
+        key = (
+            *(choice.method, *choice.options.items(), *decisions.blocks.items()),
+            *(decisions.key_policy, ring.n, *ring.q),
+        )
+        if key not in self._counted:
+            self._counted[key] = self._count(candidate, ring, predictions, most)
+        ev, traffic = self._counted[key]
+        counts, key_bytes = ev.counts_with(ring), key_bytes_of(ev.request, ring)
+        return predictions.seconds(predictions.stages(counts, traffic, key_bytes, ring)), key_bytes
+
+    def _count(
+        self, candidate: Candidate, ring: Ring, predictions: Predictions, most: float
+    ) -> tuple[Priced, Traffic]:
+        """The product alone, counted, with the traffic of the program."""
         (node,) = self.nodes
         algorithm, limbs = self._algorithm(candidate, node), len(ring.q)
-        ev = Priced(ring, key_policy=candidate.decisions.key_policy)
+        ev = Priced(ring, key_policy=candidate.decisions.key_policy).logged()
         traffic = sum(
             (form.upload(limbs, ring.n, public_key) for form, public_key in self._sent(candidate)), Traffic()
         )
@@ -314,9 +332,8 @@ class BlockStrategy(Strategy):
             for side, layout, grid in zip(node.children, layouts, (left, right), strict=True)
         ]
         found = counted_product(ev, algorithm, (left, right), factors)[0]
-        traffic += self._in_blocks(node, algorithm.out_layout).download(found.limbs, found.components, ring.n)
-        key_bytes = key_bytes_of(ev.request, ring)
-        return predictions.seconds(predictions.stages(ev.counts, traffic, key_bytes, ring)), key_bytes
+        back = self._in_blocks(node, algorithm.out_layout).download(found.limbs, found.components, ring.n)
+        return ev, traffic + back
 
 
 def _moved(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter as Tally
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from cipherblas.common.errors import FitError
 from cipherblas.evaluators.slots.interface import Evaluator
@@ -16,6 +17,7 @@ from cipherblas.forms.slot_forms import SlotForm
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.products import build
 from cipherblas.planner.predict.feasible import DearError, attempted, feasible
+from cipherblas.rlwe.costs import Costs, costs_of
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import Ring
@@ -28,8 +30,37 @@ Seconds = Callable[[Counts, Traffic], float]
 Grid = tuple[int, int]
 
 
+# Methods of `Costs` that book the same whatever the digits of key switching are.
+WITHOUT_KEYS = frozenset(
+    {"add", "encode", "multiply_plain_sum", "multiply_scalar", "multiply_sum", "rescale"}
+)
+MORE = 1.25  # times as many transforms, after which seconds are looked at again
+
+
+class _Logged:
+    """The costs of a ring, and how often which of their methods was asked to book, where digits count."""
+
+    def __init__(self, costs: Costs, calls: Tally[Any]) -> None:
+        self._costs, self._calls = costs, calls
+
+    def __getattr__(self, name: str) -> Any:
+        method, calls = getattr(self._costs, name), self._calls
+        whole = getattr(Costs, name)
+
+        def logged(first: Any, *arguments: Any, **options: Any) -> Any:
+            if isinstance(first, Counts):
+                calls[whole, arguments, tuple(options.items())] += 1
+            return method(first, *arguments, **options)
+
+        found = method if name in WITHOUT_KEYS else logged
+        setattr(self, name, found)
+        return found
+
+
 class Priced(Symbolic):
     """Counts what seconds are made of: the sums of a transform together, and not one by one.
+
+    What one counted tells the counts on other rings that differ in the digits of key switching alone.
 
     Attributes:
         most: seconds that what is counted may take; DearError where it takes more.
@@ -39,20 +70,42 @@ class Priced(Symbolic):
     most = math.inf
     seconds: Callable[[Counts], float]
     _before = 0.0  # seconds before what is repeated now
+    _looked_at = 0.0  # transforms, at which seconds are looked at next
+
+    def logged(self) -> Priced:
+        """Itself; it will tell `counts_with` other digits."""
+        self.calls = Tally()
+        self.costs = cast(Costs, _Logged(self.costs, self.calls))
+        return self
+
+    def counts_with(self, ring: Ring) -> Counts:
+        """The counts on a ring that differs in its digits alone."""
+        found, there, here = self.counts.copy(), costs_of(ring), costs_of(self.params)
+        own = vars(found)
+        for (method, arguments, options), times in (self.calls or {}).items() if there is not here else ():
+            for costs, number in ((there, times), (here, -times)):
+                for name, each in costs.of_call(method, arguments, dict(options)):
+                    own[name] += number * each
+        return found
 
     def limited(self, most: float, seconds: Callable[[Counts], float]) -> None:
         """Count no further than to so many seconds."""
         self.most, self.seconds = most, seconds
 
     def repeated(self, number: int, work: Callable[[], None]) -> None:
-        before = self._before
+        before, calls = self._before, Tally(self.calls)
         if self.most < math.inf:
-            self._before = self.seconds(self.counts)
+            self._before, self._looked_at = self.seconds(self.counts), 0.0
         super().repeated(number, work)
-        self._before = before
+        self._before, self._looked_at = before, 0.0
+        for call, times in (self.calls or {}).items():
+            calls[call] += (times - calls[call]) * number
+        if self.calls is not None:
+            self.calls.update({call: times - self.calls[call] for call, times in calls.items()})
 
     def _check_seconds(self) -> None:
-        if self.most < math.inf:
+        if self.most < math.inf and self.counts.ntt_limbs >= self._looked_at:
+            self._looked_at = MORE * self.counts.ntt_limbs
             so_far = self.seconds(self.counts)
             least = so_far + (self._repeats - 1) * (so_far - self._before)
             if least > self.most:

@@ -39,6 +39,7 @@ def cheapest(
     failing: float,
     digits: int,
     told: bool,
+    carried: set[Hashable],
 ) -> tuple[list[Scored], float]:
     """Candidates of one algorithm and ring degree on their rings, cheapest first, and about the least price of others.
 
@@ -56,10 +57,12 @@ def cheapest(
             large rings.
         digits: so many of the rings price a candidate, the best ones.
         told: the least price is to be exact where nothing is found.
+        carried: kinds of candidates that rings of so many limbs are known to carry, of all degrees. Others are counted
+            to their end, which tells whether a ring carries them.
     """
     left, found = dict(enumerate(candidates)), list[Scored]()
     known: dict[Hashable, Price] = {}
-    carried, lacking = False, list[Hashable]()  # blocks of candidates that no ring carries
+    any_carried, lacking = False, list[Hashable]()  # blocks of candidates that no ring carries
     groups = [rings] if rings else []  # rings of as many limbs each, with different digits
 
     def on(number: int, ring: Ring, most: float) -> Price:
@@ -67,8 +70,12 @@ def cheapest(
         key = number, _limbs(ring)
         price_so_far = known.get(key, UNKNOWN)
         if not price_so_far.exact and price_so_far.seconds <= most:
-            found = attempted(functools.partial(price, left[number], ring, LOOKED_AT * most))
+            kind = left[number].name, _kind(left[number]), len(ring.q)
+            limit = LOOKED_AT * most if kind in carried else math.inf
+            found = attempted(functools.partial(price, left[number], ring, limit))
             known[key] = Price(math.inf) if isinstance(found, Infeasible) else found
+            if known[key].seconds < math.inf:
+                carried.add(kind)
         return known[key]
 
     def first(number: int, most: float) -> tuple[Price, Sequence[Ring]]:
@@ -108,7 +115,7 @@ def cheapest(
         unknown = [number for kind in kinds if least[kind] == math.inf for number in kinds[kind]]
         return (best if seconds < most else None), seconds, unknown
 
-    while left and (carried or len(lacking) < failing):
+    while left and (any_carried or len(lacking) < failing):
         number, seconds, unknown = None, math.inf, list(left)
         if groups and (found or not lacking):  # what is cheap may need larger rings than what comes first
             most = about * min((one.seconds for one in found), default=math.inf)
@@ -123,7 +130,7 @@ def cheapest(
         if entries is None:
             lacking.append(_blocks(candidate))
             continue
-        carried = True
+        any_carried = True
         if entries:
             found += entries
             others = [one.ring for one in sorted(entries, key=lambda one: one.seconds)]

@@ -272,6 +272,7 @@ class Search:
         found, least = cheapest(
             *(candidates, rings, price, scored, min(limit, far), about, strategy.failing, strategy.digits),
             told=not last,
+            carried=strategy.carried,
         )
         self._left_out |= least < math.inf
         too_slow = far <= least < math.inf

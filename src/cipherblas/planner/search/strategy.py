@@ -140,6 +140,7 @@ class Strategy(ABC):
         self._slopes: dict[Hashable, float] = {}  # of candidates that take the same steps
         self._first = First()  # of the sizes of rings
         self.known: dict[int, list[Ring]] = {}  # by degree, those of the algorithm that was sized last
+        self.carried: set[Hashable] = set()  # see `prices.cheapest`
         self.refreshed = is_refreshed(expression)
         self.modulus = modulus_of(expression)
         if options.key_policy is not None:

@@ -67,6 +67,7 @@ class Prices:
     weights: float
 
     @classmethod
+    @functools.lru_cache(maxsize=64)
     def of(cls, rates: Rates, slots: int) -> Prices:
         """By counting each on a nominal ring."""
         ring = RingShape.for_depth(slots, NOMINAL_DEPTH)
@@ -108,6 +109,7 @@ class Prices:
 class LayerCost(Protocol):
     """The measure of a pattern that `GreedyMethods` minimises: `Prices`, or any other one."""
 
+    def __hash__(self) -> int: ...
     def layer(self, pattern: Pattern, taps: int, inputs: int, outputs: int) -> float: ...
 
     def steps(self, babies: int, giants: int, plaintexts: int) -> float: ...
@@ -373,16 +375,15 @@ class GreedyMethods:
         parts = -(-rows // self.slots)
         each = -(-rows // parts)
 
-        def cost(pattern: Pattern) -> float:
-            return self._pattern_cost(pattern, x, 1, x.ciphertexts, parts)
+        found = self._ranked((each, x.extent, 1), x, 1, parts)
+        return [(price, MatVecMetaKernel(x, rows, pattern, each)) for price, pattern in found]
 
-        found = cheapest(each, x.extent, 1, self.slots, cost, COMPARED)
-        return [(cost(pattern), MatVecMetaKernel(x, rows, pattern, each)) for pattern in found]
-
-    def _pattern_cost(self, pattern: Pattern, x: TensorLayout, taps: int, inputs: int, outputs: int) -> float:
-        if pattern.replications > 1 and not (x.alone or self.masks):
-            return math.inf
-        return self.prices.layer(pattern, taps, inputs, outputs)
+    def _ranked(
+        self, sizes: tuple[int, int, int], x: TensorLayout, taps: int, outputs: int
+    ) -> Sequence[tuple[float, Pattern]]:
+        """The cheapest patterns of layers of these sizes (see `imra.cheapest`), with their prices."""
+        repeats = bool(x.alone or self.masks)
+        return _ranked(self.prices, repeats, (*sizes, self.slots), taps, x.ciphertexts, outputs)
 
     def _convs(self, window: Window, x: TensorLayout) -> list[Priced]:
         taps = len(window.taps)
@@ -394,16 +395,12 @@ class GreedyMethods:
         parts = -(-outputs // most)
         found: list[tuple[float, int, Pattern]] = []
         for each in sorted({most, -(-outputs // parts), min(most, inputs)}):
-            count = -(-outputs // each)
-
-            def cost(pattern: Pattern, count: int = count) -> float:
-                return self._pattern_cost(pattern, x, taps, x.ciphertexts, count)
-
-            some = attempted(
-                functools.partial(cheapest, each, inputs, x.pitch, self.slots, cost, COMPARED), only=FitError
+            ranked = functools.partial(
+                self._ranked, (each, inputs, x.pitch), x, taps, outputs=-(-outputs // each)
             )
+            some = attempted(ranked, only=FitError)
             if not isinstance(some, Infeasible):
-                found.extend((cost(pattern), each, pattern) for pattern in some)
+                found.extend((price, each, pattern) for price, pattern in some)
         if not found:
             raise FitError(
                 "The channels of a convolution do not fit a ciphertext.",
@@ -412,6 +409,30 @@ class GreedyMethods:
             )
         best = heapq.nsmallest(COMPARED, found, key=lambda row: row[:2])
         return [(price, ConvMetaKernel(x, window, pattern, each)) for price, each, pattern in best]
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def _ranked(
+    prices: LayerCost,
+    repeats: bool,
+    sizes: tuple[int, int, int, int],
+    taps: int,
+    inputs: int,
+    outputs: int,
+) -> Sequence[tuple[float, Pattern]]:
+    """See `GreedyMethods._ranked`: a search asks for equal layers again and again.
+
+    Args:
+        repeats: patterns that repeat their input may be taken.
+        sizes: units of the result and of the input, slots of a unit, slots.
+    """
+
+    def cost(pattern: Pattern) -> float:
+        if pattern.replications > 1 and not repeats:
+            return math.inf
+        return prices.layer(pattern, taps, inputs, outputs)
+
+    return [(cost(pattern), pattern) for pattern in cheapest(*sizes, cost, COMPARED)]
 
 
 def _rows_of(window: Window | None) -> int:

@@ -13,7 +13,7 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Transform
 from cipherblas.forms.index_maps import SlotMap, masked_map, pure_rotation
 from cipherblas.forms.layouts import EMPTY, row_major
-from cipherblas.methods.matmul.base import Accumulator, Algorithm, Operand, accumulate
+from cipherblas.methods.matmul.base import Accumulator, Algorithm, Operand, accumulate, made_once
 
 
 class E2dm(Algorithm):
@@ -67,24 +67,28 @@ class E2dm(Algorithm):
     def options(self) -> dict[str, Any]:
         return {"size": self.size, "baby_steps": self.baby_steps}
 
+    @made_once
     def sigma(self) -> Transform:
         """σ: 2s - 1 diagonals."""
         s = self.size
         steps = [*range(s), *range(1 - s, 0)]
         return self._map(("sigma",), steps, lambda row, col: row * s + (row + col) % s)
 
+    @made_once
     def tau(self) -> Transform:
         """τ: s diagonals on a cycle, 2s - 1 otherwise."""
         s = self.size
         steps = [step * s for step in (*range(s), *range(1 - s, 0))]
         return self._map(("tau",), steps, lambda row, col: (row + col) % s * s + col)
 
+    @made_once
     def phi(self, i: int) -> Transform:
         """φ^i, the column shift: 2 diagonals."""
         s = self.size
         steps = [i, i - s] if i else [0]
         return self._map(("phi", i), steps, lambda row, col: row * s + (col + i) % s)
 
+    @made_once
     def psi(self, i: int) -> Transform:
         """ψ^i, the row shift: a rotation on a cycle, otherwise 2 diagonals."""
         s = self.size

@@ -14,7 +14,7 @@ from cipherblas.evaluators.slots.values import Ct, Parts, Plain, Transform
 from cipherblas.forms.index_maps import pure_rotation
 from cipherblas.forms.layouts import row_major, with_garbage
 from cipherblas.methods.doubling import folded, repeated
-from cipherblas.methods.matmul.base import Accumulator, Algorithm, Operand, accumulate
+from cipherblas.methods.matmul.base import Accumulator, Algorithm, Operand, accumulate, made_once
 from cipherblas.rlwe.key_policies import Step
 
 ALL = slice(None)
@@ -75,6 +75,7 @@ class FheMm(Algorithm):
 
     # ---- the maps ----
 
+    @made_once
     def align_left(self) -> Transform:
         """RotateAlign of A: row i left by i mod k. 2k - 1 diagonals: what stays in the row, and what wraps around."""
         inner = self.padded[1]
@@ -85,6 +86,7 @@ class FheMm(Algorithm):
                 diagonals[i - self.cols] = self._mask(slice(i, None, inner), slice(self.cols - i, None))
         return Transform(diagonals, 1.0, 1.0, (self._key, "align left"))
 
+    @made_once
     def align_right(self) -> Transform:
         """RotateAlign of B: column j up by j mod k. k diagonals."""
         inner = self.padded[1]
@@ -93,6 +95,7 @@ class FheMm(Algorithm):
         }
         return Transform(diagonals, 1.0, 1.0, (self._key, "align right"))
 
+    @made_once
     def shift_left(self, r: int) -> Transform:
         """ShiftByStep of A, r ≥ 1: all rows left by r. 2 diagonals: of columns that stay in the row, and of those that
         wrap around, the last r. Both are sums of columns, of which a step has one more than the step before."""
@@ -101,6 +104,7 @@ class FheMm(Algorithm):
         wrap = self._mask(ALL, slice(first, None), lambda: self._last[:r])
         return Transform({r: stay, r - self.cols: wrap}, 1.0, 1.0, (self._key, "shift left", r))
 
+    @made_once
     def shift_right(self, r: int) -> Transform:
         """ShiftByStep of B: all columns up by r, a rotation."""
         return pure_rotation(r * self.cols, (self._key, "shift right", r))
