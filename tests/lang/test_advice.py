@@ -38,11 +38,16 @@ WITHOUT = {
     "results.__init__": BEFORE,
 }
 # Errors with advice that the tables do not provoke, and what does.
+RESIDUES = "tests/program/test_residues.py"
 ELSEWHERE = {
+    **dict.fromkeys(("crt.check_exact_bounds", "crt.exact_numbers", "crt.finished"), RESIDUES),
+    **dict.fromkeys(
+        ("fixed_point._in_integers", "fixed_point._pieces", "fixed_point.fixed_numbers"), RESIDUES
+    ),
+    **dict.fromkeys(("fixed_point.in_integers", "modular.check_integers"), RESIDUES),
+    **dict.fromkeys(("modular.check_one_modulus", "modular.whole_numbers"), RESIDUES),
     "deferred._fitted": "advice of another error",
     "exact.check_exact": "tests/corpus",
-    "modular.check_modular": "tests/program/test_modular.py",
-    "modular.residues": "tests/program/test_modular.py",
     "nodes.operation": "who writes an operation of their own",
     "nodes._not_of_numpy": "is raised where it is called",
     "polynomials.__init__": BEFORE,

@@ -418,6 +418,10 @@ def test_what_is_refused_in_fixed_point() -> None:
         toy(lambda x, y: x * y, x=F(4), y=cb.secret(4))
     with pytest.raises(ParameterError, match="is something else"):
         toy(lambda x: cb.tanh(x, precision=0.1), x=F(4))
+    with pytest.raises(RangeError, match="no float64 is the ratio"):
+        toy(lambda x: 0.123456789012345 * (0.987654321098765 * x) + x * x, x=F(4))
+    with pytest.raises(RangeError, match="more bits in fixed point"):
+        toy(lambda x, w: x * w, x=F(4), w=cb.public(4, bound=2.0**40))
     program = toy(lambda x: x * x, x=F(4, bound=1.0))
     for bad, says in ((1.001, "beyond the planned range"), (math.nan, "finite")):
         with pytest.raises(RangeError, match=says):

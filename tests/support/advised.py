@@ -398,7 +398,15 @@ DECLARED: dict[str, dict[str, str]] = {
         ),
     },
     "cb.secret(3, dtype=np.int64)": {
-        "dtype=np.int32, or np.float64 for larger numbers": "cb.secret(3, dtype=np.int32)"
+        "dtype='int64', exact=True of a secret operand: exact integers": (
+            "cb.secret(3, dtype='int64', exact=True)"
+        ),
+        "dtype='int64', bound=2**52 of a clear one": "cb.public(3, dtype='int64', bound=2**52)",
+        "dtype=np.int32, or np.float64 for larger numbers": "cb.secret(3, dtype=np.int32)",
+    },
+    "cb.secret(3, fixed_point=0)": {"fixed_point=10": "cb.secret(3, fixed_point=10)"},
+    "cb.secret(3, fixed_point=8, norm=1.0)": {
+        "cb.secret(…, bound=1.0, fixed_point=8) without norm=…": "cb.secret(3, bound=1.0, fixed_point=8)"
     },
     "cb.secret(3, dtype=np.int8, bound=300)": {
         "bound=128, or less": "cb.secret(3, dtype=np.int8, bound=128)",

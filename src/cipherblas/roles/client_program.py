@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -151,7 +151,7 @@ class ClientProgram(ClientSide):
         self.id, self.operands, self.expression, self.exact = program_id, dict(operands), expression, exact
         self.plan: KnownPlan = plan
         self._inputs, self._outputs, self.units = inputs, outputs, units
-        self.residues: Sequence[ClientProgram] = (self,)
+        self._residues: tuple[ClientProgram, ...] = ()
 
     @classmethod
     def of(cls, program: PlannedProgram) -> ClientProgram:
@@ -179,7 +179,7 @@ class ClientProgram(ClientSide):
             program.id, secret, expression, program.exact, known, inputs, program.outputs, program.units
         )
         if plan.moduli:
-            found.residues = tuple(map(cls.of, program.residues))
+            found._residues = tuple(map(cls.of, program.residues))
         return found
 
     def __repr__(self) -> str:
@@ -192,6 +192,11 @@ class ClientProgram(ClientSide):
     def encryptor(self, public_key: PublicKey) -> Encryptor:
         """Return an encryptor with the public key of a client; errors as `Program.encryptor`."""
         return Encryptor(self, public_key)
+
+    @property
+    def residues(self) -> tuple[ClientProgram, ...]:
+        """The same program modulo each t, of exact integers by residues; of any other this one."""
+        return self._residues or (self,)
 
     def inputs_of(self, name: str) -> list[Input]:
         return [one for program in self.residues for one in program._inputs if one.name == name]
@@ -349,14 +354,14 @@ class ClientProgram(ClientSide):
                     expected=f"{len(moduli)} of them",
                     got=1 + len(others),
                 )
-            found.residues = [
+            found._residues = tuple(
                 found._modulo(modulus, other, tensors)
                 for modulus, other in zip(
                     moduli,
                     [{"inputs": header["inputs"], "outputs": [row["output"] for row in rows]}, *others],
                     strict=True,
                 )
-            ]
+            )
         return found
 
     def _modulo(

@@ -68,7 +68,6 @@ class ClientSide(ABC):
         exact: its results are exact integers.
         plan: what was planned.
         units: of a program in fixed point those of its results, which are integers times these; of any other nothing.
-        residues: of exact integers that are computed by residues the same program modulo each t; of any other this one.
     """
 
     id: str
@@ -77,7 +76,11 @@ class ClientSide(ABC):
     exact: bool
     plan: ClientPlan
     units: tuple[Fraction, ...]
-    residues: Sequence[ClientSide]
+
+    @property
+    @abstractmethod
+    def residues(self) -> Sequence[ClientSide]:
+        """The same program modulo each t, of exact integers by residues; of any other this one."""
 
     @abstractmethod
     def inputs_of(self, name: str) -> list[Input]:

@@ -142,11 +142,11 @@ class PlannedProgram(ClientSide):
         self.units = units
         self.written: Expression | None = None
         self.executed: Expression = expression
-        self.residues: tuple[PlannedProgram, ...] = (self,)
+        self._residues: tuple[PlannedProgram, ...] = ()
         if plan.moduli:
             check_residues(expression, operands, plan)
-            self.residues = tuple(self._modulo(modulus) for modulus in plan.moduli)
-            self.executed = self.residues[0].executed
+            self._residues = tuple(self._modulo(modulus) for modulus in plan.moduli)
+            self.executed = self._residues[0].executed
         else:
             self.executed = executed(expression, plan.decided)
             check_planned(expression, plan.results)
@@ -154,6 +154,11 @@ class PlannedProgram(ClientSide):
         self._run = run
         self._encodings: set[ProgramEncodings] = set()  # of servers that there were: their weights are ready
         self.id = hashlib.sha256(json.dumps(self._identity(), sort_keys=True).encode()).hexdigest()
+
+    @property
+    def residues(self) -> tuple[PlannedProgram, ...]:
+        """The same program modulo each t, of exact integers by residues; of any other this one."""
+        return self._residues or (self,)
 
     def _modulo(self, modulus: int) -> PlannedProgram:
         """The same program of integers modulo one t of several, as it was decided."""
