@@ -94,6 +94,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, tuple[int, ...]]]] = {
     "several": (lambda a, b: {"p": a @ b, "q": (a * a).T, "r": a[0] - b[:, 1]}, {"a": (4, 4), "b": (4, 4)}),
     "pair": (lambda a, b: (a * b, a - b), {"a": (3,), "b": (3,)}),
     "number": (lambda a, b: a * b, {"a": (), "b": ()}),
+    "factor": (lambda a: a * 2**40 + 1, {"a": ()}),
 }
 
 

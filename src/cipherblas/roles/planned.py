@@ -69,6 +69,7 @@ from cipherblas.planner.plan.worst_case import worst_errors
 from cipherblas.planner.predict.dry_run import DryRun, dry_run, listing_of
 from cipherblas.planner.predict.promises import SampledErrors
 from cipherblas.planner.predict.simulation import RangeFound, ranges_of
+from cipherblas.rlwe.counts import Counts
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.client_side import ClientSide, secret_operand
 from cipherblas.roles.wire.messages import check_shape, given, short_id
@@ -147,6 +148,8 @@ class PlannedProgram(ClientSide):
             check_residues(expression, operands, plan)
             self._residues = tuple(self._modulo(modulus) for modulus in plan.moduli)
             self.executed = self._residues[0].executed
+            each = (one.plan.counts for one in self._residues)  # a factor may be one modulo some t
+            self.plan = replace(plan, counts=sum(each, Counts()))
         else:
             self.executed = executed(expression, plan.decided)
             check_planned(expression, plan.results)
