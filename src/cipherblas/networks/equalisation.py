@@ -31,7 +31,7 @@ from cipherblas.networks.layers import (
 from cipherblas.networks.maxima import MaxPooling
 
 # How far channels are brought together: the rest is room for entries that exceed those of the samples.
-POWER = 0.75
+POWER = 0.6
 LEAST = 1 / 16  # of the largest channel's numbers, that others are taken to have
 TRIED = np.linspace(-4.0, 4.0, 33)
 
