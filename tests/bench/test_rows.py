@@ -279,7 +279,7 @@ def test_what_is_compared_has_the_error_of_exact_integers(monkeypatch: pytest.Mo
 
 def test_a_product_that_is_not_exact_is_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        cb.Program, "rounded", staticmethod(lambda values: np.rint(values).astype(np.int64) + 1)
+        cb.Program, "whole", lambda _, each: [np.rint(one).astype(np.int64) + 1 for one in each[0]]
     )
     with pytest.raises(harness.MeasurementError, match="differs from NumPy's"):
         next(bench.run_cc([(2, 2, 2)], exact="int8", budget=0.0))

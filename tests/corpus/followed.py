@@ -17,7 +17,13 @@ FOLLOWED: dict[str, dict[str, dict[str, Any]]] = {
     "clear/int64": {
         "dtype=np.int32, or np.float64 for larger numbers": {
             "operands": {"a": P(4, 10, dtype="int32"), "b": S(10, 3)}
-        }
+        },
+        "dtype='int64', exact=True of a secret operand: exact integers": {
+            "operands": {"a": P(4, 10, dtype="int8"), "b": S(10, 3, dtype="int64", exact=True)}
+        },
+        "dtype='int64', bound=2**52 of a clear one": {
+            "operands": {"a": P(4, 10, dtype="int64", bound=2.0**52), "b": S(10, 3)}
+        },
     },
     "assumed/of a clear node": {
         "bound=… where the clear operand is declared": {

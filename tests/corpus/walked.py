@@ -73,7 +73,8 @@ def multiplicity_is_a_walk(program: cb.Program) -> None:
 
     by_kind, one_by_one = evaluators_of(counted, shared=shared), evaluators_of(walked, shared=shared)
     results, all_expected = run(by_kind, counted_inputs, program), run(one_by_one, walked_inputs, program)
-    assert by_kind.counts == one_by_one.counts == plan.counts
+    assert by_kind.counts == one_by_one.counts
+    assert by_kind.counts * max(1, len(plan.moduli)) == plan.counts
     assert by_kind.request == one_by_one.request == plan.keys
     assert counted.ledger.live == walked.ledger.live
     assert list(counted_inputs.wanted) == list(walked_inputs.wanted)

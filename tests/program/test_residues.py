@@ -262,12 +262,13 @@ def test_results_modulo_wide_numbers(modulus: int) -> None:
         lambda a, b: a * b + a - 3, a=cb.secret(4, modulus=modulus), b=cb.secret(4, modulus=modulus)
     )
     assert program.modulus == modulus
+    kind = np.uint64 if modulus > 2**63 else np.int64
+    assert f"modulo {modulus}, {kind.__name__}, by whoever decrypts them" in program.explain()
     a = np.array([2**64 - 1, 0, modulus - 1, modulus // 2], np.uint64)
     b = np.array([-(2**63), 2**63 - 1, -1, modulus // 4])
     wanted = (a.astype(object) * b + a.astype(object) - 3) % modulus
     for found in (decrypted(program, {"a": a, "b": b})[0], program.evaluate({"a": a, "b": b})):
-        assert found.dtype == (np.uint64 if modulus > 2**63 else np.int64)
-        assert np.array_equal(found.astype(object), wanted)
+        assert found.dtype == kind and np.array_equal(found.astype(object), wanted)
 
 
 def test_a_product_of_primes_with_slots_has_no_bound() -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import printable
 from cipherblas.crypto.params import Parameters
-from cipherblas.lang.crt import INT64
+from cipherblas.lang.crt import INT64, wanted_modulus
 from cipherblas.lang.operands import Operand
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.planner.plan.plan import Plan
@@ -89,7 +89,7 @@ def explain(
         *_times(plan),
         *_errors(plan, results, exact),
         *_found_on_samples(plan),
-        *_exact(plan, exact),
+        *_exact(plan, exact, wanted_modulus(operands)),
         *_promise(plan),
     ]
     width = max(len(name) for name, _ in rows)
@@ -529,8 +529,15 @@ def _errors(plan: Plan, results: Sequence[tuple[int, ...]], exact: bool) -> list
     ]
 
 
-def _exact(plan: Plan, exact: bool) -> list[tuple[str, str]]:
-    """The promise of a program of exact integers."""
+def _exact(plan: Plan, exact: bool, modulus: int | None) -> list[tuple[str, str]]:
+    """The promise of a program of exact integers.
+
+    Args:
+        modulus: by which the client reduces what was computed without wrapping around.
+    """
+    if plan.moduli and modulus is not None:
+        kind = "int64" if modulus <= INT64 else "uint64"
+        return [("results", f"modulo {modulus}, {kind}, by whoever decrypts them")]
     if plan.moduli:
         largest = max(one.bound for one in plan.results)
         kind = "int64" if largest < INT64 else "Python's integers"

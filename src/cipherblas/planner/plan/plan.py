@@ -587,6 +587,7 @@ class Plan(Rebuilt):
             "dnum": params.dnum,
             "security": params.security,
             "scale_bits": params.scale_bits,
+            "moduli": list(self.moduli),
             "levels": self.levels,
             "upload_ciphertexts": self.upload_ciphertexts,
             "upload_bytes": self.upload_bytes,

@@ -105,7 +105,7 @@ def repeated(plan: Plan, moduli: Sequence[int], expression: Expression) -> Plan:
         expression: that of exact integers, whose results have bounds.
     """
     times = len(moduli)
-    return replace(
+    found = replace(
         plan,
         moduli=tuple(moduli),
         counts=plan.counts * times,
@@ -128,6 +128,9 @@ def repeated(plan: Plan, moduli: Sequence[int], expression: Expression) -> Plan:
         ),
         nodes=tuple(replace(one, counts=one.counts * times) for one in plan.nodes),
     )
+    share = found.minimised / plan.minimised  # those of other ways are compared with one run
+    rejected = [replace(one, seconds=one.seconds and one.seconds * share) for one in plan.rejected]
+    return replace(found, rejected=tuple(rejected))
 
 
 def moduli_of(decisions: Any) -> tuple[int, ...]:
