@@ -36,9 +36,9 @@ NORMALISE = ["--normalise", "123.675,116.28,103.53:58.395,57.12,57.375"]  # of I
 MEMORY = ["--memory-budget", "8GiB"]  # which keys and diagonals fit; more is faster
 # By `examples/train_cifar.py`, and what they are planned for.
 TRAINED = {
-    "vgg11": "--agreement 0.99",
-    "alexnet": "--error 4",
-    "mobilenet": "--error 2 --degree 126",
+    "vgg11": "--error 1 --degree 126",
+    "alexnet": "--error 1 --degree 126",
+    "mobilenet": "--error 1.5 --degree 126",
 }
 TEST, TRAIN = "cifar10/lossless20.npz", "cifar10/test1000.npz"  # images to encrypt, and to plan by
 
