@@ -73,11 +73,15 @@ def is_read_by_channels(layer: Layer) -> bool:
 def _commutes(layer: Layer) -> bool:
     """With positive factors of channels."""
     if isinstance(layer, Activation):
-        found: Any = layer.function(TRIED)
-        return np.shape(found) == TRIED.shape and all(
-            np.allclose(layer.function(factor * TRIED), factor * found, rtol=1e-9, atol=0.0)
-            for factor in (0.3, 5.0)
-        )
+        try:
+            with np.errstate(all="ignore"):  # a logarithm does not commute
+                found: Any = layer.function(TRIED)
+                return np.shape(found) == TRIED.shape and all(
+                    np.allclose(layer.function(factor * TRIED), factor * found, rtol=1e-9, atol=0.0)
+                    for factor in (0.3, 5.0)
+                )
+        except ValueError:  # numbers of its own for each channel
+            return False
     if isinstance(layer, Scaled):
         return not np.any(layer.more)
     return isinstance(layer, (Pooling, MaxPooling, Flattened, Raised, SignedSum))
