@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +266,28 @@ def test_what_is_no_mean_and_deviation(normalise: Any, error: type[Exception]) -
 
 
 @pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning")
+def test_inputs_at_the_edge_of_a_range() -> None:
+    """Errors of encryption carry them out of it: they are counted, and others are compared."""
+    network, random = cb.networks.from_onnx(fire()), np.random.default_rng(5)
+    program = network.compile(random.uniform(-1, 1, (20, 3, 8, 8)), bound=3.0, degree=15, error=1.0, **TOY)
+    values = random.uniform(-1, 1, (3, 3, 8, 8))
+    inside, beyond = 1.0, 3.0
+    while beyond - inside > 1e-6:  # until they are as good as at the edge
+        middle = (inside + beyond) / 2
+        if program.check({"x": middle * values[0]})[0].inside:
+            inside = middle
+        else:
+            beyond = middle
+    edge = inside * values[:1]
+    found = network.check(program, np.concatenate([edge, values[1:]]))
+    assert (found.count, found.outside, found.carried) == (3, 0, 1)
+    assert found.noisy is not None and "1 of the others carried out" in str(found)
+    alone = network.check(program, edge)
+    assert alone.carried == 1 and (alone.noisy is None or alone.noisy.largest < 1.0)
+    assert replace(alone, noisy=None).clear is not None and "noisy" not in str(replace(alone, noisy=None))
+
+
+@pytest.mark.filterwarnings("ignore::cipherblas.InsecureParametersWarning")
 def test_a_check_without_encryption(tmp_path: Path) -> None:
     """Of inputs like the samples, and of one that is far from them."""
     network, random = cb.networks.from_onnx(fire()), np.random.default_rng(5)
@@ -281,7 +304,7 @@ def test_a_check_without_encryption(tmp_path: Path) -> None:
     assert 0 < noisy.rms <= noisy.largest < 1.0 and noisy.rms > 0.5 * approximated.rms
     assert "75.0%" in str(found) and "0 of them outside" in str(found)
     far = network.check(program, np.concatenate([3 * values[:1], values[1:3]]))
-    assert far.outside == 1 and far.noisy is not None and far.noisy.accuracy is None
+    assert (far.outside, far.carried) == (1, 0) and far.noisy is not None and far.noisy.accuracy is None
     assert "right" not in str(far)
     assert network.check(program, 3 * values[:1]).noisy is None
     steps: list[tuple[int, int]] = []

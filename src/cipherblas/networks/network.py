@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cipherblas.common.arrays import finite_array
 from cipherblas.common.errors import Advice, ApproximationError, MismatchError, ShapeError, in_place_of
@@ -340,7 +341,6 @@ class TrainedNetwork:
         Raises:
             ShapeError: the inputs or labels have another shape.
             MismatchError: the program has other operands or results than the network.
-            PrecisionError: errors carry a value out of its range.
         """
         given = self._array(values, "the inputs")
         if given.shape[1:] != self.shape or not len(given):
@@ -387,9 +387,14 @@ class TrainedNetwork:
         exact = self(given).reshape(len(given), -1)
         samples = Samples({INPUT: in_batches(given, *batch)}, program.operands, 1.0)
         runs = sampled_runs(program.plan, program.executed, samples, progress)
-        drawn = np.concatenate([each * number + np.arange(each) for number, _ in runs.noisy])
+        width = exact.shape[1]
+
+        def inputs_of(samples: Sequence[int]) -> NDArray[np.int64]:
+            return (each * np.asarray(samples, dtype=np.int64)[:, None] + np.arange(each)).ravel()
+
+        drawn = inputs_of([number for number, _ in runs.noisy])
         known = drawn < len(given)  # a last batch is filled with others
-        numbers, width = drawn[known], exact.shape[1]
+        numbers, carried = drawn[known], inputs_of(sorted(set(runs.carried)))
         return NetworkCheck(
             count,
             outside,
@@ -399,7 +404,10 @@ class TrainedNetwork:
                 _rows([found for _, found in runs.noisy], width)[known],
                 exact[numbers],
                 None if right is None else right[numbers],
-            ),
+            )
+            if len(numbers)
+            else None,
+            int(np.count_nonzero(carried < len(given))),
         )
 
     def _batch_of(self, program: Program) -> tuple[int, ...]:

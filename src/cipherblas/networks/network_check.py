@@ -45,7 +45,9 @@ class NetworkCheck:
         outside: inputs on which a value leaves the range that the program was planned for.
         clear: runs of the network itself; None where all inputs are outside, as the others.
         approximated: with the program's polynomials in place of functions.
-        noisy: with errors of encryption as well, as the noise model has them.
+        noisy: with errors of encryption as well, as the noise model has them; None where they carry all inputs out.
+        carried: inputs that errors of encryption carry out of a range, once or more often; these draws are not among
+            `noisy`.
     """
 
     count: int
@@ -53,12 +55,17 @@ class NetworkCheck:
     clear: NetworkRuns | None = None
     approximated: NetworkRuns | None = None
     noisy: NetworkRuns | None = None
+    carried: int = 0
 
     def __str__(self) -> str:
         lines = [f"inputs  {self.count}, {self.outside} of them outside the ranges that were planned"]
+        if self.carried:
+            lines.append(
+                f"        {self.carried} of the others carried out of a range by errors of encryption"
+            )
         runs = [one for one in (self.clear, self.approximated, self.noisy) if one is not None]
         if runs:
-            rows: list[tuple[str, ...]] = [("", "clear", "approximated", "noisy")]
+            rows: list[tuple[str, ...]] = [("", *("clear", "approximated", "noisy")[: len(runs)])]
             if runs[0].accuracy is not None:
                 rows.append(("right label", *(f"{one.accuracy:.1%}" for one in runs)))
             rows += [

@@ -281,10 +281,13 @@ class SampledRuns(NamedTuple):
     Attributes:
         exact: of every sample, those of its polynomials without errors.
         noisy: the number of a sample, and the results with errors drawn; every sample is drawn, few of them often.
+        carried: the number of a sample for each draw whose errors carry a value out of its range: its results tell
+            nothing.
     """
 
     exact: list[list[Array]]
     noisy: list[tuple[int, list[Array]]]
+    carried: list[int]
 
 
 def sampled_runs(
@@ -295,20 +298,22 @@ def sampled_runs(
     Args:
         executed: what runs.
         progress: counted in runs.
-
-    Raises:
-        PrecisionError: errors carry a value out of its range.
     """
     run = dry_run(plan.parameters, executed, plan.decided, mask_budget=plan.mask_budget, promise=STEPS)
     draws, random = max(MIN_DRAWS, samples.count), np.random.default_rng(0)
     told = Steps(progress, samples.count + draws)
-    found = SampledRuns([], [])
+    found = SampledRuns([], [], [])
     for number in range(samples.count):
         found.exact.append(evaluate_results(executed, samples.sample(number)))
         told.tick()
     for draw in range(draws):
         number = draw % samples.count
-        with np.errstate(all="ignore"):  # an error without bound is told as one
-            found.noisy.append((number, noisy_results(samples, executed, run.step_errors, number, random)))
+        try:
+            with np.errstate(all="ignore"):  # an error without bound is told as one
+                results = noisy_results(samples, executed, run.step_errors, number, random)
+        except PrecisionError:
+            found.carried.append(number)
+        else:
+            found.noisy.append((number, results))
         told.tick()
     return found
