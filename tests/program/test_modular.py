@@ -276,8 +276,8 @@ def test_refused(name: str) -> None:
     [
         ({"precision": 1e-3}, "precision= has no place"),
         ({"error": 0.1}, "error= has no place"),
-        ({"form": "tensors"}, "by rows, or in blocks"),
-        ({"form": "mixed"}, "by rows, or in blocks"),
+        ({"form": "tensors"}, "by rows, or in slots"),
+        ({"form": "mixed"}, "by rows, or in slots"),
         ({"promise": "none"}, "for every input"),
         ({"parameters": make_parameters(8192, (40.0, 40.0))}, "another kind of plaintexts"),
     ],
@@ -385,13 +385,17 @@ def test_decisions_of_a_file_that_are_none_for_integers() -> None:
     for change in (
         lambda decisions: decisions.update(form="tensors"),
         lambda decisions: decisions.update(forms={"3": "rows"}),
-        lambda decisions: next(iter(decisions["choices"].values())).update(method="features", options={}),
     ):
         header, values = program._content()
         header = json.loads(json.dumps(header))
         change(header["decisions"])
         with pytest.raises(FormatError, match="in blocks of matrices, or by rows"):
             cb.Program._traced(header, values, program.plan.parameters, None)
+    header, values = program._content()
+    header = json.loads(json.dumps(header))
+    next(iter(header["decisions"]["choices"].values())).update(method="features", options={})
+    with pytest.raises(ParameterError, match="does not fit its factors"):
+        cb.Program._traced(header, values, program.plan.parameters, None)
     halved = cb.compile(lambda a: (a @ a) / 2, {"a": cb.secret(4, 4)}, machine=MACHINE)
     header, values = halved._content()
     header = json.loads(json.dumps(header))

@@ -3,6 +3,7 @@
 Slot j is the pair of values of a polynomial at ζ^(5^j) and ζ^(-5^j), ζ a primitive 2N-th root of unity modulo t. With
 ι = ζ^(N/2), a root of -1, the pair (a + ι·b, a - ι·b) is the number a + b·i of the ring Z_t[i]. So automorphisms do to
 slots what they do to complex ones: X → X^(5^r) rotates them, X → X^-1 conjugates them, and X^(N/2) is i in every slot.
+Sums and products are those of each half of the pairs: where nothing conjugates, there is room for N integers.
 """
 
 from __future__ import annotations
@@ -54,12 +55,13 @@ class ResidueSlots:
 
         Args:
             slots: N/2 numbers with whole real and imaginary parts, as float64 or complex128 or an integer type has
-                them; or with halves, quarters and so on, of which t has a value too.
+                them; or with halves, quarters and so on, of which t has a value too. Or 2 × N/2 real ones, the first
+                and the second halves of the pairs.
 
         Raises:
             ShapeError: not N/2. RangeError: they are not such numbers.
         """
-        if slots.shape != (self.n // 2,):
+        if slots.shape not in ((self.n // 2,), (2, self.n // 2)):
             raise ShapeError(
                 "The vector has another length than there are slots.",
                 expected=(self.n // 2,),
@@ -67,7 +69,9 @@ class ResidueSlots:
             )
         t = self.modulus
         real = self._residues(slots.real)
-        if np.iscomplexobj(slots):
+        if slots.ndim == 2:
+            pairs = real
+        elif np.iscomplexobj(slots):
             times_i = self._residues(slots.imag) * self._i % t
             pairs = np.stack([(real + times_i) % t, (real - times_i) % t])
         else:
@@ -94,11 +98,20 @@ class ResidueSlots:
     def slots(self, coefficients: NDArray[np.int64], factor: int = 1) -> NDArray[np.complex128]:
         """A factor times the slots of a polynomial of int64 coefficients, whose parts are centred modulo t."""
         t = self.modulus
-        pairs = self._values((coefficients % t).view(np.uint64))[self._pairs] * (factor % t) % t
+        pairs = self._pairs_of(coefficients, factor)
         half = (t + 1) // 2
         real = (pairs[0] + pairs[1]) % t * half % t
         imaginary = (pairs[0] - pairs[1]) % t * half % t * pow(self._i, -1, t) % t
         return centred(real, t) + 1j * centred(imaginary, t)
+
+    def halves(self, coefficients: NDArray[np.int64], factor: int = 1) -> NDArray[np.int64]:
+        """2 × N/2: the first and the second halves of these slots, centred modulo t."""
+        return centred(self._pairs_of(coefficients, factor), self.modulus)
+
+    def _pairs_of(self, coefficients: NDArray[np.int64], factor: int) -> NDArray[np.int64]:
+        t = self.modulus
+        found: NDArray[np.int64] = self._values((coefficients % t).view(np.uint64))[self._pairs]
+        return found * (factor % t) % t
 
 
 @functools.lru_cache(maxsize=16)

@@ -44,8 +44,8 @@ class Sealer(Protocol):
 class Opener(Protocol):
     """Who decrypts what a form puts together."""
 
-    def vector(self, ciphertext: Words, scale: float) -> NDArray[np.complex128]:
-        """The slots of a ciphertext."""
+    def vector(self, ciphertext: Words, scale: float, halves: bool = False) -> NDArray[Any]:
+        """The slots of a ciphertext, or 2 × S halves of them."""
 
     def matrix(
         self, kind: type[CoefficientMatrix], shape: tuple[int, int], scale: float, a: Words, b: Words

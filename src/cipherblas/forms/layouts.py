@@ -24,8 +24,8 @@ class SlotIndex:
     entry.
 
     Attributes:
-        real: the entry in the real part.
-        imag: the entry in the imaginary part, or None when that part is zero.
+        real: the entry in the real part; in halves of slots the one in the first half.
+        imag: the entry in the imaginary part, or None when that part is zero; or the one in the second half.
         sign: +1 or -1, the sign of the imaginary part.
     """
 
@@ -48,6 +48,7 @@ class Layout:
         complex_packing: imaginary parts hold entries too.
         imaginary_garbage: imaginary parts hold garbage (a product of complex packings).
         empty_garbage: empty slots hold garbage instead of zero.
+        halves: entries lie in both halves of the slots modulo t, two in a slot, whose products are independent.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Layout:
     complex_packing: bool = False
     imaginary_garbage: bool = False
     empty_garbage: bool = False
+    halves: bool = False
 
     def index(self, ciphertext: int) -> SlotIndex:
         """Return the entries of one ciphertext. The index is cached."""
@@ -97,8 +99,8 @@ class Layout:
         """Largest absolute value of a slot when no entry exceeds `entry_bound`."""
         return entry_bound * 2**0.5 if self.complex_packing else entry_bound
 
-    def pack_one(self, matrix: NDArray[Any], ciphertext: int, unit: float = 1.0) -> NDArray[np.complex128]:
-        """The slots of one ciphertext; only the entries that it holds are read.
+    def pack_one(self, matrix: NDArray[Any], ciphertext: int, unit: float = 1.0) -> NDArray[Any]:
+        """The slots of one ciphertext, or 2 × S halves; only the entries that it holds are read.
 
         Args:
             matrix: a block, of any real type; of one at the far edge of a grid the part that is there.
@@ -109,6 +111,8 @@ class Layout:
                 "The block to pack has the wrong shape.", expected=(self.rows, self.cols), got=matrix.shape
             )
         index = self.index(ciphertext)
+        if self.halves and index.imag is not None:
+            return np.stack([self._read(matrix, half, unit) for half in (index.real, index.imag)])
         values = self._read(matrix, index.real, unit).astype(np.complex128)
         if index.imag is not None:
             values += 1j * index.sign * self._read(matrix, index.imag, unit)
@@ -124,7 +128,7 @@ class Layout:
             found = matrix[np.where(there, row, 0), np.where(there, col, 0)]
         return np.where(there, found.astype(np.float64) / unit, 0.0)
 
-    def pack(self, matrix: NDArray[Any]) -> list[NDArray[np.complex128]]:
+    def pack(self, matrix: NDArray[Any]) -> list[NDArray[Any]]:
         """The slots of every ciphertext; see `pack_one`."""
         return [self.pack_one(matrix, i) for i in range(self.ciphertexts)]
 
@@ -139,12 +143,14 @@ class Layout:
                 "The number of slot vectors is wrong.", expected=self.ciphertexts, got=len(vectors)
             )
         flat = np.zeros(self.rows * self.cols + 1)
+        expected = (2, self.slots) if self.halves else (self.slots,)
         for i, vector in enumerate(vectors):
-            if vector.shape != (self.slots,):
-                raise ShapeError(
-                    "A slot vector has the wrong length.", expected=(self.slots,), got=vector.shape
-                )
+            if vector.shape != expected:
+                raise ShapeError("A slot vector has the wrong length.", expected=expected, got=vector.shape)
             index = self.index(i)
+            if self.halves and index.imag is not None:
+                flat[index.imag], flat[index.real] = vector[1], vector[0]
+                continue
             if index.imag is not None:
                 flat[index.imag] = np.imag(vector) * index.sign
             flat[index.real] = np.real(vector)
@@ -218,6 +224,27 @@ def row_major(
         return SlotIndex(entry_index(inside // step, inside % step, (rows, cols)))
 
     return Layout("row-major", ("row-major", rows, cols, slots, period, step), rows, cols, slots, 1, indexer)
+
+
+@functools.lru_cache(maxsize=1 << 8)
+def in_halves(rows: int, cols: int, slots: int) -> Layout:
+    """Return the layout of a row or a column of up to 2·S entries modulo t: the first S of them in the first halves of
+    the slots."""
+    length = rows * cols
+    if min(rows, cols) != 1 or length > 2 * slots:
+        raise FitError(
+            f"A {rows}×{cols} block does not fit the halves of the slots.",
+            expected=f"one row or column of at most {2 * slots} entries",
+            got=length,
+        )
+
+    def indexer(_: int) -> SlotIndex:
+        places = np.arange(2 * slots, dtype=np.int64)
+        first, second = np.where(places < length, places, EMPTY).reshape(2, slots)
+        return SlotIndex(first, second)
+
+    key = ("halves", rows, cols, slots)
+    return Layout("halves", key, rows, cols, slots, 1, indexer, halves=True)
 
 
 def transposed(layout: Layout) -> Layout:

@@ -165,7 +165,7 @@ class SlotForm(Form):
         return evaluators.slots
 
     def opened(self, by: Opener, arrays: Sequence[Words], scale: float, shape: tuple[int, ...]) -> Matrix:
-        return self.joined([by.vector(one, scale) for one in arrays], shape)
+        return self.joined([by.vector(one, scale, self.layout.halves) for one in arrays], shape)
 
     def joined(self, vectors: Sequence[NDArray[Any]], shape: tuple[int, ...]) -> Matrix:
         """The matrix, vector or image that the slots of the ciphertexts hold."""
@@ -188,6 +188,7 @@ class SlotForm(Form):
             imag = [index.real * 0 + EMPTY if index.imag is None else index.imag for index in indices]
             arrays[f"{name}.imag"] = np.stack(imag)
         return {
+            **({"halves": True} if layout.halves else {}),
             "equal": list(self.equal),
             "grid": list(self.grid),
             "layout": name,

@@ -407,8 +407,8 @@ class KeyOpener:
     def __init__(self, secret: SecretKey, steps: Steps) -> None:
         self._secret, self._steps = secret, steps
 
-    def vector(self, ciphertext: Words, scale: Scale) -> NDArray[np.complex128]:
-        """The slots of a ciphertext."""
+    def vector(self, ciphertext: Words, scale: Scale, halves: bool = False) -> NDArray[Any]:
+        """The slots of a ciphertext, or 2 × S halves of them."""
         params = self._secret.params
         if params.plain_modulus is not None:
             transforms, inverse = (
@@ -416,7 +416,8 @@ class KeyOpener:
                 pow(scale.value, -1, params.plain_modulus),
             )
             self._steps.tick()
-            return transforms.slots(decrypt_residues(self._secret, ciphertext), inverse)
+            residues = decrypt_residues(self._secret, ciphertext)
+            return transforms.halves(residues, inverse) if halves else transforms.slots(residues, inverse)
         coefficients = decrypt_coefficients(self._secret, ciphertext)
         slots: NDArray[np.complex128] = self._secret.params.context().decode(coefficients / scale)
         self._steps.tick()

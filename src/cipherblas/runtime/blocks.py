@@ -12,7 +12,7 @@ from cipherblas.common.errors import FitError, ParameterError
 from cipherblas.forms.blocks import grid_shape
 from cipherblas.forms.convert.coefficients import Packing
 from cipherblas.forms.convert.relayout import relayout
-from cipherblas.forms.layouts import Layout, column_major, real
+from cipherblas.forms.layouts import Layout, column_major, in_halves, real
 from cipherblas.forms.slot_forms import SlotForm
 from cipherblas.lang.curves import GATED
 from cipherblas.lang.facts import products
@@ -102,8 +102,10 @@ class BlockRun(SlotRun):
             by_columns = self.wanted_by_columns.get(id(node), False)
             length = matrix_shape(node)[0 if by_columns else 1]
             return Packing.of_length(self.ev.params, length).layout(by_columns)
-        rows, cols = self.axes.of(node)
-        return column_major(self.lengths[rows], self.lengths[cols], self.ev.slots)
+        rows, cols = (self.lengths[axis] for axis in self.axes.of(node))
+        if self.of_features and self.modulus is not None and 1 in (rows, cols):
+            return in_halves(rows, cols, self.ev.slots)
+        return column_major(rows, cols, self.ev.slots)
 
     @functools.cached_property
     def wanted_by_columns(self) -> dict[int, bool]:

@@ -78,8 +78,12 @@ def _made(
 def _of_clear(run: BlockRun, node: Expression, x: Value, rows: bool) -> Value:
     """Levels: one where something is computed from the product, which is scaled up then as by a clear vector."""
     streamed = run.run.may_stream(node.children[rows], x)
-    factor, missing = _factor(run, node, x)
-    gain, bound = factor(run.inputs).gain, x.first().bound
+    read = bool(run.run.readers(node))
+    if run.modulus is None:
+        factor, missing = _factor(run, node, x, read)
+        gain, bound = factor(run.inputs).gain, x.first().bound
+    else:
+        factor, missing, gain, bound = _residues(run, node), 0, 1.0, math.inf
 
     def work(context: RunContext, cells: Cells) -> list[list[Handles]]:
         ev, matrix = context.slots, factor(context.inputs)
@@ -87,7 +91,10 @@ def _of_clear(run: BlockRun, node: Expression, x: Value, rows: bool) -> Value:
         def summed(cts: Handles) -> Handles:
             for ct in cts if streamed else ():
                 ct.stream()
-            sums = (ev.fold_into_scale(ct, 1 / gain) for ct in ev.matrix_product(matrix, cts))
+            sums = ev.matrix_product(matrix, cts)
+            if run.modulus is not None:
+                return [_divided(ev, ct, matrix) if read else ct for ct in sums]
+            sums = [ev.fold_into_scale(ct, 1 / gain) for ct in sums]
             return [ev.bounded(ev.scaled_up(ct, missing), bound) for ct in sums]
 
         return _made(ev, _lines(cells, rows), rows, summed)
@@ -115,16 +122,52 @@ def _of_secrets(run: BlockRun, node: Expression, x: Value, weights: Expression, 
     return run.bounded(run.laid(node.shape, after, cells, x.unit * w.unit), node.bound)
 
 
-def _factor(run: BlockRun, node: Expression, x: Value) -> tuple[Callable[[Inputs], ClearFactor], int]:
+def _divided(ev: Evaluator, ct: Any, factor: ClearFactor) -> Any:
+    """A product modulo t of which something is computed: errors that grew by more than half of a level are divided by
+    it, for products would multiply them by one another."""
+    grown = 2 * math.log2(factor.largest_sum)
+    return ev.rescale(ct) if grown > math.log2(ev.level_size(ct.limbs)) else ct
+
+
+def _clear_side(node: Expression) -> tuple[Expression, bool, tuple[int, int]]:
+    """The clear factor of a product, whether it is multiplied transposed, and its shape then."""
+    left, right = node.children
+    clear, transposed = (right, True) if left.secret else (left, False)
+    rows, cols = matrix_shape(clear)
+    return clear, transposed, (cols, rows) if transposed else (rows, cols)
+
+
+def _residues(run: BlockRun, node: Expression) -> Callable[[Inputs], ClearFactor]:
+    """The clear factor of a product of integers modulo t, of least absolute value."""
+    clear, transposed, shape = _clear_side(node)
+    policy = run.ev.policy
+    bound = policy.clear_bound(clear.bound)
+    total = (clear.column_sum if transposed else clear.row_sum) if bound == clear.bound else math.inf
+
+    def integers(inputs: Inputs) -> NDArray[Any]:
+        values = inputs.given(clear)
+        if bound < clear.bound:
+            values = policy.clear_entries(values)
+        elif values.dtype.kind == "f":
+            values = values.astype(np.float64, copy=False)
+        return values.T if transposed else values
+
+    def of_inputs(inputs: Inputs) -> ClearFactor:
+        own = functools.cache(functools.partial(integers, inputs))
+        return ClearFactor((id(clear), transposed), shape, bound, 1.0, True, own, total)
+
+    return of_inputs
+
+
+def _factor(
+    run: BlockRun, node: Expression, x: Value, read: bool
+) -> tuple[Callable[[Inputs], ClearFactor], int]:
     """The clear factor of a product in integers, and log2 of what its products lack to the scale that a clear vector
     would have given them: nothing where nobody computes with them.
 
     Integers have as few bits as were decided: they take less time than ones of the whole scale.
     """
-    left, right = node.children
-    clear, transposed = (right, True) if left.secret else (left, False)
-    rows, cols = matrix_shape(clear)
-    shape = (cols, rows) if transposed else (rows, cols)
+    clear, transposed, shape = _clear_side(node)
     bits = run.run.choice(node).options.get("weight_bits")
     if bits is None:
         raise ParameterError(
@@ -154,7 +197,7 @@ def _factor(run: BlockRun, node: Expression, x: Value) -> tuple[Callable[[Inputs
         own = functools.cache(functools.partial(integers, inputs))
         return ClearFactor((id(clear), transposed), shape, largest, unit, exact, own, total)
 
-    return of_inputs, max(0, missing) if run.run.readers(node) else 0
+    return of_inputs, max(0, missing) if read else 0
 
 
 def _by_chance(values: NDArray[Any], unit: float) -> NDArray[np.float64]:

@@ -25,7 +25,7 @@ from cipherblas.planner.predict.stages import Minimise, Stages, key_bytes_at, pr
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import Ring
 from cipherblas.rlwe.traffic import Traffic
-from cipherblas.runtime.blocks import BLOCKS, FEATURES
+from cipherblas.runtime.blocks import BLOCKS
 from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.tensors import TENSORS
 from cipherblas.runtime.values import Decisions, MethodChoice
@@ -159,14 +159,13 @@ def replay(
         int(number): MethodChoice(row["method"], row["options"])
         for number, row in decisions["choices"].items()
     }
-    methods = [choice.method for choice in choices.values()]
     if parameters.plain_modulus is not None and (
-        decisions["form"] not in (BLOCKS, ROWS) or decisions.get("forms") or FEATURES in methods
+        decisions["form"] not in (BLOCKS, ROWS) or decisions.get("forms")
     ):
         raise FormatError(
             "Integers modulo t are computed in blocks of matrices, or by rows.",
             expected=f"{BLOCKS} | {ROWS}",
-            got=FEATURES if FEATURES in methods else decisions["form"],
+            got=decisions["form"],
         )
     forms = {int(number): form for number, form in decisions.get("forms", {}).items()}
     conversions = {int(number): options for number, options in decisions.get("crossings", {}).items()}

@@ -17,9 +17,11 @@ from cipherblas.planner.plan.passes import Following, Outcome, PlanRequest
 from cipherblas.planner.plan.plan import RING_DEGREES, PlanOptions
 from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.predict.promises import BOUNDS
-from cipherblas.runtime.blocks import BLOCKS
+from cipherblas.runtime.blocks import BLOCKS, FEATURES
 from cipherblas.runtime.executor import missing
 from cipherblas.runtime.rows import ROWS
+
+MODULAR_FORMS = (BLOCKS, FEATURES, ROWS)  # that compute integers modulo t
 
 
 def by_rows_or_in_slots(request: PlanRequest, following: Following) -> Outcome:
@@ -32,8 +34,10 @@ def by_rows_or_in_slots(request: PlanRequest, following: Following) -> Outcome:
     assert modulus is not None
     if options.form == ROWS or options.algorithm == GEMM:
         return following(request)
-    if _asks_for_slots(options) or missing(request.expression, ROWS) is not None:
+    if options.form is None and _asks_for_slots(options):
         return following(request.asking(form=BLOCKS))
+    if options.form is not None or missing(request.expression, ROWS) is not None:
+        return following(request)
     if not any(has_slots(n, modulus) for n in _degrees(options)):
         return following(request.asking(form=ROWS))
     return following(request)
@@ -85,12 +89,12 @@ def check_options(expression: Expression, options: PlanOptions, given: Mapping[s
             got="images",
             advice="matrices: x.reshape(channels, -1) of an image before it is declared",
         )
-    if options.form not in (None, BLOCKS, ROWS):
+    if options.form not in (None, *MODULAR_FORMS):
         raise ParameterError(
-            f"Integers modulo {modulus} are computed by rows, or in blocks of slots.",
-            expected=f"{BLOCKS} | {ROWS}",
+            f"Integers modulo {modulus} are computed by rows, or in slots: in blocks, or of one feature each.",
+            expected=" | ".join(MODULAR_FORMS),
             got=options.form,
-            advice=[Advice(f'form="{form}"', {"form": form}) for form in (BLOCKS, ROWS)],
+            advice=[Advice(f'form="{form}"', {"form": form}) for form in MODULAR_FORMS],
         )
     check_modulus_of(options.parameters, modulus)
     degrees, needed = _degrees(options), _asks_for_slots(options) or missing(expression, ROWS) is not None

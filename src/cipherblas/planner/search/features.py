@@ -10,6 +10,7 @@ from cipherblas.common.words import WORD_BYTES
 from cipherblas.lang.arrangements import Arrange
 from cipherblas.lang.facts import facts_of, products
 from cipherblas.lang.graph import axes_of
+from cipherblas.lang.modular import modulus_of
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.lang.operations import Leaf
 from cipherblas.planner.plan.plan import PlanOptions
@@ -29,11 +30,12 @@ MIN_WEIGHT_BITS = 16  # of rounded weights: fewer take as long
 
 
 def may_gain(expression: Expression) -> bool:
-    """Whether a program may be fastest in this form: where something is computed of products of clear matrices and many
-    samples, which rows cannot do alone."""
+    """Whether a program may be fastest in this form: where something is computed of products of clear matrices, or of
+    any of integers modulo t, and many samples, which rows cannot do alone."""
+    exact = modulus_of(expression) is not None
     return (
         missing(expression, ROWS) is not None
-        and not any(map(_of_secrets, products(expression)))
+        and (exact or not any(map(_of_secrets, products(expression))))
         and unsupported(expression) is None
         and samples_of(expression) >= FEW_SAMPLES
     )
@@ -136,14 +138,16 @@ class FeatureStrategy(Strategy):
 
     def is_single_block(self, candidate: Candidate) -> bool:
         """Whether all samples are in one ciphertext."""
-        return samples_of(self.expression) <= candidate.n // 2
+        return self._ciphertexts(candidate.n) == 1
 
     def families(self, thorough: bool, refuse: RefuseUpload) -> Iterator[Iterator[list[Candidate]]]:
         yield (self._candidates(n) for n in self.degrees)
 
     def _candidates(self, n: int) -> list[Candidate]:
-        bits = max(MIN_WEIGHT_BITS, weight_bits_for(float(self.options.precision), self.expression))
-        clear = {"weight_bits": min(bits, MAX_WEIGHT_BITS)}
+        clear: dict[str, int] = {}
+        if self.modulus is None:
+            bits = max(MIN_WEIGHT_BITS, weight_bits_for(float(self.options.precision), self.expression))
+            clear = {"weight_bits": min(bits, MAX_WEIGHT_BITS)}
         numbers = {id(node): number for number, node in enumerate(facts_of(self.expression).order)}
         choices = {
             numbers[id(node)]: MethodChoice(FEATURES, {} if _of_secrets(node) else clear)
@@ -158,8 +162,8 @@ class FeatureStrategy(Strategy):
         return {name: each if name in long else 1 for name in axes_of(self.expression).lengths}
 
     def _ciphertexts(self, n: int) -> int:
-        """Of a row."""
-        return -(-samples_of(self.expression) // (n // 2))
+        """Of a row: modulo t there are two samples in a slot."""
+        return -(-samples_of(self.expression) // (n // 2 if self.modulus is None else n))
 
     def least_seconds(self, rates: Rates, threads: int) -> float:
         """The GEMMs at one limb, and what is sent at one limb where that counts."""

@@ -22,6 +22,8 @@ from cipherblas.planner.search.blocks import BlockStrategy
 from cipherblas.planner.search.budgets import budgets_of, check_size, secret_entries
 from cipherblas.planner.search.search import Search
 from cipherblas.planner.search.strategy import Strategy
+from cipherblas.runtime.executor import missing
+from cipherblas.runtime.rows import ROWS
 
 BLOCK_OPTIONS = ("block", "options")  # that speak of blocks alone
 MIN_PRECISION = 2.0**-52
@@ -85,22 +87,32 @@ def _offered(
 ) -> Iterator[tuple[type[Strategy], Expression]]:
     """The forms that are tried, in the order in which they are searched, and the program as each takes it."""
     matrices = as_matrices(expression)
-    if form in (None, "rows") and matrices is not None:
+    modulus = modulus_of(expression)
+    if (
+        form in (None, "rows")
+        and matrices is not None
+        and (form is not None or modulus is None or missing(matrices, ROWS) is None)
+    ):
         yield rows.RowStrategy, matrices
     layered = form is None and (
         network or (tensors.unsupported(expression) is None and has_layers(expression))
     )
     if form == "tensors" or layered:
         yield tensors.TensorStrategy, expression
-    modulus = modulus_of(expression)
+    of_features = matrices is not None and (
+        form == "features" or (form is None and features.may_gain(matrices))
+    )
     if modulus is not None and matrices is not None:  # rows and slots of integers do not become one another
-        if form == "blocks" or (form is None and any(has_slots(n, modulus) for n in RING_DEGREES)):
+        slots = form is not None or any(has_slots(n, modulus) for n in RING_DEGREES)
+        if of_features and slots:
+            yield features.FeatureStrategy, matrices
+        if form in (None, "blocks") and slots:
             yield BlockStrategy, matrices
         return
     worth_mixing = not network and matrices is not None and mixed.unsupported(matrices) is None
     if matrices is not None and (form == "mixed" or (form is None and worth_mixing)):
         yield mixed.MixedStrategy, matrices
-    if matrices is not None and (form == "features" or (form is None and features.may_gain(matrices))):
+    if matrices is not None and of_features:
         yield features.FeatureStrategy, matrices
     if form in (None, "blocks") and matrices is not None and not network:
         yield BlockStrategy, matrices

@@ -69,7 +69,8 @@ _FORMS: dict[str, schema.Check] = {
             "layout": schema.text,
             "block": _PAIR,
             "signs": schema.listed(schema.integer(-1, 1), 1, MAX_LENGTH),
-        }
+        },
+        {"halves": schema.flag},
     ),
     "rows": schema.record({"kind": schema.text, **_ROWS}),
     "shared-rows": schema.record({"kind": schema.text, **_ROWS}),
@@ -138,6 +139,12 @@ def form_of_json(value: Any, tensors: Mapping[str, NDArray[Any]], params: Parame
     else:
         form = SlotForm(_layout(value, tensors, place), tuple(value["grid"]), equal)
         most = form.grid
+    if form.layout.halves and params.plain_modulus is None:
+        raise FormatError(
+            f"The layout of {place} is one of integers.",
+            expected="plaintexts modulo t",
+            got="halves of slots",
+        )
     if form.layout.slots != params.n // 2 or any(one > there for one, there in zip(equal, most, strict=True)):
         raise FormatError(
             f"The slots of {place} are not those of the parameters.",
@@ -167,6 +174,7 @@ def _layout(value: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], place
 
     return Layout(
         *("from a file", ("from a file", name), rows, cols, real.shape[1], len(signs), indexer),
+        halves=value.get("halves", False),
     )
 
 
