@@ -74,7 +74,7 @@ def test_large_samples_take_few_draws(program: cb.Program, monkeypatch: pytest.M
     monkeypatch.setattr(simulation, "MAX_QUICKLY_DRAWN", 1 << 14)
     samples = {"x": inputs(50)[None]}
     few = cb.compile(of_rows, {"x": cb.secret(50, 24, bound=4)}, samples=samples, error=0.5, **TOY)
-    assert simulation.MIN_LARGE_DRAWS <= min(drawn) < max(drawn) < simulation.QUICK_DRAWS
+    assert simulation.MIN_QUICK_DRAWS <= min(drawn) < max(drawn) < simulation.QUICK_DRAWS
     assert 0.3 < few.plan.results[0].error / program.plan.results[0].error < 3
 
 

@@ -389,12 +389,14 @@ class Products(Levels):
         """
         if not groups or not all(group.sources for group in groups):
             raise ShapeError("A weighted sum has no terms.", expected="at least one term each", got="none")
-        limbs = min(ct.limbs for ct in cts)
-        cts = self._dropped(cts, limbs)
-        for ct in cts:
+        kinds = {(ct.errors, ct.bound, ct.scale, ct.limbs): ct for ct in cts}.values()  # rotations are alike
+        limbs = min(ct.limbs for ct in kinds)
+        if any(ct.limbs != limbs for ct in kinds):
+            cts = kinds = self._dropped(cts, limbs)
+        for ct in kinds:
             self.policy.check_same(ct.scale, cts[0].scale)
-        bound, terms = max(ct.bound for ct in cts), max(len(group.sources) for group in groups)
-        errors = self.policy.mapped(worst(ct.errors for ct in cts), rows, terms).share(parts)
+        bound, terms = max(ct.bound for ct in kinds), max(len(group.sources) for group in groups)
+        errors = self.policy.mapped(worst(ct.errors for ct in kinds), rows, terms).share(parts)
         for group in groups:
             terms = len(group.sources)
             self.costs.multiply_plain_sum(self.counts, terms, limbs)

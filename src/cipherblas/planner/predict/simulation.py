@@ -30,8 +30,9 @@ Array = NDArray[np.float64]
 MIN_DRAWS = 64  # of errors, over all samples together
 QUICK_DRAWS = 16  # while plans are compared
 # Entries of all nodes that are drawn, at most, and while plans are compared: samples that are so large show in few
-# draws what others show in many. MIN_LARGE_DRAWS are made of any.
-MAX_DRAWN, MAX_QUICKLY_DRAWN, MIN_LARGE_DRAWS = 1 << 28, 1 << 26, 4
+# draws what others show in many. So many are made of any, at least, and while plans are compared.
+MAX_DRAWN, MAX_QUICKLY_DRAWN = 1 << 28, 1 << 26
+MIN_LARGE_DRAWS, MIN_QUICK_DRAWS = 4, 2
 MATRIX = 2  # dimensions
 BITS = (
     16.0  # an entry of a result errs by more than stated with probability 2^-16, for values like the samples
@@ -116,14 +117,15 @@ class Simulation:
         Raises:
             PrecisionError: errors carry a value out of its range, so that nothing is known of the result.
         """
-        draws = max(_draws(expression, MIN_DRAWS, MAX_DRAWN), self.samples.count)
+        draws = max(_draws(expression, MIN_DRAWS, MAX_DRAWN, MIN_LARGE_DRAWS), self.samples.count)
         return self._drawn(expression, steps, draws, progress)
 
     def quick_errors(
         self, expression: Expression, steps: Mapping[int, StepError]
     ) -> tuple[SampledErrors, ...]:
         """As `errors`, of few draws."""
-        return self._drawn(expression, steps, _draws(expression, QUICK_DRAWS, MAX_QUICKLY_DRAWN))
+        draws = _draws(expression, QUICK_DRAWS, MAX_QUICKLY_DRAWN, MIN_QUICK_DRAWS)
+        return self._drawn(expression, steps, draws)
 
     def _drawn(
         self,
@@ -159,10 +161,10 @@ class Simulation:
             )
 
 
-def _draws(expression: Expression, most: int, entries: int) -> int:
+def _draws(expression: Expression, most: int, entries: int, least: int) -> int:
     """How many draws are made of the errors of a program, so many entries of its nodes at most."""
     each = sum(math.prod(node.shape) for node in facts_of(expression).order if not node.root)
-    return max(MIN_LARGE_DRAWS, min(most, entries // each))
+    return max(least, min(most, entries // each))
 
 
 def noisy_results(
