@@ -389,7 +389,8 @@ class Products(Levels):
         """
         if not groups or not all(group.sources for group in groups):
             raise ShapeError("A weighted sum has no terms.", expected="at least one term each", got="none")
-        kinds = [*{(ct.errors, ct.bound, ct.scale, ct.limbs): ct for ct in cts}.values()]  # rotations are alike
+        # Rotations of one vector are alike: one of them is looked at.
+        kinds = [*{(ct.errors, ct.bound, ct.scale, ct.limbs): ct for ct in cts}.values()]
         limbs = min(ct.limbs for ct in kinds)
         if any(ct.limbs != limbs for ct in kinds):
             cts = kinds = self._dropped(cts, limbs)
