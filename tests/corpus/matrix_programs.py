@@ -218,6 +218,13 @@ case("modular/two moduli", "a + b", a=S(8, 8, modulus=T16), b=S(8, 8, modulus=40
 case("modular/precision", "a @ a", a=S(8, 8, modulus=T16), precision=1e-3)
 case("modular/slots of small rings alone", "a ** 16", a=S(8, 8, modulus=40961))
 case("modular/too deep", "a ** 8", a=S(8, 8, modulus=T31), ring_degree=8192)
+NETWORK = (
+    "W(16, 64, most=9, dtype='int8') @ cb.flatten(cb.square(cb.conv2d(x, W(4, 1, 3, 3, most=9, dtype='int8'), "
+    "stride=2, padding=1)))"
+)
+case("modular/layers", NETWORK, x=S(1, 8, 8, modulus=T16))
+case("modular/vector in tensors", "W(40, 60, most=9, dtype='int8') @ x", x=S(60, modulus=T16), form="tensors")
+case("modular/mean", "cb.avg_pool2d(x, 2)", x=S(1, 8, 8, modulus=T16))
 
 # --- exact integers ---
 
@@ -259,6 +266,17 @@ case("exact/products of int64", "a * b", **{name: S(64, 64, dtype="int64", exact
 case("exact/too large", "a ** 9", a=S(8, 8, dtype="int64", exact=True))
 case("exact/modulo 2^64", "a * b", **{name: S(64, 64, modulus=2**64) for name in "ab"})
 case("exact/fixed point", "x.T @ x / 50 - cb.mean(x, axis=0)", x=S(50, 8, bound=1e5, fixed_point=20))
+case("exact/layers", NETWORK, x=S(1, 8, 8, **INT8))
+case(
+    "exact/layers of int64",
+    "cb.conv2d(x, W(4, 1, 3, 3, most=9, dtype='int8'))",
+    x=S(1, 8, 8, dtype="int64", exact=True),
+)
+case(
+    "exact/means in fixed point",
+    "cb.avg_pool2d(cb.conv2d(x, W(2, 1, 3, 3)), 3)",
+    x=S(1, 8, 8, fixed_point=12),
+)
 case("exact/fixed point beside real numbers", "x * y", x=S(8, fixed_point=10), y=S(8))
 case("exact/no ring", "(a @ a) @ a", a=S(16, 16, **INT8), security=256, ring_degree=4096)
 

@@ -259,7 +259,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
     "real secrets": (lambda a, b: a + b, {"a": S(4, 4), "b": cb.secret(4, 4)}, "have one modulus"),
     "two moduli": (lambda a, b: a + b, {"a": S(4, 4), "b": S(4, 4, modulus=SMALL)}, "have one modulus"),
     "large constant": (lambda a: a @ np.full((4, 4), 2.0**60), {"a": S(4, 4)}, "float64 may not hold"),
-    "image": (lambda x: cb.avg_pool2d(x, 2), {"x": S(2, 4, 4)}, "is something else"),
+    "mean over windows": (lambda x: cb.avg_pool2d(x, 2), {"x": S(2, 4, 4)}, "may have fractions"),
 }
 
 
@@ -276,7 +276,6 @@ def test_refused(name: str) -> None:
     [
         ({"precision": 1e-3}, "precision= has no place"),
         ({"error": 0.1}, "error= has no place"),
-        ({"form": "tensors"}, "by rows, or in slots"),
         ({"form": "mixed"}, "by rows, or in slots"),
         ({"promise": "none"}, "for every input"),
         ({"parameters": make_parameters(8192, (40.0, 40.0))}, "another kind of plaintexts"),

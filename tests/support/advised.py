@@ -157,6 +157,9 @@ WRITTEN: dict[str, dict[str, str]] = {
     "cb.conv2d(t, t.reshape(1, 1, 6, 6))": {
         "an array of NumPy, or cb.public(outputs, inputs, height, width)": "cb.conv2d(t, W(1, 1, 6, 6))"
     },
+    "cb.avg_pool2d(t, 3, divisor_override=0)": {
+        "divisor_override=1, for sums": "cb.avg_pool2d(t, 3, divisor_override=1)"
+    },
     "cb.avg_pool2d(t, 3, padding=2)": {"padding=(1, 1) at most": "cb.avg_pool2d(t, 3, padding=(1, 1))"},
     "cb.avg_pool2d(t, 13, padding=20)": {
         "padding=6 at most, the size of the image": "cb.avg_pool2d(t, 13, padding=6)"

@@ -128,8 +128,11 @@ class _Rewritten:
             unit = _common(units)
             scaled = [self._times(one, own / unit) for one, own in zip(places, units, strict=True)]
             place = self._row({**row, "of": scaled})
-        elif op in ("matmul", "multiply"):
+        elif op in ("matmul", "multiply", "conv2d"):
             place, unit = self._row({**row, "of": places}), math.prod(units, start=Fraction(1))
+        elif op == "avg_pool2d":
+            divisor = row.get("divisor", math.prod(row["kernel"]))
+            place, unit = self._row({**row, "divisor": 1, "of": places}), units[0] / divisor
         else:  # entries at other places, results, zero times a value
             place, unit = self._row({**row, "of": places}), units[0]
         self.places.append(place)

@@ -100,6 +100,8 @@ def avg_pool2d(
     kernel_size: int | Sequence[int],
     stride: int | Sequence[int] | None = None,
     padding: int | Sequence[int] = 0,
+    *,
+    divisor_override: int | None = None,
 ) -> Expression:
     """Return the means over windows of an encrypted image, or of several, as `torch.nn.functional.avg_pool2d` does.
 
@@ -108,16 +110,30 @@ def avg_pool2d(
         kernel_size: of the window, one number or two.
         stride: by default the window's.
         padding: zeros on all sides, at most half the window; the mean counts them.
+        divisor_override: what sums over windows are divided by, in the place of the window's size; 1 leaves the sums,
+            of which programs of integers are made.
 
     Levels: none without padding, else one.
 
     Raises:
-        ShapeError: shapes do not fit.
+        ShapeError: shapes do not fit. ParameterError: the divisor is not 1 at least.
+
+    Examples:
+        >>> import cipherblas as cb, numpy as np
+        >>> sums = lambda x: cb.avg_pool2d(x, 2, divisor_override=1)
+        >>> program = cb.compile(sums, {"x": cb.secret(1, 16, 16, modulus=65537)})
+        >>> program.evaluate({"x": np.ones((1, 16, 16), int)}).max()
+        4
     """
     image = _images(x, "image of a pooling layer")
     kernel = _pair(kernel_size, "window of a pooling layer")
+    divisor = None if divisor_override is None else integer_of(divisor_override, "The divisor of a mean")
     return AvgPool2d(
-        image, kernel, kernel if stride is None else _pair(stride, "stride"), _pair(padding, "padding")
+        image,
+        kernel,
+        kernel if stride is None else _pair(stride, "stride"),
+        _pair(padding, "padding"),
+        divisor,
     )
 
 

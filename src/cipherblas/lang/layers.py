@@ -95,15 +95,25 @@ class Conv2d(Expression):
 
 @operation
 class AvgPool2d(Expression):
-    """The mean over windows of every channel; padding counts as zeros (PyTorch's default)."""
+    """The mean over windows of every channel; padding counts as zeros (PyTorch's default).
+
+    Attributes:
+        divisor: of sums over windows: their size, or another one that was given.
+    """
 
     op = "avg_pool2d"
     layer = True
     window: Window
     fields: ClassVar = {"kernel": PAIR, "stride": PAIR, "padding": PAIR}
+    optional: ClassVar = {"divisor": schema.integer(1, MAX_LENGTH)}
 
     def __init__(
-        self, image: Expression, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int] = (0, 0)
+        self,
+        image: Expression,
+        kernel: Sequence[int],
+        stride: Sequence[int],
+        padding: Sequence[int] = (0, 0),
+        divisor: int | None = None,
     ) -> None:
         shape = _image_shape(image)
         self.window = Window.of_images(
@@ -117,25 +127,40 @@ class AvgPool2d(Expression):
                 advice=f"padding={tuple(taps // 2 for taps in self.window.kernel)} at most",
             )
         self.image = image
-        super().__init__(_as_images(shape, self.window.out_shape), image.secret, image.bound, image)
+        taps = math.prod(self.window.kernel)
+        self.divisor = taps if divisor is None else divisor
+        if not 1 <= self.divisor <= MAX_LENGTH:
+            raise ParameterError(
+                "The divisor of a mean is out of range.",
+                expected=f"1 to {MAX_LENGTH}",
+                got=divisor,
+                advice="divisor_override=1, for sums",
+            )
+        self._gain = taps / self.divisor
+        bound = image.bound * self._gain
+        super().__init__(_as_images(shape, self.window.out_shape), image.secret, bound, image)
 
     @property
     def parameters(self) -> dict[str, Any]:
         window = self.window
+        divisor = {} if self._gain == 1 else {"divisor": self.divisor}
         return {
             "kernel": list(window.kernel),
             "stride": list(window.stride),
             "padding": list(window.padding),
+            **divisor,
         }
 
     def integral(self, parts: Sequence[bool]) -> bool:
-        return False
+        return self.divisor == 1 and parts[0]
 
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-        return np.asarray(_windows(parts[0], self.window).mean(axis=(3, 4))).reshape(self.shape)
+        windows = _windows(parts[0], self.window)
+        found = windows.mean(axis=(3, 4)) if self._gain == 1 else windows.sum(axis=(3, 4)) / self.divisor
+        return np.asarray(found).reshape(self.shape)
 
     def log_unit(self, parts: Sequence[float]) -> float:
-        return parts[0]
+        return parts[0] + math.log2(self._gain)
 
 
 @operation

@@ -6,7 +6,7 @@ its results are the integers from 0 to t - 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,10 @@ from cipherblas.lang.graph import formula
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import CLEAR_BITS, MAX_MODULUS, Operand
 
-# What is computed modulo t: arrangements of operands, products, sums, whole factors.
+# What is computed modulo t: arrangements of operands, products, sums, whole factors, layers that are made of these.
 MOVED = frozenset({"arrange", "flatten"})  # entries at other places
-COMPUTED = MOVED | {"operand", "view", "constant", "matmul", "add", "multiply", "scale", "results"}
+LAYERS = frozenset({"conv2d", "avg_pool2d"})
+COMPUTED = MOVED | LAYERS | {"operand", "view", "constant", "matmul", "add", "multiply", "scale", "results"}
 PIECE_BITS = 16  # of factors of a product in the clear: sums of 2^21 products of pieces are exact
 
 
@@ -81,12 +82,7 @@ def check_integers(expression: Expression, what: str) -> None:
             )
         if not whole[id(node)]:
             raise ParameterError(
-                f"{what} are whole numbers, and {_text(node)} may have fractions.",
-                advice=(
-                    "dtype=np.int32, or another integer type, where the operand is declared"
-                    if node.operand is not None
-                    else "whole constants and factors; divide the decrypted result"
-                ),
+                f"{what} are whole numbers, and {_text(node)} may have fractions.", advice=made_whole(node)
             )
         given = (
             abs(node.parameters.get("factor", 0.0)) if node.children else 0.0 if node.secret else node.bound
@@ -98,6 +94,15 @@ def check_integers(expression: Expression, what: str) -> None:
                 got=f"{given:.3g}",
                 advice="the same reduced modulo t before, as an array of integers",
             )
+
+
+def made_whole(node: Expression) -> str:
+    """The advice of whole numbers in the place of a node that may have fractions."""
+    if node.operand is not None:
+        return "dtype=np.int32, or another integer type, where the operand is declared"
+    if node.op == "avg_pool2d":
+        return "divisor_override=1, for sums over windows; divide the decrypted result"
+    return "whole constants and factors; divide the decrypted result"
 
 
 def _text(node: Expression) -> str:
@@ -185,6 +190,10 @@ def evaluate_modular(
             parts = [found[id(child)] for child in node.children]
             if node.op == "matmul":
                 value = multiplied(parts[0], parts[1], modulus)
+            elif node.op == "conv2d":
+                value = _convolved(node, parts[0], parts[1], modulus)
+            elif node.op == "avg_pool2d":
+                value = _reduced(node.evaluate([parts[0].astype(np.float64)]), modulus)
             elif node.op == "multiply":
                 value = parts[0] * parts[1] % modulus
             elif node.op == "add":
@@ -210,7 +219,24 @@ def _reduced(values: NDArray[Any], modulus: int) -> NDArray[np.int64]:
 
 
 def multiplied(x: NDArray[np.int64], y: NDArray[np.int64], modulus: int) -> NDArray[np.int64]:
-    """x @ y modulo t, of integers from 0 to t - 1 below 2^31: products of halves, which float64 adds up exactly."""
+    """x @ y modulo t, of integers from 0 to t - 1 below 2^31."""
+    return _by_halves(np.matmul, x, y, modulus)
+
+
+def _convolved(
+    node: Expression, x: NDArray[np.int64], y: NDArray[np.int64], modulus: int
+) -> NDArray[np.int64]:
+    """A convolution modulo t, likewise."""
+    return _by_halves(lambda image, filters: node.evaluate([image, filters]), x, y, modulus)
+
+
+def _by_halves(
+    product: Callable[[NDArray[np.float64], NDArray[np.float64]], Any],
+    x: NDArray[np.int64],
+    y: NDArray[np.int64],
+    modulus: int,
+) -> NDArray[np.int64]:
+    """A sum of products modulo t, of integers from 0 to t - 1 below 2^31: of halves, which float64 adds up exactly."""
     total: NDArray[np.int64] = np.zeros(1, np.int64)
     for shift_x in (0, PIECE_BITS):
         for shift_y in (0, PIECE_BITS):
@@ -218,9 +244,9 @@ def multiplied(x: NDArray[np.int64], y: NDArray[np.int64], modulus: int) -> NDAr
                 (part >> shift & (1 << PIECE_BITS) - 1).astype(np.float64)
                 for part, shift in ((x, shift_x), (y, shift_y))
             ]
-            product = np.asarray(pieces[0] @ pieces[1]).astype(np.int64) % modulus
-            total = (total + product * pow(2, shift_x + shift_y, modulus)) % modulus
-    return total.reshape(np.shape(product))
+            found = np.asarray(product(pieces[0], pieces[1])).astype(np.int64) % modulus
+            total = (total + found * pow(2, shift_x + shift_y, modulus)) % modulus
+    return total.reshape(np.shape(found))
 
 
 __all__ = [

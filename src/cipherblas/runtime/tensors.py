@@ -22,6 +22,7 @@ from cipherblas.forms.tensors import TensorLayout, contiguous, grid, tensor_shap
 from cipherblas.lang.analysis import is_constant
 from cipherblas.lang.curves import GATED
 from cipherblas.lang.facts import facts_of
+from cipherblas.lang.layers import AvgPool2d
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.polynomials import POLYNOMIAL, RANGE_TOLERANCE, Polynomial
 from cipherblas.lang.refreshing import REFRESH, SINE, RefreshedSine, refreshes_to_sines
@@ -126,6 +127,10 @@ class TensorRun(SlotRun):
             if not clear and node.op not in ("assume", "truncated"):
                 return None
         return None
+
+    def integers_in(self, unit: float) -> float:
+        """The unit of what is encoded in one: that of integers modulo t is 1."""
+        return unit if self.modulus is None else 1.0
 
     def unit_of(self, node: Expression, bound: float) -> float:
         """The unit of a value up to a bound: in programs that refresh a power of two, so that terms of a sum differ by
@@ -243,6 +248,7 @@ class TensorRun(SlotRun):
                 unit = self.unit_of(node, bound)
             else:
                 unit = self.unit_of(node, max(reach, bound * abs(value.unit))) / abs(value.unit)
+        unit = self.integers_in(unit)
         method = method_of(node, x, MethodChoice(choice.method, options))
         if (limbs := self.limbs_that_are_read(node, method.out)) is not None:
             value = self.lowered_to(value, limbs + method.levels)
@@ -311,11 +317,11 @@ def conv2d(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
 def avg_pool2d(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
     """Sums of neighbours where these are in one ciphertext, else a convolution with equal weights."""
     value, window = (yield from run.read(node.children[0])), node.window
-    assert window is not None
+    assert window is not None and isinstance(node, AvgPool2d)
     x, taps = value.tensor, math.prod(window.kernel)
     inside = x.segments == 1 or (window.kernel[0] <= window.stride[0] and x.segment % window.stride[0] == 0)
     if window.padding != (0, 0) or not inside:
-        weights = _mean(window)
+        weights = _mean(window, node.divisor)
         return run.layer(node, value, lambda inputs: weights)
     out = pooled(x, window, zero_padded=False)
 
@@ -328,14 +334,17 @@ def avg_pool2d(run: TensorRun, node: Expression, required: None) -> Steps[Value]
             found.append(ev.bounded(total, ct.bound * taps))
         return found
 
-    return run.of(node.shape, out, run.made("sums of neighbours", [value.cells], sums), value.unit / taps)
+    unit = value.unit / node.divisor
+    return run.of(node.shape, out, run.made("sums of neighbours", [value.cells], sums), unit)
 
 
-def _mean(window: Window) -> Weights:
+def _mean(window: Window, divisor: int) -> Weights:
     """The weights of a mean over a window."""
-    each = 1 / math.prod(window.kernel)
+    taps, each = math.prod(window.kernel), 1 / divisor
     return Weights(
-        ("mean", window), lambda: np.broadcast_to(each, window.weight_shape), each, 1.0, math.sqrt(each)
+        ("mean", window, divisor),
+        lambda: np.broadcast_to(each, window.weight_shape),
+        *(each, taps * each, math.sqrt(taps) * each),
     )
 
 
@@ -356,9 +365,11 @@ def assume(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
 
 @computes(TENSORS, "scale")
 def scale(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
-    """A number changes the unit alone."""
-    value = yield from run.read(node.children[0])
-    return replace(value, unit=value.unit * node.parameters["factor"])
+    """A number changes the unit alone; integers modulo t are multiplied by it."""
+    value, number = (yield from run.read(node.children[0])), node.parameters["factor"]
+    if run.modulus is not None:
+        return run.mapped("multiply by a number", value, lambda ev, ct: ev.multiply_scalar(ct, number))
+    return replace(value, unit=value.unit * number)
 
 
 @computes(TENSORS, "add")
@@ -386,7 +397,8 @@ def multiply(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
     x = run.rescaled((yield from run.read(first)))
     tensor = x.tensor
     if not second.secret:
-        plains = run.plains(tensor, second, second.bound)
+        unit = run.integers_in(second.bound)
+        plains = run.plains(tensor, second, unit)
 
         def by_clear(context: RunContext, cts: Handles) -> Handles:
             return [
@@ -395,7 +407,7 @@ def multiply(run: TensorRun, node: Expression, required: None) -> Steps[Value]:
             ]
 
         cells = run.made("multiply", [x.cells], by_clear)
-        return run.of(node.shape, tensor.with_zero_padding(True), cells, x.unit * second.bound)
+        return run.of(node.shape, tensor.with_zero_padding(True), cells, x.unit * unit)
     if second is first:
         x = y = run.rescaled(run.within(x, first))
     else:

@@ -397,7 +397,7 @@ def rotate_sum(
     limbs = min(ct.limbs for ct in cts)
     cts = ev._dropped(cts, limbs)
     bound = min(bound, math.fsum(ct.bound for ct in cts))
-    if errors is None:
+    if errors is None or not ev.policy.approximate:  # bounds on coefficients know nothing of slots
         errors = functools.reduce(lambda x, y: x.plus_distinct(y), [ct.errors for ct in cts])
     if len(cts) == 1 and steps[0] % ev.slots == 0:
         return ev.rescale(cts[0]) if rescale else cts[0]

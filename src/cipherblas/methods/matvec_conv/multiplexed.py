@@ -242,7 +242,8 @@ class ConvMultiplexed(LayerMethod):
     def _with_imaginary(ev: Evaluator, ct: Ct, other: Ct) -> Ct:
         """Two real images as one complex one."""
         found = ev.add(ct, ev.times_monomial(other, ev.n // 2))
-        found.errors = worst((ct.errors, other.errors)).times(math.sqrt(2))
+        if ev.policy.approximate:
+            found.errors = worst((ct.errors, other.errors)).times(math.sqrt(2))
         return ev.bounded(found, max(ct.bound, other.bound) * math.sqrt(2))
 
     def _parts(self, ev: Evaluator, ct: Ct, bound: float) -> list[Ct]:

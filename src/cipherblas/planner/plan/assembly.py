@@ -160,11 +160,11 @@ def replay(
         for number, row in decisions["choices"].items()
     }
     if parameters.plain_modulus is not None and (
-        decisions["form"] not in (BLOCKS, ROWS) or decisions.get("forms")
+        decisions["form"] not in (BLOCKS, ROWS, TENSORS) or decisions.get("forms")
     ):
         raise FormatError(
-            "Integers modulo t are computed in blocks of matrices, or by rows.",
-            expected=f"{BLOCKS} | {ROWS}",
+            "Integers modulo t are computed in blocks of matrices, by rows, or as tensors.",
+            expected=f"{BLOCKS} | {ROWS} | {TENSORS}",
             got=decisions["form"],
         )
     forms = {int(number): form for number, form in decisions.get("forms", {}).items()}

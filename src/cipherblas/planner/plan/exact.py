@@ -20,6 +20,7 @@ from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.predict.promises import BOUNDS
 from cipherblas.runtime.blocks import BLOCKS
 from cipherblas.runtime.rows import ROWS
+from cipherblas.runtime.tensors import TENSORS
 
 HALF = 0.5
 DEEP = 2  # products one after another: scales grow with every one, and t does not
@@ -74,7 +75,7 @@ def exact_options(expression: Expression, options: PlanOptions, precision: Any) 
 
 def may_take_residues(expression: Expression, options: PlanOptions) -> bool:
     """Whether a program of exact integers that can be rounded may be computed by residues as well."""
-    if options.parameters is not None or options.form not in (None, BLOCKS, ROWS):
+    if options.parameters is not None or options.form not in (None, BLOCKS, ROWS, TENSORS):
         return False
     if _depth(expression) < DEEP or not residues_hold(expression):
         return False

@@ -12,6 +12,7 @@ from cipherblas.crypto.residue_slots import has_slots
 from cipherblas.lang.graph import as_matrices
 from cipherblas.lang.modular import check_modular, modulus_of
 from cipherblas.lang.nodes import Expression
+from cipherblas.methods.layers import LAYER_METHODS
 from cipherblas.methods.products import GEMM
 from cipherblas.planner.plan.passes import Following, Outcome, PlanRequest
 from cipherblas.planner.plan.plan import RING_DEGREES, PlanOptions
@@ -20,8 +21,9 @@ from cipherblas.planner.predict.promises import BOUNDS
 from cipherblas.runtime.blocks import BLOCKS, FEATURES
 from cipherblas.runtime.executor import missing
 from cipherblas.runtime.rows import ROWS
+from cipherblas.runtime.tensors import TENSORS
 
-MODULAR_FORMS = (BLOCKS, FEATURES, ROWS)  # that compute integers modulo t
+MODULAR_FORMS = (BLOCKS, FEATURES, ROWS, TENSORS)  # that compute integers modulo t
 
 
 def by_rows_or_in_slots(request: PlanRequest, following: Following) -> Outcome:
@@ -32,8 +34,10 @@ def by_rows_or_in_slots(request: PlanRequest, following: Following) -> Outcome:
         return found
     modulus, options = modulus_of(request.expression), request.options
     assert modulus is not None
-    if options.form == ROWS or options.algorithm == GEMM:
+    if options.form in (ROWS, TENSORS) or options.algorithm == GEMM:
         return following(request)
+    if options.algorithm in LAYER_METHODS or as_matrices(request.expression) is None:
+        return following(request.asking(form=TENSORS))
     if options.form is None and _asks_for_slots(options):
         return following(request.asking(form=BLOCKS))
     if options.form is not None or missing(request.expression, ROWS) is not None:
@@ -44,7 +48,7 @@ def by_rows_or_in_slots(request: PlanRequest, following: Following) -> Outcome:
 
 
 def _asks_for_slots(options: PlanOptions) -> bool:
-    """Whether options leave blocks of slots alone."""
+    """Whether options leave slots alone."""
     asked = options.form or options.algorithm or options.block or options.options
     return options.parameters is not None or asked not in (None, ROWS, GEMM)
 
@@ -83,18 +87,15 @@ def check_options(expression: Expression, options: PlanOptions, given: Mapping[s
             got=f"promise={options.promised.name!r}",
             advice='promise="bounds", or none',
         )
-    if as_matrices(expression) is None:
+    images = as_matrices(expression) is None
+    forms = (TENSORS,) if images else MODULAR_FORMS
+    if options.form not in (None, *forms):
         raise ParameterError(
-            f"Integers modulo {modulus} are matrices, vectors or numbers.",
-            got="images",
-            advice="matrices: x.reshape(channels, -1) of an image before it is declared",
-        )
-    if options.form not in (None, *MODULAR_FORMS):
-        raise ParameterError(
-            f"Integers modulo {modulus} are computed by rows, or in slots: in blocks, or of one feature each.",
-            expected=" | ".join(MODULAR_FORMS),
+            f"Integers modulo {modulus} are computed by rows, or in slots: in blocks, of one feature each, or as "
+            "tensors, which images are.",
+            expected=" | ".join(forms),
             got=options.form,
-            advice=[Advice(f'form="{form}"', {"form": form}) for form in MODULAR_FORMS],
+            advice=[Advice(f'form="{form}"', {"form": form}) for form in forms],
         )
     check_modulus_of(options.parameters, modulus)
     degrees, needed = _degrees(options), _asks_for_slots(options) or missing(expression, ROWS) is not None

@@ -89,7 +89,8 @@ def _joined(mean: AvgPool2d, steps: list[Expression], made: dict[int, Expression
     assert isinstance(conv, Conv2d) and isinstance(conv.weights, Constant)
     window, more = conv.window, mean.window
     stride = window.stride[0] * more.stride[0], window.stride[1] * more.stride[1]
-    filters = Constant(_spread(conv.weights.values, more.kernel, window.stride), conv.weights.replaces)
+    sums = _spread(conv.weights.values, more.kernel, window.stride)
+    filters = Constant(sums / mean.divisor, conv.weights.replaces)
     groups = window.groups // window.images
     found: Expression = Conv2d(made[id(conv.image)], filters, stride, window.padding, groups)
     for step in reversed(steps[:-1]):
@@ -102,10 +103,10 @@ def _joined(mean: AvgPool2d, steps: list[Expression], made: dict[int, Expression
 
 
 def _spread(filters: Array, kernel: tuple[int, int], stride: tuple[int, int]) -> Array:
-    """The mean of filters at all places of a window, which are a stride apart."""
+    """The sum of filters at all places of a window, which are a stride apart."""
     (rows, columns), (down, right) = filters.shape[2:], stride
     found = np.zeros((*filters.shape[:2], rows + (kernel[0] - 1) * down, columns + (kernel[1] - 1) * right))
     for row in range(kernel[0]):
         for column in range(kernel[1]):
             found[:, :, row * down : row * down + rows, column * right : column * right + columns] += filters
-    return found / (kernel[0] * kernel[1])
+    return found

@@ -5,13 +5,23 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from cipherblas.common.errors import LevelError
 from cipherblas.crypto.fields import MAX_LIMBS, MAX_PRIME_BITS
 from cipherblas.planner.predict.dry_run import DryRun
 from cipherblas.planner.predict.feasible import Infeasible, attempted
-from cipherblas.planner.rings.sizing import BASE_LIMB_BITS, MIN_SCALE_BITS, Sizing, by_digits, too_large
+from cipherblas.planner.rings.sizing import (
+    BASE_LIMB_BITS,
+    MIN_SCALE_BITS,
+    NoRingError,
+    Sizing,
+    by_digits,
+    too_large,
+)
 from cipherblas.rlwe.rings import Ring, RingShape
+
+T = TypeVar("T")
 
 DRAFT_BASE_LIMBS, DRAFT_LEVELS = 6, 12  # of a first look, doubled while a program needs more
 MAX_DRAFTS = 4
@@ -71,6 +81,18 @@ def modular_draft(run: Callable[[RingShape], DryRun], n: int, modulus: int) -> R
     return None if isinstance(drawn, Infeasible) else drawn[0]
 
 
+def modular_drafted(run: Callable[[RingShape], T], n: int, modulus: int) -> tuple[RingShape, T]:
+    """The same, and what `run` finds there.
+
+    Raises:
+        NoRingError: there is none.
+    """
+    drawn = _drafted(run, n, modulus, _level_bits(n, modulus))
+    if isinstance(drawn, Infeasible):
+        raise NoRingError(f"At N = {n} the program needs more limbs than are tried.", n, 2.0) from drawn.error
+    return drawn
+
+
 def modular_nominal(n: int, modulus: int, depths: Iterable[int]) -> list[Ring]:
     """Rings of so many levels, by which programs are priced before their rings are searched."""
     level = _level_bits(n, modulus)
@@ -90,8 +112,8 @@ def _level_bits(n: int, modulus: int) -> float:
 
 
 def _drafted(
-    run: Callable[[RingShape], DryRun], n: int, modulus: int, level: float
-) -> tuple[RingShape, DryRun] | Infeasible:
+    run: Callable[[RingShape], T], n: int, modulus: int, level: float
+) -> tuple[RingShape, T] | Infeasible:
     found: Infeasible | None = None
     for size in range(MAX_DRAFTS):
         q_bits = [float(MAX_PRIME_BITS) - 0.1] * (DRAFT_BASE_LIMBS << size) + [level] * (DRAFT_LEVELS << size)

@@ -31,6 +31,7 @@ from cipherblas.planner.predict.cost import Rates
 from cipherblas.planner.predict.dry_run import DryRun, dry_run
 from cipherblas.planner.predict.feasible import Infeasible, TooSlowError, attempted
 from cipherblas.planner.rings import modulus_chains
+from cipherblas.planner.rings.modular_sizing import modular_drafted
 from cipherblas.planner.rings.sizing import DRAFT_SCALE_BITS, drafted
 from cipherblas.planner.search.baselines import BaselineMethods
 from cipherblas.planner.search.budgets import Budgets
@@ -530,6 +531,8 @@ class TensorStrategy(Strategy):
             profile = modulus_chains.profile_of(self.expression)
             ring = modulus_chains.widest(n, self.allowed_bits(n), profile=profile).shape()
             found, runners_up = run(ring)
+        elif self.modulus is not None:
+            ring, (found, runners_up) = modular_drafted(run, n, self.modulus)
         else:
             ring, (found, runners_up) = drafted(run, n, DRAFT_SCALE_BITS, self.allowed_bits(n))
         decisions = Decisions(TENSORS, dict(found.choices))

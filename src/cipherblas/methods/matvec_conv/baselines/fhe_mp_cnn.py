@@ -69,7 +69,7 @@ class MatVecFheMpCnn(OneVectorMethod):
 
     def run(self, ev: Evaluator, cts: Sequence[Ct], weights: Weights) -> list[Ct]:
         ev.require_levels(cts[0], self.levels, self.title)
-        scale = ev.level_size(cts[0].limbs)
+        scale = ev.mask_scale(cts[0].limbs)
         bound, rows = weights.rows
         sums: list[Ct] = []
         for steps in self._chunks:
@@ -185,7 +185,7 @@ class ConvFheMpCnn(LayerMethod):
     def run(self, ev: Evaluator, cts: Sequence[Ct], weights: Weights) -> list[Ct]:
         ev.require_levels(cts[0], self.levels, self.title)
         shifted = ev.rotate_many(cts[0], self._tap_steps())
-        scale = ev.level_size(cts[0].limbs)
+        scale = ev.mask_scale(cts[0].limbs)
         bound = cts[0].bound * weights.rows[0]
         total: Ct | None = None
         for group in range(self.groups):
@@ -198,7 +198,7 @@ class ConvFheMpCnn(LayerMethod):
             places = self._places(group)
             moved = ev.rotate_many(product, list(places.values()))
             masks = [self._mask(output) for output in places]
-            total = ev.weighted_sum(moved, masks, ev.level_size(product.limbs), total, rows=(1, 1))
+            total = ev.weighted_sum(moved, masks, ev.mask_scale(product.limbs), total, rows=(1, 1))
             ev.bounded(total, 2 * bound)
         assert total is not None
         result = ev.bounded(ev.rescale(total), bound)

@@ -174,14 +174,14 @@ class _Fhelipe(LayerMethod):
         if len(parts) == 1:
             return ev.drop(cts[0], limbs)
         masks = [self._tap_mask(segment, tap, neighbour) for neighbour in parts]
-        return ev.rescale(ev.weighted_sum(cts, masks, ev.level_size(cts[0].limbs), rows=(1.0, 1.0)))
+        return ev.rescale(ev.weighted_sum(cts, masks, ev.mask_scale(cts[0].limbs), rows=(1.0, 1.0)))
 
     def _product(
         self, ev: Evaluator, shifted: dict[Tap, Ct], weights: Weights, segment: int, group: int
     ) -> Ct:
         """A group of outputs, each at the start of its copy."""
         cts = list(shifted.values())
-        scale = ev.level_size(cts[0].limbs)
+        scale = ev.mask_scale(cts[0].limbs)
         (product,) = ev.weighted_sums(
             cts, [self._group(weights, segment, group)], scale, rows=weights.rows, parts=self.inputs
         )
@@ -196,7 +196,7 @@ class _Fhelipe(LayerMethod):
         masked: list[Ct] = []
         steps: list[int] = []
         for group, product in zip(groups, products, strict=True):
-            scale = ev.level_size(product.limbs)
+            scale = ev.mask_scale(product.limbs)
             masked.append(ev.weighted_sum([product], [self._mask(segment, group)], scale))
             steps.append((groups[0] - group) * self.x.pitch)
             if len(masked) == CHUNK or group == groups[-1]:

@@ -106,7 +106,7 @@ class MatVecHelib(OneVectorMethod):
         rotated = ev.rotate_many(cts[0], babies)
         position = {baby: number for number, baby in enumerate(babies)}
         groups = [self._group(weights, giant, position) for giant in self._giants]
-        scale = ev.level_size(cts[0].limbs)
+        scale = ev.mask_scale(cts[0].limbs)
         sums = ev.weighted_sums(rotated, groups, scale, rows=weights.rows)
         bound = cts[0].bound * weights.rows[0]
         total = self._rotated(ev, sums, bound, wrapped=False)
