@@ -456,6 +456,6 @@ class OnCiphertexts(Protocol):
             plaintexts: what terms are multiplied by.
             outputs: number of sums.
             rescale: outputs have one limb less.
-            order: "limb" or "rotation", a wish about loops; results are equal.
+            order: "limb" or "rotation", the loop to keep outside; results are equal.
         """
         ...

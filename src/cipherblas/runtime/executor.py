@@ -139,7 +139,7 @@ class FormRun:
         """In what progress is counted, of the whole run."""
         return 0
 
-    def result_wish(self, node: Expression) -> Any:
+    def required_of_result(self, node: Expression) -> Any:
         """Encoding that a result must have."""
         return None
 
@@ -328,7 +328,7 @@ class Executor:
             # Those that are computed from others first: what these are is then decided by their other uses.
             for node in sorted(wanted, key=lambda one: -self.number[id(one)]):
                 run = self.form_run(self.form_of(node))
-                value = self.value(Read(node, run.name, run.result_wish(node)))
+                value = self.value(Read(node, run.name, run.required_of_result(node)))
                 if id(node) not in found:
                     found[id(node)] = run.finished(value)
             values = [found[id(node)] for node in wanted]

@@ -81,7 +81,7 @@ class RowRun(RowPieces):
 
         return self.mapped("settle", value, extracted)
 
-    def result_wish(self, node: Expression) -> RequiredRows:
+    def required_of_result(self, node: Expression) -> RequiredRows:
         """As it was computed for other results; else at as large a scale as the modulus holds."""
         requirements = self.run.requirements(node, self.name)
         made = [
