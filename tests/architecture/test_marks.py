@@ -40,6 +40,7 @@ OPERATIONS = {
         "runtime.features._of_clear",  # where the factor with samples lies
         "runtime.features._of_secrets",
         "runtime.features.taken",
+        "runtime.features.unpacked",
         "runtime.conversions._as_blocks",
         "runtime.polynomials.evaluated",
         "runtime.tensors.TensorRun.of",

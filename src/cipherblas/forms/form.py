@@ -37,6 +37,11 @@ class Sealer(Protocol):
     ) -> tuple[Any, ...]:
         """Vectors of slots, each made by a function."""
 
+    def coefficients(
+        self, polynomials: Sequence[Callable[[], NDArray[Any]]], scale: float, limbs: int
+    ) -> tuple[Any, ...]:
+        """Polynomials of few coefficients, each made by a function."""
+
     def matrix(self, kind: type[CoefficientMatrix], matrix: Matrix, scale: float, basis: Basis) -> Any:
         """A matrix of coefficients."""
 

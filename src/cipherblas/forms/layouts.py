@@ -157,6 +157,25 @@ class Layout:
         return flat[:-1].reshape(self.rows, self.cols)
 
 
+@dataclass(frozen=True)
+class CoefficientLayout(Layout):
+    """Entries, row after row, as the first coefficients of ciphertexts: none has slots of its own.
+
+    Attributes:
+        each: at most so many in a ciphertext, a power of two.
+    """
+
+    each: int = 1
+
+    def slot_bound(self, entry_bound: float) -> float:
+        """Of a sum of all entries of a ciphertext times roots of unity."""
+        return entry_bound * self.each
+
+    def coefficients(self, matrix: NDArray[Any], ciphertext: int) -> NDArray[Any]:
+        """The entries of one ciphertext."""
+        return matrix.reshape(-1)[ciphertext * self.each :][: self.each]
+
+
 @functools.lru_cache(maxsize=512)
 def _index(layout: Layout, ciphertext: int) -> SlotIndex:
     return layout.indexer(ciphertext)
@@ -245,6 +264,18 @@ def in_halves(rows: int, cols: int, slots: int) -> Layout:
 
     key = ("halves", rows, cols, slots)
     return Layout("halves", key, rows, cols, slots, 1, indexer, halves=True)
+
+
+def in_coefficients(rows: int, cols: int, slots: int, each: int) -> CoefficientLayout:
+    """Return the layout of a matrix whose entries are coefficients, so many in a ciphertext."""
+    if each > slots or each & (each - 1):
+        raise FitError(
+            "Coefficients do not fit a ciphertext.", expected=f"a power of two up to {slots}", got=each
+        )
+    number, key = -(-rows * cols // each), ("coefficients", rows, cols, slots, each)
+    return CoefficientLayout(
+        "coefficients", key, rows, cols, slots, number, lambda _: SlotIndex(empty_index(slots)), each=each
+    )
 
 
 def transposed(layout: Layout) -> Layout:

@@ -20,7 +20,7 @@ from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.forms.blocks import block_of, join
 from cipherblas.forms.form import Form, Matrix, Opener, Receiver, Sealer, Words
-from cipherblas.forms.layouts import EMPTY, Layout
+from cipherblas.forms.layouts import EMPTY, CoefficientLayout, Layout
 from cipherblas.forms.tensors import TensorLayout
 from cipherblas.rlwe.basis import Basis
 from cipherblas.rlwe.rings import Ring
@@ -202,6 +202,36 @@ class SlotForm(Form):
     def holds_operand(self, rows: int, cols: int) -> bool:
         blocks = zip(self.grid, (self.layout.rows, self.layout.cols), (rows, cols), strict=True)
         return all((count - 1) * each < length <= count * each for count, each, length in blocks)
+
+
+@dataclass(frozen=True)
+class PackedForm(SlotForm):
+    """A matrix whose entries are coefficients, many in a ciphertext: a server makes of each a ciphertext that has it in
+    all slots. Of operands alone."""
+
+    kind: ClassVar[str] = "packed"
+    layout: CoefficientLayout
+
+    @classmethod
+    def of(cls, layout: CoefficientLayout) -> PackedForm:
+        """The form of what lies so."""
+        return cls(layout, (1, 1))
+
+    @property
+    def lies(self) -> str:
+        return f"{self.layout.rows}x{self.layout.cols}, {self.layout.each} in a ciphertext"
+
+    def repeating(self, shape: Sequence[int], repeated: Sequence[bool]) -> SlotForm:
+        """The same: equal entries are entries."""
+        return self
+
+    def sealed(self, by: Sealer, matrix: Matrix, scale: float, basis: Basis) -> tuple[Any, ...]:
+        layout = self.layout
+        made = [partial(layout.coefficients, matrix, number) for number in range(layout.ciphertexts)]
+        return by.coefficients(made, scale, basis.limbs)
+
+    def to_json(self, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
+        return {"block": [self.layout.rows, self.layout.cols], "each": self.layout.each}
 
 
 @dataclass(frozen=True)

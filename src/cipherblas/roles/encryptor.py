@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -215,28 +216,51 @@ class KeySealer:
     def vectors(
         self, vectors: Sequence[Callable[[], NDArray[Any]]], scale: Scale, limbs: int
     ) -> tuple[FreshCiphertext, ...]:
+        context, n, modulus = self.params.context(), self.params.n, self.params.plain_modulus
+
+        def message(vector: Callable[[], NDArray[Any]]) -> NDArray[np.int64]:
+            slots = np.asarray(vector(), dtype=np.complex128)
+            if modulus is not None:
+                return residue_slots(n, modulus).coefficients(slots, scale.value)
+            return encoded(context, slots, scale, randomness.fresh_dither())
+
+        return self._encrypted([partial(message, vector) for vector in vectors], limbs)
+
+    def coefficients(
+        self, polynomials: Sequence[Callable[[], NDArray[Any]]], scale: Scale, limbs: int
+    ) -> tuple[FreshCiphertext, ...]:
+        """As `vectors`."""
+        n, modulus = self.params.n, self.params.plain_modulus
+
+        def message(polynomial: Callable[[], NDArray[Any]]) -> NDArray[np.int64]:
+            given, found = polynomial(), np.zeros(n, np.int64)
+            whole = np.rint(given * scale) if modulus is None else reduced(given, modulus, scale.value)
+            found[: given.size] = whole
+            return found
+
+        return self._encrypted([partial(message, one) for one in polynomials], limbs)
+
+    def _encrypted(
+        self, messages: Sequence[Callable[[], NDArray[np.int64]]], limbs: int
+    ) -> tuple[FreshCiphertext, ...]:
         """Encrypted in threads, where these are worth it."""
-        key, context, n = self._key, self.params.context(), self.params.n
-        modulus = self.params.plain_modulus
+        key, n = self._key, self.params.n
         # In the order in which a file has them: it is written from there.
-        shape = (len(vectors), *((limbs, n) if isinstance(key, SecretKey) else (2, limbs, n)))
+        shape = (len(messages), *((limbs, n) if isinstance(key, SecretKey) else (2, limbs, n)))
         if self._folder is None:
             room = aligned_empty(shape)
         else:
             file = mapped_file(WORD_BYTES * math.prod(shape), "Ciphertexts", self._folder)
             room = np.frombuffer(file, np.uint64).reshape(shape)
 
-        def encrypted(vector: Callable[[], NDArray[Any]], place: Array) -> FreshCiphertext:
-            slots = np.asarray(vector(), dtype=np.complex128)
-            if modulus is not None:
-                return encrypt(key, residue_slots(n, modulus).coefficients(slots, scale.value), limbs, place)
-            return encrypt(key, encoded(context, slots, scale, randomness.fresh_dither()), limbs, place)
+        def encrypted(message: Callable[[], NDArray[np.int64]], place: Array) -> FreshCiphertext:
+            return encrypt(key, message(), limbs, place)
 
         found: list[FreshCiphertext] = []
         from concurrent.futures import ThreadPoolExecutor  # as `common.memory`
 
         with ThreadPoolExecutor(max_workers=max(1, _core.threads())) as pool:
-            for one in (pool.map if n >= THREADED_DEGREE else map)(encrypted, vectors, room):
+            for one in (pool.map if n >= THREADED_DEGREE else map)(encrypted, messages, room):
                 found.append(one)
                 self._steps.tick()
         return tuple(found)

@@ -27,7 +27,7 @@ from cipherblas.runtime.executor import FORMS, Executor, Steps, computes
 from cipherblas.runtime.graphs import product_graph
 from cipherblas.runtime.polynomials import evaluated, polynomial_of
 from cipherblas.runtime.slots import ENTRYWISE, SlotEncryption, SlotRun, multiplied
-from cipherblas.runtime.values import Value
+from cipherblas.runtime.values import MethodChoice, Value
 
 # Of the budget of work, for each product of two blocks: counting does not walk them, but a run and `worst_error` do.
 STEPS_PER_BLOCK_PRODUCT = 4
@@ -37,6 +37,7 @@ WORTH_FILLING = (
 )
 LAYOUT_PRESERVING = LayoutPreserving.name  # of entrywise products in the layout of their first factor, too
 FEATURES = "features"  # of products of clear matrices and blocks of one row, or of one column
+COEFFICIENTS = "coefficients"  # of encrypted weights, many of which come in one ciphertext
 
 
 class RequiredBlocks(NamedTuple):
@@ -210,6 +211,9 @@ def in_place(layout: Layout) -> Layout | None:
 @computes(BLOCKS, "operand", "view")
 def operand(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> Value:
     """A secret matrix."""
+    choice = run.run.choice_or_none(node) if run.of_features else None
+    if choice is not None:
+        return BLOCK_OPERANDS[choice.method](run, node, choice, required or RequiredBlocks())
     layout, encryption = required or RequiredBlocks()
     return run.operand(node, run.form(node, layout or run.dense(node)), matrix_shape(node), encryption)
 
@@ -355,6 +359,8 @@ def _layout_preserving_product(run: BlockRun, node: Expression) -> Steps[Value]:
     return run.bounded(product, node.bound)
 
 
+# By method, what makes the blocks of an operand that comes otherwise.
+BLOCK_OPERANDS: dict[str, Callable[[BlockRun, Expression, MethodChoice, RequiredBlocks], Value]] = {}
 # By method, products that are no algorithm on pairs of blocks.
 BLOCK_PRODUCTS: dict[str, Callable[[BlockRun, Expression], Steps[Value]]] = {
     LAYOUT_PRESERVING: _layout_preserving_product

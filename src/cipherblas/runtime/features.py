@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,16 +22,24 @@ from cipherblas.evaluators.policy.approximate import dither
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.products import SUMMED
 from cipherblas.evaluators.slots.values import ClearFactor
-from cipherblas.forms.layouts import column_major
+from cipherblas.forms.layouts import column_major, in_coefficients
+from cipherblas.forms.slot_forms import PackedForm
 from cipherblas.lang.analysis import integral_nodes
 from cipherblas.lang.arrangements import Arrange
 from cipherblas.lang.nodes import Expression, matrix_shape
-from cipherblas.runtime.blocks import BLOCK_PRODUCTS, FEATURES, BlockRun
+from cipherblas.runtime.blocks import (
+    BLOCK_OPERANDS,
+    BLOCK_PRODUCTS,
+    COEFFICIENTS,
+    FEATURES,
+    BlockRun,
+    RequiredBlocks,
+)
 from cipherblas.runtime.executor import Steps
 from cipherblas.runtime.inputs import Inputs
 from cipherblas.runtime.listing import RunContext
 from cipherblas.runtime.row_products.clear_factors import most_weight_bits, sums_are_exact
-from cipherblas.runtime.values import Cells, Handles, Value
+from cipherblas.runtime.values import Cells, Handles, MethodChoice, Value
 
 
 def product(run: BlockRun, node: Expression) -> Steps[Value]:
@@ -157,6 +166,93 @@ def _residues(run: BlockRun, node: Expression) -> Callable[[Inputs], ClearFactor
         return ClearFactor((id(clear), transposed), shape, bound, 1.0, True, own, total)
 
     return of_inputs
+
+
+def unpacked(run: BlockRun, node: Expression, choice: MethodChoice, required: RequiredBlocks) -> Value:
+    """Encrypted weights, each a ciphertext that holds it in all slots, from ciphertexts whose coefficients they are.
+
+    Integers modulo t come with a level more, where there is one, by which errors that the sums add up are divided.
+    """
+    ev, (rows, cols) = run.ev, matrix_shape(node)
+    usual, everywhere = run.usual(node), column_major(1, 1, run.ev.slots, period=1)
+    asked = required.encryption or usual
+    fits = required.layout is None or required.layout.equals(everywhere)
+    each = int(choice.options.get("each", 0))
+    if not fits or not 1 < each <= ev.slots:
+        raise ParameterError(
+            f"Operand {node.title} does not come as coefficients.",
+            expected=f"weights of products of features, up to {ev.slots} in a ciphertext",
+            got=each,
+        )
+    packed = in_coefficients(rows, cols, ev.slots, each)
+    more = ev.level_limbs if run.modulus is not None else 0
+    more = more if asked.limbs + more <= usual.limbs else 0
+    scale = asked.scale / each if run.modulus is None else asked.scale
+    sent = replace(asked, limbs=asked.limbs + more, scale=scale)
+    value = run.operand(node, PackedForm.of(packed), (rows, cols), sent)
+
+    def work(context: RunContext, cells: Cells) -> list[list[Handles]]:
+        ev, found = context.slots, list[Any]()
+        for number, ct in enumerate(cells[0][0]):
+            weights = constants(ev, ct, min(each, rows * cols - number * each), each)
+            found += [ev.rescale(weight) if more else weight for weight in weights]
+        return [[[ct] for ct in found[row * cols :][:cols]] for row in range(rows)]
+
+    cells = run.run.perform("unpack", [value.cells], work)
+    return run.laid(node.shape, run.form(node, everywhere), cells, value.unit)
+
+
+BLOCK_OPERANDS[COEFFICIENTS] = unpacked
+
+
+def constants(ev: Evaluator, ct: Any, count: int, each: int) -> list[Any]:
+    """Of a polynomial the first coefficients, each in all slots.
+
+    With p = Σ p_k·X^k and X → X^(N + 1), which is X^k → (-1)^k·X^k, the sum of both is twice the even part, and the
+    difference twice the odd one, which X^-1 makes even. The next automorphism does so in X². The factors of 2 are
+    those of a scale. Levels: none. Keys: log2(each) rotations. Automorphisms: about one for each coefficient.
+
+    Source: Angel, Chen, Laine, Setty, "PIR with compressed queries and amortized query processing" (2018).
+
+    Args:
+        count: of coefficients that are wanted: each other one is zero.
+        each: the scale is that of the ciphertext times this, a power of two.
+    """
+    found = [ct]
+    for level in range(each.bit_length() - 1):
+        nodes, power = found, 1 << level
+        odd = max(0, min(power, count - power))  # of them have an odd part
+        both = _parts(ev, nodes[:odd], level, 2)
+        rest = _parts(ev, nodes[odd:], level, 1 if power < count else 0)
+        found = [one[0] for one in (*both, *rest)] + [one[1] for one in both]
+    return found
+
+
+def _parts(ev: Evaluator, cts: Handles, level: int, number: int) -> list[Handles]:
+    """Of polynomials in X^(2^level) the even part, and the odd one where two are asked for; none: they are even."""
+
+    def parts(index: int) -> Handles:
+        x = cts[index]
+        moved = ev.rotate(x, step_of(ev.n, level)) if number else x
+        found = [_halved(ev, ev.add_distinct(x, moved), x.bound / 2)]
+        if number == 2:
+            odd = ev.times_monomial(ev.add_distinct(moved, ev.negate(x)), ev.n - (1 << level))
+            found.append(_halved(ev, odd, x.bound / 2))
+        return found
+
+    return ev.repeat(len(cts), parts)
+
+
+def _halved(ev: Evaluator, ct: Any, bound: float) -> Any:
+    """Read at twice the scale."""
+    return ev.bounded(ev.fold_into_scale(ct, 0.5), bound)
+
+
+@functools.lru_cache(maxsize=256)
+def step_of(n: int, level: int) -> int:
+    """The rotation that is X → X^(1 + N/2^level)."""
+    first, element = n >> level + 2, (1 + (n >> level)) % (2 * n)
+    return next(step for step in range(first, n // 2, 2 * first) if pow(5, step, 2 * n) == element)
 
 
 def _factor(

@@ -217,6 +217,10 @@ class PlaintextPolicy(ABC):
     def absorbed(self, scale: Scale, factor: float) -> Scale:
         """The scale at which the same integers stand for `factor` times the value."""
 
+    def absorbed_errors(self, errors: Errors, factor: float) -> Errors:
+        """The errors of what is read so."""
+        return errors.times(factor)
+
     @abstractmethod
     def mask(self, limbs: int) -> Scale:
         """The scale of clear vectors after whose product with a ciphertext, which was made `mask_bits` larger before,

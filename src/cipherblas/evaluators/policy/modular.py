@@ -194,6 +194,10 @@ class ModularPolicy(PlaintextPolicy):
             )
         return scale._replace(value=scale.value * pow(unit, -1, self.modulus) % self.modulus)
 
+    def absorbed_errors(self, errors: SlotErrors, factor: float) -> SlotErrors:
+        """ω stays as it is."""
+        return errors
+
     def mask(self, limbs: int) -> PlainFactor:
         return PlainFactor(self._size(limbs, max(0, limbs - self.level_limbs)))
 

@@ -332,7 +332,7 @@ class Levels(Bookkeeper, ABC):
                 expected="a positive finite number",
                 got=value,
             )
-        bound, errors = x.bound * value, x.errors.times(value)
+        bound, errors = x.bound * value, self.policy.absorbed_errors(x.errors, value)
         return self.make(
             *(x.limbs, self.policy.absorbed(x.scale, value), bound, errors, x.components),
             self._scale_data(x.data, 1, value),

@@ -20,7 +20,7 @@ from cipherblas.rlwe.basis import FirstLimbs
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.fast_memory import FastMemory
 from cipherblas.rlwe.noise import FAILURE_BITS, WRONG_BITS
-from cipherblas.runtime.blocks import LAYOUT_PRESERVING
+from cipherblas.runtime.blocks import COEFFICIENTS, LAYOUT_PRESERVING
 from cipherblas.runtime.conversions import ConversionOptions
 from cipherblas.runtime.executor import NodeFigures
 from cipherblas.runtime.row_products.table import chosen
@@ -274,6 +274,8 @@ def _how(plan: Plan, one: NodeFigures) -> str:
         return "on ciphertexts"
     if choice.method == LAYOUT_PRESERVING:
         return "where its factors lie"
+    if choice.method == COEFFICIENTS:
+        return f"{choice.options['each']} in a ciphertext, taken apart by the server"
     options = {name: value for name, value in choice.options.items() if name not in ("layout", "mask")}
     before = ["packed again"] * ("layout" in choice.options) + ["masked"] * ("mask" in choice.options)
     if choice.method == PACKING:

@@ -39,7 +39,7 @@ from cipherblas.planner.predict.stages import DEFAULT_LINK, Minimise, Stages, pr
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy, rotation_steps
 from cipherblas.rlwe.traffic import Traffic
-from cipherblas.runtime.blocks import LAYOUT_PRESERVING
+from cipherblas.runtime.blocks import COEFFICIENTS, LAYOUT_PRESERVING
 from cipherblas.runtime.executor import NodeFigures
 from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.tensors import PACKING
@@ -516,7 +516,9 @@ class Plan(Rebuilt):
         """The algorithm of the products, joined by commas where they differ; "elementwise" without products."""
         names = list(
             dict.fromkeys(
-                choice.method for choice in self.choices if choice.method not in (PACKING, LAYOUT_PRESERVING)
+                choice.method
+                for choice in self.choices
+                if choice.method not in (PACKING, COEFFICIENTS, LAYOUT_PRESERVING)
             )
         )
         if self.decided.forms:

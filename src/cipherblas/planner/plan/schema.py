@@ -38,7 +38,7 @@ from cipherblas.planner.predict.machine import check_machine
 from cipherblas.planner.predict.promises import check_promise
 from cipherblas.planner.predict.stages import Minimise
 from cipherblas.rlwe.key_policies import KeyPolicy
-from cipherblas.runtime.blocks import BLOCKS, FEATURES, LAYOUT_PRESERVING
+from cipherblas.runtime.blocks import BLOCKS, COEFFICIENTS, FEATURES, LAYOUT_PRESERVING
 from cipherblas.runtime.conversions import MAX_RESCALES
 from cipherblas.runtime.row_products.table import VARIANTS
 from cipherblas.runtime.rows import ROWS
@@ -60,6 +60,7 @@ _OPTIONS: Mapping[str, Check] = {
     RING: record({}, _WEIGHT_BITS),
     LAYOUT_PRESERVING: record({}),
     FEATURES: record({}, _WEIGHT_BITS),
+    COEFFICIENTS: record({"each": _LENGTH}),
     PACKING: either(record({}, {"channels": _LENGTH, "pitch": _LENGTH, "rows": _LENGTH}), _GRID),
     METAKERNEL: record(
         dict.fromkeys(("n", "k", "p_b", "p_s", "each"), _LENGTH),

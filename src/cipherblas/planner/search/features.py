@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
@@ -19,13 +20,14 @@ from cipherblas.planner.predict.cost import Rates
 from cipherblas.planner.search.rows import weight_bits_for
 from cipherblas.planner.search.strategy import Candidate, RefuseUpload, Strategy
 from cipherblas.rlwe.counts import Counts
-from cipherblas.runtime.blocks import BLOCKS, FEATURES
+from cipherblas.runtime.blocks import BLOCKS, COEFFICIENTS, FEATURES
 from cipherblas.runtime.executor import missing
 from cipherblas.runtime.features import lines_of
 from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.values import Decisions, MethodChoice
 
 FEW_SAMPLES = 256  # that fill too little of the smallest ring to be worth a look
+PACKINGS = (16, 64, 256)  # encrypted weights in a ciphertext, to try
 MIN_WEIGHT_BITS = 16  # of rounded weights: fewer take as long
 
 
@@ -144,6 +146,15 @@ class FeatureStrategy(Strategy):
         yield (self._candidates(n) for n in self.degrees)
 
     def _candidates(self, n: int) -> list[Candidate]:
+        return [self._candidate(n, each) for each in (1, *self._packings(n))]
+
+    def _packings(self, n: int) -> list[int]:
+        """How many encrypted weights come in one ciphertext, at most: few, which leaves small errors, and many."""
+        sizes = [math.prod(matrix_shape(node)) for node in weights_of(self.expression)]
+        most = min(n // 2, 1 << (max(sizes, default=1) - 1).bit_length())
+        return [each for each in PACKINGS if each < most] + ([most] if most > 1 else [])
+
+    def _candidate(self, n: int, each: int) -> Candidate:
         clear: dict[str, int] = {}
         if self.modulus is None:
             bits = max(MIN_WEIGHT_BITS, weight_bits_for(float(self.options.precision), self.expression))
@@ -153,7 +164,11 @@ class FeatureStrategy(Strategy):
             numbers[id(node)]: MethodChoice(FEATURES, {} if _of_secrets(node) else clear)
             for node in products(self.expression)
         }
-        return [Candidate(FEATURES, Decisions(BLOCKS, choices, self._blocks(n)), n)]
+        for node in weights_of(self.expression):
+            together = min(each, 1 << (math.prod(matrix_shape(node)) - 1).bit_length())
+            if together > 1:
+                choices[numbers[id(node)]] = MethodChoice(COEFFICIENTS, {"each": together})
+        return Candidate(FEATURES, Decisions(BLOCKS, choices, self._blocks(n)), n)
 
     def _blocks(self, n: int) -> Mapping[str, int]:
         """All samples, in as few ciphertexts as hold them."""

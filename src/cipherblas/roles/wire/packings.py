@@ -18,9 +18,9 @@ from cipherblas.common.errors import FormatError
 from cipherblas.crypto.params import Parameters
 from cipherblas.evaluators.policy.modular import PlainFactor
 from cipherblas.forms.form import Form
-from cipherblas.forms.layouts import EMPTY, Layout, SlotIndex
+from cipherblas.forms.layouts import EMPTY, Layout, SlotIndex, in_coefficients
 from cipherblas.forms.row_forms import ByteRowForm, Placing, RowForm, SharedRowForm
-from cipherblas.forms.slot_forms import SlotForm, TensorForm
+from cipherblas.forms.slot_forms import PackedForm, SlotForm, TensorForm
 from cipherblas.forms.tensors import TensorLayout
 from cipherblas.lang.operands import MAX_LENGTH
 from cipherblas.lang.steps import MAX_ENTRIES, STEPS, steps_from_json, steps_to_json
@@ -72,6 +72,7 @@ _FORMS: dict[str, schema.Check] = {
         },
         {"halves": schema.flag},
     ),
+    "packed": schema.record({"kind": schema.text, "block": _PAIR, "each": _LENGTH}),
     "rows": schema.record({"kind": schema.text, **_ROWS}),
     "shared-rows": schema.record({"kind": schema.text, **_ROWS}),
     "byte-rows": schema.record(
@@ -125,6 +126,15 @@ def form_of_json(value: Any, tensors: Mapping[str, NDArray[Any]], params: Parame
                 f"The pieces of {place} are wrong.", expected="ranges of columns", got=str(pieces)
             )
         return kind(**{**given, "shape": tuple(given["shape"]), "pieces": pieces, "placing": placing})
+    if value["kind"] == "packed":
+        (rows, cols), each = value["block"], value["each"]
+        if rows * cols > MAX_ENTRIES or each > params.n // 2 or each & (each - 1):
+            raise FormatError(
+                f"The packing of {place} is wrong.",
+                expected=f"a power of two up to {params.n // 2} in a ciphertext",
+                got=each,
+            )
+        return PackedForm.of(in_coefficients(rows, cols, params.n // 2, each))
     equal = tuple(value["equal"])
     if value["kind"] == "tensors":
         given = value["tensor"]
