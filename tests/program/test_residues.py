@@ -266,6 +266,10 @@ def test_results_modulo_wide_numbers(modulus: int) -> None:
     assert f"modulo {modulus}, {kind.__name__}, by whoever decrypts them" in program.explain()
     a = np.array([2**64 - 1, 0, modulus - 1, modulus // 2], np.uint64)
     b = np.array([-(2**63), 2**63 - 1, -1, modulus // 4])
+    comes_back(program)
+    file = io.BytesIO()
+    program.save(file)
+    assert cb.Program.load(file.getvalue(), insecure=True).id == program.id
     wanted = (a.astype(object) * b + a.astype(object) - 3) % modulus
     for found in (decrypted(program, {"a": a, "b": b})[0], program.evaluate({"a": a, "b": b})):
         assert found.dtype == kind and np.array_equal(found.astype(object), wanted)

@@ -360,9 +360,9 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _integer(digits: str) -> int:
-    """Anything larger is no length, prime or number of a key, and may be no double."""
-    number = int(digits) if len(digits) <= form.MAX_DIGITS else 1 << 64
-    if not -(1 << 63) <= number < 1 << 64:
+    """Anything larger is no length, prime, modulus or number of a key, and may be no double."""
+    number = int(digits) if len(digits) <= form.MAX_DIGITS else 1 << 65
+    if not -(1 << 63) <= number <= 1 << 64:
         raise ValueError("an integer of more than 64 bits")
     return number
 
