@@ -221,6 +221,30 @@ def write_modular(folder: Path) -> NDArray[np.int64]:
     return exact.astype(np.int64)
 
 
+def write_products(folder: Path) -> NDArray[np.int64]:
+    """Products of exact integers that keep three components, INSECURE: program, keys, of which there are none, both
+    operands, result."""
+    params = make_parameters(
+        64, [45.0] * 3, special_limbs=0, scale_bits=30.0, security=0, insecure=True, plain_modulus=MODULUS
+    )
+    options = {"parameters": params, "security": 0, "insecure": True, "machine": MACHINE}
+    declared = {name: cb.secret(4, 4, dtype="int16", exact=True) for name in ("a", "b")}
+    program = cb.compile(lambda a, b: a * b - 3 * b, declared, **options)
+    a, b = entries((4, 4)) * 32, entries((4, 4)) - 29000
+    client = program.client()
+    program.save(folder / "program.json")
+    program.save_client(folder / "client-program.json")
+    client.save(folder / "secret-key")
+    evaluation = client.evaluation_keys()
+    evaluation.save(folder / "evaluation-keys")
+    encrypted = client.encrypt({"a": a, "b": b})
+    for name, operand in encrypted.items():
+        operand.save(folder / f"{name}.ciphertext")
+    result = program.server(evaluation).run(encrypted)
+    dataclasses.replace(result, seconds=0.0).save(folder / "result.ciphertext")
+    return np.asarray(a * b - 3 * b)
+
+
 def write_formats(folder: Path) -> Matrix:
     """Rows in coefficient form, INSECURE, and their secret key."""
     params = make_parameters(16, [45.0, 40.0], alpha=1, scale_bits=40.0, security=0, insecure=True)
@@ -244,6 +268,7 @@ def write(folder: Path) -> None:
         "rows": write_rows,
         "formats": write_formats,
         "modular": write_modular,
+        "products": write_products,
     }
     for name, make in makers.items():
         (folder / name).mkdir(parents=True)

@@ -195,6 +195,7 @@ case(
     b=S(16, 16, modulus=T31),
 )
 case("modular/clear weights", "w @ x + 7", w=P(64, 64, dtype="int32"), x=S(64, modulus=T31))
+case("modular/two entries in a slot", "a**3 * b - 2 * a", a=S(70, 60, modulus=T16), b=S(70, 60, modulus=T16))
 case("modular/elementwise, public key", "a * b + a", a=K(40, 40, modulus=T16), b=S(40, 40, modulus=T16))
 case("modular/polynomial", "cb.polynomial(a, [1, -2, 0, 3, 0, 0, 1])", a=S(20, 20, modulus=T16))
 case("modular/many blocks", "a @ b", a=S(200, 300, modulus=T31), b=S(300, 100, modulus=T31))
@@ -262,6 +263,12 @@ case("exact/a smaller error", "a @ b", a=P(40, 100, dtype="int8"), b=S(100, 30, 
 case("exact/fractions", "a @ b / 2", a=S(16, 16, **INT8), b=S(16, 16, **INT8))
 case("exact/by residues", "(a @ b) @ c", **{name: S(64, 64, **INT16) for name in "abc"})
 case("exact/int64", "a @ b", **{name: S(64, 64, dtype="int64", exact=True, bound=2**31) for name in "ab"})
+case(
+    "exact/many products modulo 2^64, fastest on the server",
+    "a * b",
+    **{name: S(100_000, 1, modulus=2**64) for name in "ab"},
+    minimise="server",
+)
 case("exact/products of int64", "a * b", **{name: S(64, 64, dtype="int64", exact=True) for name in "ab"})
 case("exact/too large", "a ** 9", a=S(8, 8, dtype="int64", exact=True))
 case("exact/modulo 2^64", "a * b", **{name: S(64, 64, modulus=2**64) for name in "ab"})

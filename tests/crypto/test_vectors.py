@@ -34,6 +34,7 @@ VECTORS = ROOT / "tests" / "vectors"
 FROZEN: dict[str, Any] = json.loads((VECTORS / "values.json").read_text(encoding="utf-8"))
 NAMES = [(ring, name) for ring, held in FROZEN["rings"].items() for name in held["values"]]
 ANY = {"insecure": True}
+INTEGERS = ("modular", "products")
 
 pytestmark = pytest.mark.filterwarnings("ignore::cipherblas.common.errors.InsecureParametersWarning")
 
@@ -136,18 +137,30 @@ def test_operands_and_keys_still_compute_in_slots(folder: Path) -> None:
     np.testing.assert_allclose(decrypted, FROZEN["expected"]["slots"], rtol=0, atol=program.plan.error)
 
 
-def test_results_modulo_t_still_decrypt(folder: Path) -> None:
-    program, client, demanded = loaded(folder / "modular", **ANY)
-    found = client.decrypt(result(folder / "modular", program, demanded))
-    np.testing.assert_array_equal(found, FROZEN["expected"]["modular"])
+@pytest.mark.parametrize("name", INTEGERS)
+def test_results_modulo_t_still_decrypt(folder: Path, name: str) -> None:
+    program, client, demanded = loaded(folder / name, **ANY)
+    found = client.decrypt(result(folder / name, program, demanded))
+    np.testing.assert_array_equal(found, FROZEN["expected"][name])
 
 
-def test_operands_modulo_t_still_compute(folder: Path) -> None:
-    program, client, demanded = loaded(folder / "modular", **ANY)
-    evaluation = cb.EvaluationKeys.load(folder / "modular" / "evaluation-keys", **ANY)
-    operands = {name: operand(folder / "modular", program, name, demanded) for name in ("a", "b")}
+@pytest.mark.parametrize("name", INTEGERS)
+def test_operands_modulo_t_still_compute(folder: Path, name: str) -> None:
+    program, client, demanded = loaded(folder / name, **ANY)
+    evaluation = cb.EvaluationKeys.load(folder / name / "evaluation-keys", **ANY)
+    operands = {each: operand(folder / name, program, each, demanded) for each in ("a", "b")}
     found = client.decrypt(program.server(evaluation).run(operands))
-    np.testing.assert_array_equal(found, FROZEN["expected"]["modular"])
+    np.testing.assert_array_equal(found, FROZEN["expected"][name])
+
+
+def test_results_of_three_components_still_decrypt(folder: Path) -> None:
+    program, _, demanded = loaded(folder / "products", **ANY)
+    assert program.plan.key_bytes == 0 and len(program.plan.moduli) > 1
+    found = result(folder / "products", program, demanded)
+    assert {array.shape[0] for array in found.ciphertexts} == {3}
+    known = cb.ClientProgram.load(folder / "products" / "client-program.json", **ANY)
+    client = cb.Client.load(folder / "products" / "secret-key", known, **ANY)
+    np.testing.assert_array_equal(client.decrypt(found), FROZEN["expected"]["products"])
 
 
 def test_the_program_for_clients_still_decrypts(folder: Path) -> None:
@@ -214,6 +227,7 @@ def test_the_script_makes_the_same_each_time(tmp_path: Path, vectors: ModuleType
         "slots/secret-key.lock",
         "rows/secret-key.lock",
         "modular/secret-key.lock",
+        "products/secret-key.lock",
     }  # that the frozen folders, of an earlier version, lack
     assert set(found[0]) == there | later
 

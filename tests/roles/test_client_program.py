@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
+from cipherblas.crypto.params import make_parameters
 from cipherblas.roles.server import Server
 from tests.support.runs import program_of, toy_rows
 
@@ -113,6 +114,23 @@ def test_copies_are_read_alike(program: cb.Program) -> None:
         copy.save(stream)
         assert stream.getvalue() == content
     assert "ClientProgram" in repr(known) and all(name in repr(known) for name in known.operands)
+
+
+@pytest.mark.encrypted
+def test_two_programs_of_one_shape_lie_as_each_says() -> None:
+    """Layouts of files have no names of their own: of one process, each is what its file has."""
+    options = {"parameters": make_parameters(64, [45.0] * 3, scale_bits=30.0, **TOY), **TOY}
+    programs = [
+        cb.compile(lambda x: x * x, {"x": cb.secret(4, 4)}, **options),
+        cb.compile(lambda x: x @ x, {"x": cb.secret(4, 4)}, algorithm="skewed", **options),
+    ]
+    x = np.arange(16.0).reshape(4, 4) / 16
+    for program in programs:
+        file = io.BytesIO()
+        program.save_client(file)
+        client = cb.ClientProgram.load(file.getvalue(), insecure=True).client()
+        found = client.decrypt(program.server(client.evaluation_keys()).run(client.encrypt({"x": x})))
+        np.testing.assert_allclose(found, program.evaluate({"x": x}), rtol=0, atol=program.plan.error)
 
 
 def test_no_weight_is_in_the_file() -> None:

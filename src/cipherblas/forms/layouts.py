@@ -247,19 +247,13 @@ def row_major(
 
 @functools.lru_cache(maxsize=1 << 8)
 def in_halves(rows: int, cols: int, slots: int) -> Layout:
-    """Return the layout of a row or a column of up to 2·S entries modulo t: the first S of them in the first halves of
+    """Return the layout of up to 2·S entries modulo t, column after column: the first S of them in the first halves of
     the slots."""
-    length = rows * cols
-    if min(rows, cols) != 1 or length > 2 * slots:
-        raise FitError(
-            f"A {rows}×{cols} block does not fit the halves of the slots.",
-            expected=f"one row or column of at most {2 * slots} entries",
-            got=length,
-        )
+    _check_fit("halves", rows, cols, rows * cols, 2 * slots)
 
     def indexer(_: int) -> SlotIndex:
         places = np.arange(2 * slots, dtype=np.int64)
-        first, second = np.where(places < length, places, EMPTY).reshape(2, slots)
+        first, second = entry_index(places % rows, places // rows, (rows, cols)).reshape(2, slots)
         return SlotIndex(first, second)
 
     key = ("halves", rows, cols, slots)

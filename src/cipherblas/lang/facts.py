@@ -7,6 +7,8 @@ from collections import Counter
 
 from cipherblas.lang.nodes import Expression, ordered
 
+SUMS = frozenset({"add", "scale", "assume", "truncated"})  # whose terms may have any number of components
+
 
 class Facts:
     """Of a graph, by its last node.
@@ -49,6 +51,36 @@ class Facts:
     def products(self) -> tuple[Expression, ...]:
         """The matrix products that depend on secret data, operands first."""
         return tuple(node for node in self.order if node.product and node.secret)
+
+    @functools.cached_property
+    def last_products(self) -> frozenset[int]:
+        """The ids of the elementwise products of encrypted factors that nothing is computed of but sums, which are
+        results."""
+        found, added = set[int](), set[int]()
+        for node in reversed(self.order):
+            if node.secret and all(one.root or id(one) in added for one in self.readers[id(node)]):
+                if node.op in SUMS:
+                    added.add(id(node))
+                elif _is_product_of_secrets(node):
+                    found.add(id(node))
+        return frozenset(found)
+
+    @functools.cached_property
+    def multiplies_last(self) -> bool:
+        """Whether elementwise products are the last thing that is computed, sums aside, and nothing before them needs
+        a key."""
+        last, without_keys = self.last_products, {*SUMS, "operand", "view"}
+        others = (node for node in self.nodes if node.secret and id(node) not in last)
+        return bool(last) and all(
+            node.op in without_keys or (node.op == "multiply" and not _is_product_of_secrets(node))
+            for node in others
+        )
+
+    @functools.cached_property
+    def entrywise(self) -> bool:
+        """Whether every entry of what is encrypted is computed of those at the same place."""
+        computed = SUMS | {"multiply", "polynomial"}
+        return all(node.op in computed or node.packable for node in self.nodes if node.secret)
 
     @functools.cached_property
     def names(self) -> frozenset[str]:
@@ -97,6 +129,10 @@ class Facts:
     def sheds(self) -> bool:
         """Whether the error of some node is less than those of what it is made of let it be."""
         return any(node.sheds for node in self.order)
+
+
+def _is_product_of_secrets(node: Expression) -> bool:
+    return node.op == "multiply" and all(child.secret for child in node.children)
 
 
 def facts_of(node: Expression) -> Facts:

@@ -15,7 +15,7 @@ from cipherblas.forms.convert.relayout import relayout
 from cipherblas.forms.layouts import Layout, column_major, in_halves, real
 from cipherblas.forms.slot_forms import SlotForm
 from cipherblas.lang.curves import GATED
-from cipherblas.lang.facts import products
+from cipherblas.lang.facts import facts_of, products
 from cipherblas.lang.graph import axes_of
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.lang.operations import Leaf
@@ -26,7 +26,7 @@ from cipherblas.methods.products import build
 from cipherblas.runtime.executor import FORMS, Executor, Steps, computes
 from cipherblas.runtime.graphs import product_graph
 from cipherblas.runtime.polynomials import evaluated, polynomial_of
-from cipherblas.runtime.slots import ENTRYWISE, SlotEncryption, SlotRun, multiplied
+from cipherblas.runtime.slots import ENTRYWISE, SlotEncryption, SlotRun, multiplied, unrelinearised
 from cipherblas.runtime.values import MethodChoice, Value
 
 # Of the budget of work, for each product of two blocks: counting does not walk them, but a run and `worst_error` do.
@@ -57,6 +57,7 @@ class BlockRun(SlotRun):
         super().__init__(run)
         self.axes, self.lengths = axes_of(run.node), run.decisions.blocks
         self._beside_rows = len(run.decisions.every_form) > 1
+        self._last = facts_of(run.node).last_products if run.decisions.unrelinearised else frozenset()
         if not self.axes.lengths.keys() <= self.lengths.keys():
             expected, got = ", ".join(self.axes.lengths), ", ".join(self.lengths) or "none"
             raise ParameterError("The decisions lack lengths of blocks.", expected=expected, got=got)
@@ -85,6 +86,10 @@ class BlockRun(SlotRun):
         m, k, n = (-(-length // size) for length, size in zip(lengths, self.block(product), strict=True))
         return m, k, n
 
+    def is_last(self, node: Expression) -> bool:
+        """Whether a product entry by entry keeps three components."""
+        return id(node) in self._last
+
     def block(self, product: Expression) -> tuple[int, int, int]:
         """Rows, inner length and columns of the blocks of a product."""
         rows, inner = self.axes.of(product.children[0])
@@ -104,9 +109,9 @@ class BlockRun(SlotRun):
             length = matrix_shape(node)[0 if by_columns else 1]
             return Packing.of_length(self.ev.params, length).layout(by_columns)
         rows, cols = (self.lengths[axis] for axis in self.axes.of(node))
-        if self.of_features and self.modulus is not None and 1 in (rows, cols):
-            return in_halves(rows, cols, self.ev.slots)
-        return column_major(rows, cols, self.ev.slots)
+        halved = self.of_features and self.modulus is not None and 1 in (rows, cols)
+        lay = in_halves if halved or self.run.decisions.halves else column_major
+        return lay(rows, cols, self.ev.slots)
 
     @functools.cached_property
     def wanted_by_columns(self) -> dict[int, bool]:
@@ -283,7 +288,10 @@ def multiply(run: BlockRun, node: Expression, required: RequiredBlocks | None) -
             yield from run.read(second)  # which it is kept for
     else:
         y = yield from run.factor(second, x.layout, x)
-    product = run.zipped("multiply", x, y, multiplied)
+    streamed = []
+    if run.is_last(node) and second is not first:  # each ciphertext is taken once
+        streamed = [run.run.may_stream(*factor) for factor in ((first, x), (second, y))]
+    product = run.zipped("multiply", x, y, unrelinearised if run.is_last(node) else multiplied, streamed)
     return run.laid(node.shape, x.slots, product.cells, x.unit * y.unit)
 
 

@@ -108,14 +108,25 @@ class SlotRun(FormRun):
         """The value with work(ev, ct) in the place of every ciphertext; see `blockwise`."""
         return self.blockwise(name, value, lambda ev, cts: [work(ev, ct) for ct in cts])
 
-    def zipped(self, name: str, x: Value, y: Value, work: Callable[[Evaluator, Any, Any], Any]) -> Value:
-        """x with work(ev, ct, y's ct) in the place of every ciphertext; both have the same form."""
+    def zipped(
+        self,
+        name: str,
+        x: Value,
+        y: Value,
+        work: Callable[[Evaluator, Any, Any], Any],
+        streamed: Sequence[bool] = (),
+    ) -> Value:
+        """x with work(ev, ct, y's ct) in the place of every ciphertext; both have the same form.
+
+        Args:
+            streamed: as of `done`.
+        """
 
         def block(ev: Evaluator, xs: Handles, ys: Handles) -> Handles:
             return [work(ev, a, b) for a, b in zip(xs, ys, strict=True)]
 
         graph = blockwise_graph(name, block, x.slots.grid, 2)
-        return x.holding(self.done(name, graph, x.cells, y.cells))
+        return x.holding(self.done(name, graph, x.cells, y.cells, streamed=streamed))
 
     def usual(self, node: Expression) -> SlotEncryption:
         """How an operand is encrypted: with all limbs that are computed with, slots up to 1 at the scale of the
@@ -383,6 +394,11 @@ def multiplied(ev: Evaluator, a: Any, b: Any) -> Any:
     if isinstance(a, Plain) or isinstance(b, Plain):
         return ev.multiply(a, b)
     return ev.multiply_relinearised(a, b)
+
+
+def unrelinearised(ev: Evaluator, a: Any, b: Any) -> Any:
+    """The product of two ciphertexts, with three components."""
+    return ev.multiply(a, b)
 
 
 def _true_bound(value: Value) -> float:

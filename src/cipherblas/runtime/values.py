@@ -92,6 +92,9 @@ class Decisions:
         forms: of the computed nodes whose form is another one, by number.
         conversions: options of the conversions of values that are asked for in another form, by the number of the node.
         sharing: so many pairs of ciphertexts share their a part where they are refreshed; 0 where none do.
+        unrelinearised: the products that are computed last keep three components, and so do results that are sums of
+            them (`Facts.last_products`).
+        halves: slots hold two integers modulo t each (`Layout.halves`).
         stepwise: the error of each node is kept by itself (`StepError`), and not followed through the program.
     """
 
@@ -103,6 +106,8 @@ class Decisions:
     conversions: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     sharing: int = 0
     stepwise: bool = False
+    unrelinearised: bool = False
+    halves: bool = False
 
     @property
     def every_form(self) -> tuple[str, ...]:

@@ -315,7 +315,8 @@ class Native(Evaluator):
             self._rooms = aligned_empty((2 * terms, *shape))
         for start in range(0, len(lefts), terms):
             some = [*lefts[start : start + terms], *rights[start : start + terms]]
-            streamed = in_threads(_read_once, list(zip(some, self._rooms, strict=False)))
+            nbytes = len(some) * math.prod(shape) * WORD_BYTES
+            streamed = in_threads(_read_once, list(zip(some, self._rooms, strict=False)), nbytes)
             accumulator = self._product_data(
                 streamed[: len(some) // 2], streamed[len(some) // 2 :], accumulator
             )

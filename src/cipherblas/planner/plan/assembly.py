@@ -12,6 +12,7 @@ from cipherblas.common.progress import Progress
 from cipherblas.crypto.keys import KeyRequest
 from cipherblas.crypto.params import Parameters
 from cipherblas.evaluators.slots.values import Order
+from cipherblas.lang.facts import facts_of
 from cipherblas.lang.graph import as_matrices, axes_of
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.results import labels_of, results_of
@@ -170,6 +171,7 @@ def replay(
     forms = {int(number): form for number, form in decisions.get("forms", {}).items()}
     conversions = {int(number): options for number, options in decisions.get("crossings", {}).items()}
     sharing = decisions.get("sharing", 0)
+    flags = {name: decisions.get(name, False) for name in ("unrelinearised", "halves")}
     decided = Decisions(
         *(
             decisions["form"],
@@ -179,7 +181,8 @@ def replay(
             forms,
             conversions,
             sharing,
-        )
+        ),
+        **flags,
     )
     if (forms or conversions) and decided.form != ROWS:
         raise FormatError(
@@ -187,6 +190,7 @@ def replay(
         )
     masks = planned_for["mask_budget"]
     runs = executed(expression, decided)
+    _check_flags(runs, decided, parameters)
     most = len(ordered(runs)) - 1
     if any(number > most for number in choices):
         raise FormatError(
@@ -231,6 +235,24 @@ def replay(
     plan = assemble(runs, parameters, decided, run, predictions, **options)
     check_promised(plan.results)
     return plan, run
+
+
+def _check_flags(expression: Expression, decided: Decisions, parameters: Parameters) -> None:
+    """Raise FormatError where decisions of a file leave products, or pair integers, of a program that needs others."""
+    facts, in_blocks = facts_of(expression), decided.form == BLOCKS
+    if decided.unrelinearised and not (in_blocks and facts.multiplies_last):
+        raise FormatError(
+            "The decisions leave products as they are of which more is computed.",
+            expected="relinearised products",
+            got="three components",
+        )
+    modular = parameters.plain_modulus is not None
+    if decided.halves and not (in_blocks and modular and facts.entrywise):
+        raise FormatError(
+            "The decisions lay entries in halves of slots that are not computed one by one.",
+            expected="integers modulo t, entry by entry",
+            got=decided.form,
+        )
 
 
 def _asked_error(expression: Expression, error: Any, precision: float) -> float | tuple[float, ...] | None:

@@ -79,7 +79,7 @@ def explain(
         ),
         *_public_key(plan, operands),
         *_work(plan),
-        ("evaluation keys", f"{_key_set(plan)}: {size(plan.key_bytes)}"),
+        ("evaluation keys", _key_set(plan)),
         *_rotations(plan),
         *_saving(plan),
         *_weights(plan),
@@ -361,7 +361,11 @@ def _slots(plan: Plan) -> list[tuple[str, str]]:
     blocks = ", ".join(f"{axis} {size}" for axis, size in lengths.items())
     return [
         *([("blocks", blocks)] if blocks else []),
-        ("ring degree N", f"2^{params.n.bit_length() - 1} = {params.n} ({params.slots} slots)"),
+        (
+            "ring degree N",
+            f"2^{params.n.bit_length() - 1} = {params.n} "
+            f"({params.slots} slots{' of two integers each' if plan.decided.halves else ''})",
+        ),
         *_ring_of_rows(params),
     ]
 
@@ -433,10 +437,12 @@ def _work_of_slots(counts: Counts) -> list[tuple[str, str]]:
 
 def _key_set(plan: Plan) -> str:
     number = len(plan.keys.galois)
+    if plan.decided.unrelinearised:
+        return "none: products are not relinearised, results keep three components"
     if plan.decided.every_form == (ROWS,):
         weights = [f"{len(plan.keys.weights)} keys of fixed weights"] if plan.keys.weights else []
         listed = f"{number} keys of transposition + relinearisation (policy {plan.key_policy})"
-        return " + ".join([listed] * bool(number) + weights) or "none"
+        return f"{' + '.join([listed] * bool(number) + weights) or 'none'}: {size(plan.key_bytes)}"
     text = f"{number} rotation keys" if number != 1 else "1 rotation key"
     if plan.keys.relinearise:
         text += " + relinearisation"
@@ -448,7 +454,7 @@ def _key_set(plan: Plan) -> str:
     if plan.keys.switches_rings:
         inner = sum(1 for key in plan.keys.limbs if key.ring == "rows")
         text += f" + 2 between the rings and {inner} of that of rows"
-    return f"{text} (policy {plan.key_policy})"
+    return f"{text} (policy {plan.key_policy}): {size(plan.key_bytes)}"
 
 
 def _refreshes(plan: Plan) -> list[tuple[str, str]]:

@@ -564,6 +564,7 @@ class Plan(Rebuilt):
             str(number): dict(options) for number, options in sorted(self.decided.conversions.items())
         }
         found = {"forms": forms, "crossings": conversions, "sharing": self.decided.sharing}
+        found |= {name: getattr(self.decided, name) for name in ("unrelinearised", "halves")}
         return {name: value for name, value in found.items() if value}
 
     def planned_for(self) -> dict[str, Any]:

@@ -127,6 +127,8 @@ _DECISIONS = record(
         MODULI: listed(integer(2, MAX_PLAIN_MODULUS), 1, MAX_MODULI),
         "forms": mapping(one_of(BLOCKS, ROWS), number_text),
         "sharing": _sharing,
+        "unrelinearised": flag,
+        "halves": flag,
         "crossings": mapping(
             record({}, {"stages": integer(1, MAX_STAGES), "rescales": integer(0, MAX_RESCALES)}), number_text
         ),

@@ -38,6 +38,7 @@ def modular_sizings(
     allowed: float,
     extra_bits: float,
     alphas: Sequence[int],
+    keyless: bool = False,
 ) -> list[Sizing]:
     """Rings of degree n that carry a program modulo t, with few and with many limbs per digit.
 
@@ -45,6 +46,7 @@ def modular_sizings(
         run: counts the program on a ring.
         allowed: the largest log2(QP).
         extra_bits: added to the base limbs, after errors had no room on real primes.
+        keyless: the program needs no key.
 
     Raises:
         NoRingError: there is none.
@@ -60,7 +62,7 @@ def modular_sizings(
         spent = len(ring.q) - found.limbs
         needed = _needed_bits(found, modulus) + extra_bits
         for spare in SPARE_BITS:
-            sizing = _sized(n, modulus, needed + spare, spent, level)
+            sizing = _sized(n, modulus, needed + spare, spent, level, keyless)
             most = min(most, sizing.log_qp)
             if sizing.log_qp > allowed or len(sizing.q_bits) > MAX_LIMBS:
                 break
@@ -134,11 +136,11 @@ def _needed_bits(found: DryRun, modulus: int) -> float:
     return math.log2(2 * modulus) + math.log2(max(largest, 1.0)) + MARGIN_BITS
 
 
-def _sized(n: int, modulus: int, base_bits: float, spent: int, level: float) -> Sizing:
+def _sized(n: int, modulus: int, base_bits: float, spent: int, level: float, keyless: bool) -> Sizing:
     base = max(1, math.ceil(base_bits / BASE_LIMB_BITS))
     each = max(base_bits / base, MIN_SCALE_BITS)
     q_bits = (each,) * base + (level,) * spent
-    return Sizing(n, _nominal_bits(modulus), q_bits, 1, plain_modulus=modulus)
+    return Sizing(n, _nominal_bits(modulus), q_bits, 1, plain_modulus=modulus, keyless=keyless)
 
 
 def _nominal_bits(modulus: int) -> float:

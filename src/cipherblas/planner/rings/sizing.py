@@ -74,7 +74,8 @@ PRIME_SPREAD_BITS = 0.3  # the nearest prime = 1 mod 2N may be so far from the s
 
 @dataclass(frozen=True)
 class Sizing:
-    """Sizes of a ring in bits: base limbs first, then one limb per level spent."""
+    """Sizes of a ring in bits: base limbs first, then one limb per level spent; without special primes where nothing
+    has a key (`keyless`)."""
 
     n: int
     scale_bits: float
@@ -84,6 +85,7 @@ class Sizing:
     digit_limbs: tuple[int, ...] | None = None
     level_limbs: int | None = None
     plain_modulus: int | None = None
+    keyless: bool = False
 
     @property
     def digit_bits(self) -> float:
@@ -93,6 +95,8 @@ class Sizing:
     @property
     def special_bits(self) -> tuple[float, ...]:
         """Special primes that the digits call for, as `make_parameters` chooses them."""
+        if self.keyless:
+            return ()
         needed = self.digit_bits
         count = math.ceil((needed - 0.5) / MAX_PRIME_BITS)
         each = min(float(MAX_PRIME_BITS), (needed + SPECIAL_MARGIN_BITS) / count)
@@ -115,6 +119,7 @@ class Sizing:
         return make_parameters(
             self.n,
             self.q_bits,
+            special_limbs=0 if self.keyless else None,
             alpha=self.alpha,
             scale_bits=self.scale_bits,
             security=security,
@@ -279,6 +284,7 @@ def sizings(
     slope: float,
     alphas: Sequence[int] = (1, 2, 3),
     linear: bool = True,
+    keyless: bool = False,
 ) -> list[Sizing]:
     """Rings of degree n that carry a program, with few and with many limbs per digit; where the scale that it needs is
     larger than a prime, those whose levels have two.
@@ -290,13 +296,18 @@ def sizings(
         slope: of the program, see `magnitude_slope`.
         alphas: limbs per digit to try, beside all in one digit and, of many limbs, few digits.
         linear: errors fall as scales grow, from the smallest scale on; those of polynomials only where they are small.
+        keyless: the program needs no key.
 
     Raises:
         NoRingError: there is none.
     """
     allowed = budget_bits(n, security, insecure)
     found = functools.partial(
-        _sizings, run, n, excess, allowed, extra_bits, slope, alphas=alphas, linear=linear
+        _sizings,
+        *(run, n, excess, allowed, extra_bits, slope),
+        alphas=alphas,
+        linear=linear,
+        keyless=keyless,
     )
     narrow = attempted(functools.partial(found, level_limbs=None), only=ScaleError)
     if not isinstance(narrow, Infeasible) or (isinstance(narrow.error, ScaleError) and narrow.error.unspent):
@@ -317,6 +328,7 @@ def _sizings(
     *,
     alphas: Sequence[int],
     linear: bool,
+    keyless: bool,
     level_limbs: int | None,
 ) -> list[Sizing]:
     """`sizings` with so many limbs in a level."""
@@ -346,7 +358,8 @@ def _sizings(
         )
 
     def at(bits: float) -> Sizing:
-        return _sized(run, n, (ring, first), bits, slope, min(alphas), allowed, level_limbs)
+        like = Sizing(n, bits, (), min(alphas), level_limbs=level_limbs, keyless=keyless)
+        return _sized(run, like, (ring, first), slope, allowed)
 
     tried = attempted(functools.partial(at, wanted), only=UnmatchedError)
     if isinstance(tried, Infeasible) and wanted < MATCHING_SCALE_BITS:
@@ -424,6 +437,8 @@ def _wide_scale(
 
 def by_digits(sizing: Sizing, alphas: Sequence[int]) -> list[Sizing]:
     """Rings that differ in their digits alone: of so many levels, few where limbs are many, and one of all limbs."""
+    if sizing.keyless:
+        return [replace(sizing, alpha=1)]
     limbs = len(sizing.q_bits)
     tried = {*(alpha * (sizing.level_limbs or 1) for alpha in alphas), *_few_digits(limbs), limbs}
     sizes = (replace(sizing, alpha=alpha) for alpha in sorted(tried) if alpha <= limbs)
@@ -504,16 +519,18 @@ def _base_limbs(bits: float) -> int:
 
 def _sized(
     run: Callable[[RingShape], DryRun],
-    n: int,
+    like: Sizing,
     drawn: tuple[RingShape, DryRun],
-    scale_bits: float,
     slope: float,
-    alpha: int,
     allowed: float,
-    level_limbs: int | None,
 ) -> Sizing:
-    """A ring at this scale that the program runs on; NoRingError where squeezing would not make it small enough."""
+    """A ring at this scale that the program runs on; NoRingError where squeezing would not make it small enough.
+
+    Args:
+        like: all of it but its limbs.
+    """
     ring, found = drawn
+    n, scale_bits, level_limbs = like.n, like.scale_bits, like.level_limbs
     base_bits = _magnitude_bits(found, ring, slope, scale_bits)
     if base_bits + HEADROOM_BITS > LINEAR_BITS or abs(slope - round(slope)) > SLOPE_SLACK:
         ring, found = drafted(run, n, scale_bits, allowed, level_limbs)  # not as linear as it seems
@@ -530,7 +547,7 @@ def _sized(
         bits = base_bits + spare
         base = _base_limbs(bits)
         q_bits = (max(bits / base, least),) * base + (limb_bits,) * spent
-        sizing = Sizing(n, scale_bits, q_bits, min(alpha, len(q_bits)), level_limbs=level_limbs)
+        sizing = replace(like, q_bits=q_bits, alpha=min(like.alpha, len(q_bits)))
         if sizing.log_qp > allowed + SQUEEZED_BITS or len(q_bits) > MAX_LIMBS:
             raise too_large(n, sizing.log_qp, allowed)
         found_there = attempted(functools.partial(run, sizing.shape()), only=LevelError)

@@ -53,6 +53,7 @@ from cipherblas.runtime.blocks import BLOCKS, LAYOUT_PRESERVING
 from cipherblas.runtime.inputs import SymbolicInputs
 from cipherblas.runtime.values import Decisions, MethodChoice
 
+WITHOUT_KEYS = "elementwise without keys"  # whose results keep three components
 FEW_MOVED = 32  # ciphertexts of a block that take a re-arrangement each
 MAX_MOVED = 128
 REFINED = 3  # pairs of a ring degree and of block lengths for which each node's method is chosen
@@ -109,6 +110,8 @@ class BlockStrategy(Strategy):
     def families(self, thorough: bool, refuse: RefuseUpload) -> Iterator[Iterator[list[Candidate]]]:
         options = self.options
         if not self.nodes:
+            if facts_of(self.expression).multiplies_last:
+                yield map(self._unrelinearised, self.degrees)
             yield map(self._elementwise, self.degrees)
             return
         for name in algorithm_names(options):
@@ -120,13 +123,27 @@ class BlockStrategy(Strategy):
             yield map(fitting, self.degrees)
 
     def _elementwise(self, n: int) -> list[Candidate]:
+        halves, places = False, n // 2
+        if self.modulus is not None and facts_of(self.expression).entrywise:
+            # Where one integer in a slot is not enough for all entries, there are two.
+            sizes = (math.prod(self.axes.lengths[axis] for axis in self.axes.of(one)) for one in self.results)
+            halves = max(sizes) > places
+            places <<= halves
         for blocks in uniform_tilings(self.axes.lengths, self.options.largest_block):
             sizes = (math.prod(blocks[axis] for axis in self.axes.of(node)) for node in self.results)
-            if max(sizes) <= n // 2:
-                others = stretched(self.expression, self.axes, blocks, n // 2)
+            if max(sizes) <= places:
+                others = stretched(self.expression, self.axes, blocks, places)
                 found = sorted((blocks, *others), key=self._blocks_sent)
-                return [Candidate("elementwise", Decisions(BLOCKS, {}, one), n) for one in found]
+                decided = [Decisions(BLOCKS, {}, one, halves=halves) for one in found]
+                return [Candidate("elementwise", one, n) for one in decided]
         return []
+
+    def _unrelinearised(self, n: int) -> list[Candidate]:
+        """The same with results of three components, which need no key."""
+        return [
+            replace(one, name=WITHOUT_KEYS, decisions=replace(one.decisions, unrelinearised=True))
+            for one in self._elementwise(n)
+        ]
 
     def _blocks_sent(self, blocks: Mapping[str, int]) -> int:
         """Blocks of all operands that differ, in one layout."""

@@ -290,7 +290,10 @@ class Strategy(ABC):
         """
         allowed = self.allowed_bits(candidate.n)
         if self.modulus is not None:
-            return modular_sizings(run, candidate.n, self.modulus, allowed, extra_bits, self.alphas)
+            return modular_sizings(
+                *(run, candidate.n, self.modulus, allowed, extra_bits, self.alphas),
+                keyless=candidate.decisions.unrelinearised,
+            )
         if self.refreshed:
             if extra_bits:
                 raise NoRingError(
@@ -317,4 +320,5 @@ class Strategy(ABC):
             *(run, candidate.n, self.excess, self.options.security, self.options.insecure, extra_bits),
             *(self._slopes[similar_rings], self.alphas),
             linear=not facts_of(self.expression).sheds,
+            keyless=candidate.decisions.unrelinearised,
         )

@@ -5,6 +5,7 @@ Layouts of blocks are made by many methods: a file holds which entry each slot h
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import fields
@@ -182,10 +183,11 @@ def _layout(value: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], place
         own = imag[number] if imag is not None and signs[number] else None
         return SlotIndex(real[number], own, signs[number] or 1)
 
-    return Layout(
-        *("from a file", ("from a file", name), rows, cols, real.shape[1], len(signs), indexer),
-        halves=value.get("halves", False),
-    )
+    # Indices are remembered by the key: that of another file is another one.
+    digest = hashlib.blake2b(real.tobytes() + (b"" if imag is None else imag.tobytes())).digest()
+    key = "from a file", digest, tuple(signs)
+    halves = value.get("halves", False)
+    return Layout("from a file", key, rows, cols, real.shape[1], len(signs), indexer, halves=halves)
 
 
 def _scale(value: float, params: Parameters) -> Any:
