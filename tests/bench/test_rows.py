@@ -354,3 +354,14 @@ def test_unknown_names_are_refused_before_any_work() -> None:
         next(bench.run_pc(exact=True, dtypes=["float32"]))
     with pytest.raises(ValueError, match="order: expected limb or rotation, got diagonal"):
         next(bench.run_cc(order="diagonal"))
+
+
+def test_products_of_64_bits_have_no_key_and_no_wrong_entry() -> None:
+    rows = list(bench.run_zn([1, 300], budget=0.0))
+    check_fields(rows)
+    for row, pairs in zip(rows, (1, 300), strict=True):
+        assert row["case"].startswith(f"{pairs} pair") and row["error"] == row["key_bytes"] == 0
+        assert row["products"] == row["plain_moduli"] and row["download_bytes"] > row["upload_bytes"]
+    assert rows[0]["times_published"] < 1 and "published_seconds" not in rows[1]
+    with pytest.raises(ValueError, match="expected 1 or more"):
+        next(bench.run_zn([0]))

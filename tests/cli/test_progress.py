@@ -70,6 +70,7 @@ BARS: dict[str, tuple[str, ...]] = {
     "bench mambo": ("measuring",),
     "bench linear-transform": ("measuring",),
     "bench transpose": ("measuring",),
+    "bench zn": ("measuring",),
     "bench cc": ("measuring",),
     "bench pc": ("measuring",),
     "bench gemm": ("measuring",),

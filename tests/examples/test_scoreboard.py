@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 from pathlib import Path
@@ -29,6 +30,11 @@ INFERENCE = (
         "client_decrypt_decode",
         "client_postprocess",
     ),
+)
+
+PRODUCTS = (
+    *("client_key_generation", "client_preprocess_input", "client_encode_encrypt_input"),
+    *("server_encrypted_compute", "client_decrypt_decode", "client_postprocess"),
 )
 
 
@@ -116,6 +122,38 @@ def test_labels_of_images_are_those_of_the_clear_network(
     np.testing.assert_allclose(scores, network(pixels), atol=0.2)
     np.testing.assert_array_equal(labels, scores.argmax(axis=1))
     assert "128 bits" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("pairs", [1, 5000])
+def test_products_of_64_bits_are_those_of_numpy(
+    pairs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install = runpy.run_path(str(SCOREBOARD / "install.py"))["main"]
+    (tmp_path / "harness").mkdir()
+    (tmp_path / "harness" / "run_submission.py").touch()
+    assert install(["zn-multiplication", str(tmp_path)]) == 0
+    assert all(os.access(tmp_path / "scripts" / name, os.X_OK) for name in ("build_task.sh",))
+    stages = tmp_path / "submission" / "target" / "release"
+    assert {path.name for path in stages.iterdir()} == {*PRODUCTS, "multiplication.py"}
+    assert all(os.access(stages / stage, os.X_OK) for stage in PRODUCTS)
+    data, rng = tmp_path / "datasets" / "small", np.random.default_rng(5)
+    data.mkdir(parents=True)
+    sides = rng.integers(0, 2**64, (2, pairs), dtype=np.uint64)
+    sides[:, 0] = 2**64 - 1
+    for name, numbers in zip(("lhs", "rhs"), sides, strict=True):
+        np.savetxt(data / f"{name}.txt", numbers, fmt="%u")
+    monkeypatch.syspath_prepend(str(stages))
+    monkeypatch.chdir(tmp_path)
+    for stage in PRODUCTS:
+        monkeypatch.setattr(sys, "argv", [stage, "small", str(pairs)])
+        runpy.run_path(str(stages / stage))
+    sys.modules.pop("multiplication")
+    found = (tmp_path / "io" / "small" / "cleartext_output" / "out.txt").read_text().split()
+    assert found == list(map(str, (sides[0] * sides[1]).tolist()))
+    keys = tmp_path / "io" / "small" / "public_keys"
+    assert sum(path.stat().st_size for path in keys.iterdir()) < 2048
+    told = capsys.readouterr().out
+    assert "128 bits" in told and "none: products are not relinearised" in told
 
 
 def test_stages_are_laid_into_a_harness(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

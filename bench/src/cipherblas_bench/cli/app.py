@@ -11,10 +11,11 @@ from cipherblas_bench.cli import (
     crossover,
     e2dm_study,
     peers,
+    zn,
 )
 
 app = bench.app
-for command in (bench_pc.pc, crossover.crossover, bench_nn.nn, bench_distributed.distributed):
+for command in (bench_pc.pc, crossover.crossover, bench_nn.nn, bench_distributed.distributed, zn.zn):
     app.command()(guarded(command))
 app.command("e2dm-study")(guarded(e2dm_study.e2dm_study))
 app.command()(guarded(peers.peers))
