@@ -1,20 +1,76 @@
-"""Programs of features on ranks: each computes all of a product."""
+"""Programs of features on ranks: each computes the samples of some blocks, from the operands to the results."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 
 import cipherblas as cb
-from tests.distributed.test_slots_on_ranks import check_on_two_ranks
-from tests.support.runs import toy
+from cipherblas.distributed.communicator import Communicator
+from cipherblas.distributed.in_process import run_ranks
+from tests.support.runs import toy, values_of
+
+RANKS = (2, 3, 5)  # more than there are blocks
+MODULUS = 40961
+RANDOM = np.random.default_rng(3)
+FIRST, SECOND = (RANDOM.uniform(-1, 1, shape) for shape in ((5, 7), (3, 5)))
+
+PROGRAMS: Mapping[str, tuple[Any, Mapping[str, Any], Mapping[str, Any]]] = {
+    "clear weights": (
+        lambda x: SECOND @ cb.square(FIRST @ x) + 1,
+        {"x": cb.secret(7, 2100)},
+        {"precision": 1e-2},
+    ),
+    "several results, samples along the rows": (
+        lambda x: (x @ FIRST.T, x[:, :2] * x[:, 1:3], cb.square(x @ FIRST.T) @ SECOND.T),
+        {"x": cb.secret(2100, 7)},
+        {"precision": 1e-2},
+    ),
+    "encrypted weights": (
+        lambda x, w, v: cb.square(x @ w) @ v,
+        {"x": cb.secret(2100, 7), "w": cb.secret(7, 3), "v": cb.secret(3, 2)},
+        {"precision": 1e-2},
+    ),
+    "modulo t": (
+        lambda x, w: (x @ w + 3) ** 2,
+        {"x": cb.secret(9000, 4, modulus=MODULUS), "w": cb.secret(4, 3, modulus=MODULUS)},
+        {"ring_degree": 4096},
+    ),
+    "two operands": (
+        lambda x, y: FIRST @ (x - y * x),
+        {"x": cb.secret(7, 2100), "y": cb.secret(7, 2100)},
+        {"precision": 1e-2},
+    ),
+}
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_products_with_clear_weights() -> None:
-    first, second = (np.random.default_rng(3).uniform(-1, 1, shape) for shape in ((5, 7), (3, 5)))
-    program = toy(
-        lambda x: second @ cb.square(first @ x) + 1,
-        **{"x": cb.secret(7, 2100), "form": "features", "precision": 1e-2},
-    )
-    check_on_two_ranks(program)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_blocks_of_samples_are_shared(name: str) -> None:
+    """Ciphertexts are those of one process bit for bit; each rank multiplies its part, and sends what was planned."""
+    function, operands, options = PROGRAMS[name]
+    program = toy(function, **operands, form="features", **options)
+    client, values = program.client(), values_of(program)
+    sent, keys = client.encrypt(values), client.evaluation_keys()
+    server = program.server(keys)
+    alone, counts = server.run(sent), server.counts
+    for ranks in RANKS:
+
+        def work(communicator: Communicator) -> tuple[Any, cb.Server]:
+            server = program.server(keys, communicator=communicator)
+            return server.run(sent), server
+
+        found = run_ranks(ranks, work)
+        result, servers = found[0][0], [server for _, server in found]
+        assert result.digest == alone.digest
+        for rank, one in enumerate(servers):
+            assert one.sent == one.rank_runs[rank].sent and one.counts.products <= counts.products
+            assert (one.rank_runs[rank].counts.products, bool(one.sent.messages)) == (
+                one.counts.products,
+                rank > 0 and one.counts.mac_limbs > 0,
+            )
+        assert sum(one.counts.mac_limbs for one in servers) == counts.mac_limbs
+        assert max(one.counts.mac_limbs for one in servers) < counts.mac_limbs

@@ -14,7 +14,7 @@ shared in 4D here are whole blocks of a kernel's prepared operands, not the rota
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, get_args
 
@@ -60,7 +60,38 @@ class Division:
     used: list[tuple[Ct, Place]] = field(default_factory=list)
 
 
-class SlotsRanks(Native):
+class _Lines:
+    """Blocks of samples that never meet: each rank computes those of some lines, from the operands to the results."""
+
+    division: Division
+    look_at: Callable[[Sequence[Any], Place], Sequence[Any]]
+
+    def own_lines(self, grid: Sequence[Sequence[list[Any]]], axis: int) -> Sequence[Sequence[list[Any]]]:
+        """As `Evaluator.own_lines`: lines are dealt out in turns."""
+        communicator = self.division.communicator
+
+        def block(given: list[Any], *place: int) -> list[Any]:
+            own = place[axis] % communicator.size == communicator.rank
+            return [*self.look_at(given, (place[0], place[1]))] if own else []
+
+        return [[block(given, i, j) for j, given in enumerate(row)] for i, row in enumerate(grid)]
+
+    def collected(self, grid: Sequence[Sequence[list[Any]]]) -> Sequence[Sequence[list[Any]]]:
+        """As `Evaluator.collected`: on the first rank."""
+        blocks = {(i, j): block for i, row in enumerate(grid) for j, block in enumerate(row) if block}
+        places = np.array(list(blocks), np.int64).reshape(-1, 2).view(np.uint64)
+        own = [places, *_packed(self, [ct for block in blocks.values() for ct in block])]
+        for rank, found in enumerate(self.division.communicator.gather("blocks", own) or ()):
+            if rank == self.division.communicator.rank or not found[0].size:
+                continue
+            cts = _unpacked(self, found[1:])
+            each = len(cts) // len(found[0])
+            for number, (i, j) in enumerate(found[0].view(np.int64).tolist()):
+                blocks[i, j] = cts[number * each : (number + 1) * each]
+        return [[blocks.get((i, j), []) for j in range(len(row))] for i, row in enumerate(grid)]
+
+
+class SlotsRanks(_Lines, Native):
     """`Native`, on a rank: products are shared."""
 
     schedule = SCHEDULE
@@ -80,7 +111,7 @@ class SlotsRanks(Native):
         return _made(self, self.engine.upload(words), like)
 
 
-class SlotsPlanned(Symbolic):
+class SlotsPlanned(_Lines, Symbolic):
     """`Symbolic`, on a rank."""
 
     schedule = SCHEDULE

@@ -16,6 +16,7 @@ from cipherblas.planner.plan.assembly import PROCESS_BYTES, ROUNDING_SHARE, key_
 from cipherblas.planner.plan.explain import size
 from cipherblas.planner.predict.machine import Machine
 from cipherblas.roles.planned import PlannedProgram
+from cipherblas.runtime.blocks import FEATURES
 from cipherblas.runtime.rows import ROWS
 
 MAX_RANKS = 1024
@@ -132,9 +133,12 @@ class RankPlan:
 
 def _algorithm(program: PlannedProgram, sharing: Distribution) -> str:
     rows, slots = "GEMM form: rows of products and key switches shared", f"products in slots: {sharing}"
-    forms = program.plan.decided.every_form
+    decided = program.plan.decided
+    forms = decided.every_form
     if forms == (ROWS,):
         return rows
+    if any(choice.method == FEATURES for choice in decided.choices.values()):
+        return "features: blocks of samples shared, from the operands to the results"
     return f"{rows}; {slots}" if ROWS in forms else slots
 
 

@@ -80,6 +80,32 @@ class BlockRun(SlotRun):
         """Whether products are those of features."""
         return any(choice.method == FEATURES for choice in self.run.choices.values())
 
+    @functools.cached_property
+    def _by_lines(self) -> bool:
+        """Whether blocks of different samples never meet, from the operands to the results."""
+        alone = len(self.run.decisions.every_form) == 1 and not self.run.refreshed
+        return alone and all(self._method(node) == FEATURES for node in products(self.run.node))
+
+    def _encrypted(
+        self, node: Expression, form: SlotForm, shape: tuple[int, int], how: SlotEncryption
+    ) -> Value:
+        """As `SlotRun._encrypted`; of what holds samples, ranks share the blocks."""
+        value, layout = super()._encrypted(node, form, shape, how), form.layout
+        if not self._by_lines or layout.rows * layout.cols == 1:  # weights, which all need
+            return value
+        axis = int(layout.rows == 1)
+        cells = self.run.then(value.cells, lambda context, cells: context.slots.own_lines(cells, axis))
+        return value.holding(cells)
+
+    def collected(self, value: Value) -> Value:
+        """As `FormRun.collected`."""
+        if not self._by_lines:
+            return value
+        cells = self.run.perform(
+            "collect", [value.cells], lambda context, cells: context.slots.collected(cells)
+        )
+        return value.holding(cells)
+
     def _grid_of(self, product: Expression) -> tuple[int, int, int]:
         left, right = product.children
         lengths = (left.shape[0], left.shape[1], right.shape[1])

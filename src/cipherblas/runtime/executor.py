@@ -151,6 +151,10 @@ class FormRun:
         """One of several results without limbs that its message does not need: what is not sent takes no time."""
         return value
 
+    def collected(self, value: Value) -> Value:
+        """A result, whole on the rank that tells it."""
+        return value
+
 
 Method = Callable[[Any, Any, Any], Computed]  # (run of the form, node, required) → value
 METHODS: dict[tuple[str, str], Method] = {}  # by form and operation
@@ -335,6 +339,7 @@ class Executor:
             self.left = [value.first().limbs for value in values]
             if self.node.root:
                 values = [self.form_run(value.form.name).lowered(value) for value in values]
+            values = [self.form_run(value.form.name).collected(value) for value in values]
             if self.decisions.stepwise:  # what is done to results before they are sent errs as well
                 for node, value in zip(wanted, values, strict=True):
                     number = self.number[id(node)]

@@ -77,16 +77,23 @@ def _lines(cells: Cells, rows: bool) -> list[Handles]:
 
 
 def _made(
-    ev: Evaluator, lines: list[Handles], rows: bool, summed: Callable[[Handles], Handles]
+    ev: Evaluator, lines: list[Handles], rows: bool, outputs: int, summed: Callable[[Handles], Handles]
 ) -> list[list[Handles]]:
-    """The cells of a product from its ciphertexts, line by line."""
-    found = ev.repeat(len(lines), lambda number: [[ct] for ct in ev.one_for_all(summed(lines[number]))])
+    """The cells of a product from its ciphertexts, line by line.
+
+    Args:
+        outputs: the number of ciphertexts that come of a line.
+    """
+    own = [line for line in lines if line]  # other ranks have others
+    made = iter(ev.repeat(len(own), lambda number: [[ct] for ct in ev.one_for_all(summed(own[number]))]))
+    found = [next(made) if line else [[] for _ in range(outputs)] for line in lines]
     return [list(row) for row in zip(*found, strict=True)] if rows else found
 
 
 def _of_clear(run: BlockRun, node: Expression, x: Value, rows: bool) -> Value:
     """Levels: one where something is computed from the product, which is scaled up then as by a clear vector."""
     streamed = run.run.may_stream(node.children[rows], x)
+    outputs = matrix_shape(node)[0 if rows else 1]
     read = bool(run.run.readers(node))
     if run.modulus is None:
         factor, missing = _factor(run, node, x, read)
@@ -106,7 +113,7 @@ def _of_clear(run: BlockRun, node: Expression, x: Value, rows: bool) -> Value:
             sums = [ev.fold_into_scale(ct, 1 / gain) for ct in sums]
             return [ev.bounded(ev.scaled_up(ct, missing), bound) for ct in sums]
 
-        return _made(ev, _lines(cells, rows), rows, summed)
+        return _made(ev, _lines(cells, rows), rows, outputs, summed)
 
     cells = run.run.perform("multiply", [x.cells], work)
     run.run.tick()
@@ -123,7 +130,7 @@ def _of_secrets(run: BlockRun, node: Expression, x: Value, weights: Expression, 
 
     def work(context: RunContext, cells: Cells, own: Cells) -> list[list[Handles]]:
         ev, sums = context.slots, _lines(own, not rows)
-        return _made(ev, _lines(cells, rows), rows, lambda cts: ev.relinearised_sums(cts, sums))
+        return _made(ev, _lines(cells, rows), rows, len(sums), lambda cts: ev.relinearised_sums(cts, sums))
 
     cells = run.run.perform("multiply", [x.cells, w.cells], work)
     run.run.tick()

@@ -78,7 +78,9 @@ class LiveBlocks:
         blocks, index = task.output
         made, work = self._made[blocks], self._works[task.template.name]
         inputs = [self._made[source][place] for source, place in task.inputs]
-        if task.adds:
+        if any(isinstance(one, list) and not one for one in inputs):  # computed elsewhere
+            made[index] = []
+        elif task.adds:
             made[index] = work(ev, *inputs, made.get(index))
         else:
             made[index] = work(ev, *inputs)

@@ -390,6 +390,15 @@ class Evaluator(Products):
         """
         return [work(index) for index in range(number)]
 
+    def own_lines(self, grid: Sequence[Sequence[list[Any]]], axis: int) -> Sequence[Sequence[list[Any]]]:
+        """Of a grid of blocks, whose lines along an axis are computed apart, those that are computed here; the others
+        are empty."""
+        return grid
+
+    def collected(self, grid: Sequence[Sequence[list[Any]]]) -> Sequence[Sequence[list[Any]]]:
+        """A grid of `own_lines`, whole where results are told."""
+        return grid
+
     def one_for_all(self, cts: list[Ct]) -> list[Ct]:
         """Ciphertexts of different blocks that differ in their data alone; in a dry run one of them stands for all."""
         return cts
