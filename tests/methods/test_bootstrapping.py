@@ -33,6 +33,7 @@ from cipherblas.evaluators.slots.shared_native import SharedNative
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.evaluators.slots.worst_case import WorstCase
+from cipherblas.methods.bootstrapping import modular_reduction
 from cipherblas.methods.bootstrapping.embedding import coefficients_to_slots, slots_to_coefficients
 from cipherblas.methods.bootstrapping.modular_reduction import ModularReduction
 from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
@@ -214,6 +215,24 @@ def test_polynomials_are_near_where_arguments_are_and_bounded_between(reduction:
     assert fitted <= interpolated + 1e-14
     if reduction == REDUCTION:
         assert fitted < interpolated / 2
+
+
+@pytest.mark.parametrize("reduction", [ModularReduction(13, 62, 1), ModularReduction(14, 119, 0)])
+@pytest.mark.parametrize(
+    ("special", "alike"),
+    [([(50.0,), (50.0, 50.0, 50.0)], True), ([(24.0,), (20.0,)], False)],
+)
+def test_errors_are_drawn_once_for_all_digits_where_these_do_not_count(
+    reduction: ModularReduction, special: list[tuple[float, ...]], alike: bool
+) -> None:
+    """Where special primes are far too small they do, and errors are those of each ring."""
+    limbs, found = reduction.levels + 2, []
+    for bits in special:
+        ring = RingShape.from_bits(1 << 11, [50.0] * limbs, bits, len(bits), 40.0)
+        given = reduction, ring, limbs, 2.0**50, 2.0**50
+        found.append(modular_reduction._deviation(*given))
+        assert found[-1] == pytest.approx(modular_reduction._drawn(*given), rel=1e-6)
+    assert (found[0] == found[1]) == alike
 
 
 def test_raised_coefficients_stay_in_the_range() -> None:

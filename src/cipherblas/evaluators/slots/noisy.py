@@ -6,16 +6,36 @@ cancel, or where what they are multiplied by is known to be small for most argum
 
 from __future__ import annotations
 
+import functools
 import math
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.rlwe.noise import NoiseModel
 from cipherblas.rlwe.rings import Ring
+
+
+class _Normal:
+    """Normally distributed numbers of deviation 1, of so many slots at a time, made once for all evaluators."""
+
+    def __init__(self, seed: int, slots: int) -> None:
+        self._random, self._slots, self._lock = np.random.default_rng(seed), slots, threading.Lock()
+        self._made: list[NDArray[np.float64]] = []
+
+    def __getitem__(self, index: int) -> NDArray[np.float64]:
+        with self._lock:
+            while len(self._made) <= index:
+                self._made.append(self._random.standard_normal(self._slots))
+            return self._made[index]
+
+
+_normal = functools.lru_cache(maxsize=2)(_Normal)  # some MB each
 
 
 class Noisy(Clear):
@@ -27,11 +47,12 @@ class Noisy(Clear):
 
     def __init__(self, ring: Ring, seed: int = 0, **options: Any) -> None:
         super().__init__(ring, **options)
-        self._random = np.random.default_rng(seed)
+        self._normal, self._drawn = _normal(seed, self.slots), 0
         self._model = NoiseModel(ring)
 
     def _with_error(self, ct: Ct, deviation: float) -> Ct:
-        ct.data = ct.data + self._random.normal(0.0, deviation, self.slots)
+        ct.data = ct.data + deviation * self._normal[self._drawn]
+        self._drawn += 1
         return ct
 
     def rescale(self, ct: Ct) -> Ct:

@@ -6,6 +6,7 @@ Functions take the evaluator whose counts and hooks they use; `Evaluator` expose
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -431,9 +432,12 @@ def split_steps(steps: Sequence[Step], baby_steps: int) -> dict[int, list[tuple[
     totals = np.array([step if type(step) is int else total_step(step) for step in steps], np.int64)
     unit = int(np.gcd.reduce(totals)) or 1
     giants = totals // unit // baby_steps * baby_steps * unit
+    pairs = list(zip((totals - giants).tolist(), steps, strict=True))
     groups: dict[int, list[tuple[int, Step]]] = {}
-    for giant, baby, step in zip(giants.tolist(), (totals - giants).tolist(), steps, strict=True):
-        groups.setdefault(giant, []).append((baby, step))
+    edges = [0, *(np.flatnonzero(np.diff(giants)) + 1).tolist(), len(pairs)]
+    for start, stop in itertools.pairwise(edges):  # those of a giant step mostly stand together
+        if stop > start:
+            groups.setdefault(int(giants[start]), []).extend(pairs[start:stop])
     return groups
 
 

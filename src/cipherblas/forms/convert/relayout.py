@@ -68,7 +68,7 @@ class _Piece:
 
     @functools.cached_property
     def baby_steps(self) -> int:
-        return best_baby_steps([total_step(step) for step in self.transform.terms])
+        return best_baby_steps(list(map(total_step, self.transform.terms)))
 
 
 def relayout(ev: Evaluator, cts: Sequence[Any], source: Layout, target: Layout) -> list[Any]:

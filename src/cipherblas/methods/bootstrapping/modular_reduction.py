@@ -31,7 +31,7 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.noisy import Noisy
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.methods.polynomial.paterson_stockmeyer import NEAR_SIZE, PatersonStockmeyer
-from cipherblas.rlwe.noise import FAILURE_BITS, SPARSE_WEIGHT, SlotErrors, tail
+from cipherblas.rlwe.noise import FAILURE_BITS, SPARSE_WEIGHT, NoiseModel, SlotErrors, tail
 from cipherblas.rlwe.rings import Ring, RingShape
 
 SAMPLE_BITS = (0, 10, 20, 30, 40, 50)  # log2 of the slots that a prediction may be for
@@ -41,6 +41,9 @@ POINTS = 65  # of every interval around a whole number, at which the error is lo
 SLACK = 1.02  # between them it is larger by less
 FITTED = 9  # points of every interval, to which the polynomial is fitted
 FITS = 60  # times that weights are changed
+NEGLIGIBLE = 2.0**-20  # of the errors of rescaling, that errors of key switching may be
+EXACT_SPECIAL = 2.0**120  # P of key switching without errors
+EXACT_BITS = 50.0  # of a scale where there are no errors
 MIN_WEIGHT = 1e-3  # of the largest error, by which weights are multiplied
 
 
@@ -201,26 +204,46 @@ def _about(scale: float) -> float:
 def _deviation(
     reduction: ModularReduction, ring: RingShape, limbs: int, argument_scale: float, scale: float
 ) -> float:
+    """As `_drawn`, of one ring for all that differ in the digits of key switching, whose errors are seen only in
+    rings without a large P."""
+    model, q = NoiseModel(ring), ring.q[:limbs]
+    switched = max(model.key_switch(count, q[count - 1]) for count in range(1, limbs + 1))
+    if switched < NEGLIGIBLE * model.rounding(1.0):
+        ring = RingShape(ring.n, q, (EXACT_SPECIAL,), 1, ring.scale_bits)
+    return _drawn(reduction, ring, limbs, argument_scale, scale)
+
+
+def _wholes(reduction: ModularReduction, slots: int) -> NDArray[np.float64]:
+    """Arguments for all whole numbers in turns, DRAWN for each, or more, in rows of as many as there are slots."""
+    numbers = 2 * reduction.range + 1
+    rows = -(-DRAWN * numbers // slots)
+    whole = np.arange(rows * slots).reshape(rows, -1) % numbers - reduction.range
+    return np.asarray(whole * (1.0 / reduction.width), np.float64)
+
+
+@functools.lru_cache(maxsize=8)
+def _exact(reduction: ModularReduction, n: int) -> list[NDArray[np.float64]]:
+    """The results of `_wholes` without errors, in any ring of degree n."""
+    limbs, size = reduction.levels + 2, 2.0**EXACT_BITS
+    ev = Clear(RingShape(n, (size,) * limbs, (size,), 1, EXACT_BITS))
+    rows = (ev.fresh(row, bound=1.0, limbs=limbs, scale=size) for row in _wholes(reduction, ev.slots))
+    return [reduction._evaluated(ev, row, size).data for row in rows]
+
+
+@functools.lru_cache(maxsize=1024)
+def _drawn(
+    reduction: ModularReduction, ring: RingShape, limbs: int, argument_scale: float, scale: float
+) -> float:
     """The deviation that the steps between add to a slot: times `tail` it is exceeded as seldom as that says.
 
     Errors are larger where the argument is, which is seldom. They are drawn for every whole number in the range, whose
     probability counts.
     """
-    noisy, clear = Noisy(ring), Clear(ring)
-    numbers = 2 * reduction.range + 1
-    rounds = -(-DRAWN * numbers // noisy.slots)  # of as many arguments as there are slots
-    whole = np.arange(rounds * noisy.slots).reshape(rounds, -1) % numbers - reduction.range
-    off = np.empty(whole.shape)
-    for row, missed in zip(whole, off, strict=True):
-        found, exact = (
-            reduction._evaluated(
-                ev,
-                ev.fresh(row * (1.0 / reduction.width), bound=1.0, limbs=limbs, scale=argument_scale),
-                scale,
-            )
-            for ev in (noisy, clear)
-        )
-        missed[:] = found.data - exact.data
+    ev, numbers = Noisy(ring), 2 * reduction.range + 1
+    off = np.empty((-(-DRAWN * numbers // ev.slots), ev.slots))
+    for missed, row, exact in zip(off, _wholes(reduction, ev.slots), _exact(reduction, ring.n), strict=True):
+        u = ev.fresh(row, bound=1.0, limbs=limbs, scale=argument_scale)
+        missed[:] = reduction._evaluated(ev, u, scale).data - exact
     sizes = np.arange(reduction.range + 1)
     # The angle is shifted: whole numbers of one size lie at two distances from 0, and the worse one counts.
     each = [off.ravel()[place::numbers].copy().std() for place in range(numbers)]  # numbers take turns

@@ -151,5 +151,10 @@ def _separated(ev: Evaluator, ct: Ct, size: int, each: int) -> list[Ct]:
     rotated = ev.rotate(ct, ev.slots * size // (2 * each))
     even = ev.add(ct, rotated)
     odd = ev.times_monomial(ev.sub(rotated, ct), ev.n - each // size)  # X^(N - s) = -X^(-s)
-    halves = (ev.bounded(ev.fold_into_scale(half, 0.5), ct.bound) for half in (even, odd))
-    return [row for half in halves for row in _separated(ev, half, size // 2, each)]
+    halves = even, odd  # alike but for their data
+
+    def rows(number: int) -> list[Ct]:
+        half = ev.bounded(ev.fold_into_scale(halves[number], 0.5), ct.bound)
+        return _separated(ev, half, size // 2, each)
+
+    return [row for part in ev.repeat(2, rows) for row in part]

@@ -24,7 +24,7 @@ from cipherblas.planner.plan.assembly import Predictions
 from cipherblas.planner.plan.passes import Following, Outcome, PlanRequest
 from cipherblas.planner.plan.plan import RING_DEGREES, PlanOptions
 from cipherblas.planner.predict.feasible import Infeasible, attempted
-from cipherblas.planner.rewrite.chain_search import ChainAlternative, ChainSearch, Splits
+from cipherblas.planner.rewrite.chain_search import ChainAlternative, ChainSearch, written_splits
 from cipherblas.planner.rings.sizing import (
     BASE_LIMB_BITS,
     DRAFT_SCALE_BITS,
@@ -113,28 +113,31 @@ def reassociation(
 
 
 def fastest_association(
-    chain: Chain, options: PlanOptions, limit: float = math.inf, splits: Splits | None = None
+    chain: Chain, options: PlanOptions, limit: float = math.inf
 ) -> ChainAlternative | None:
     """The fastest way to a chain on any nominal ring, in any blocks; None where no ring carries it.
 
     Args:
         limit: slower ways, in seconds, are not looked for.
-        splits: where the product of a span may be split; None: everywhere.
     """
     most = BASE_LIMBS + PRODUCT_LEVELS * (len(chain.factors) - 1)
     best, last = None, most  # the number of limbs that is looked at last
+    written = written_splits(chain.tree)
     for steps, top in nominal_levels(options, limit):
         if top > last:
             break
         slots = steps.ring.n // 2
-        candidates = functools.partial(_candidates, options, slots)
+        candidates = functools.cache(functools.partial(_candidates, options, slots))
         for blocks in chain_tilings(chain.lengths, slots, options):
-            alternatives = ChainSearch(chain, blocks, steps, top, candidates, splits, MAX_MOVED, limit)
-            found = attempted(alternatives.best, only=FitError)
-            if isinstance(found, Infeasible):
-                continue
-            best = found
-            last, limit = min(most, top + EXTRA_LEVELS), best.seconds
+            # Where no limit is known, that of the way that is written is one.
+            for splits in (None,) if limit < math.inf else (written, None):
+                steps.limit = limit
+                alternatives = ChainSearch(chain, blocks, steps, top, candidates, splits, MAX_MOVED, limit)
+                found = attempted(alternatives.best, only=FitError)
+                if isinstance(found, Infeasible):
+                    continue
+                best = found
+                last, limit = min(most, top + EXTRA_LEVELS), best.seconds
     return best
 
 

@@ -47,6 +47,21 @@ class ChainAlternative:
     choices: Mapping[Span, MethodChoice] = field(default_factory=dict)
 
 
+def written_splits(tree: Tree) -> Splits:
+    """Where the product of each span is split in one way to associate a chain."""
+    found: dict[Span, list[int]] = {}
+
+    def span(part: Tree) -> Span:
+        if isinstance(part, int):
+            return part, part + 1
+        (start, middle), (_, stop) = map(span, part)
+        found[start, stop] = [middle]
+        return start, stop
+
+    span(tree)
+    return lambda i, j: found[i, j]
+
+
 class ChainSearch:
     """The ways to one chain, cut into blocks in one way, on one ring.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter as Tally
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from cipherblas.common.errors import FitError
+from cipherblas.evaluators.slots.bookkeeping import Properties
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Ct, GiantStep, MaskGroup, Plain, Transform
@@ -123,6 +124,11 @@ class Priced(Symbolic):
         self._check_seconds()
         return super()._relinearise_data(data, limbs)
 
+    def make_all(self, data: Sequence[Any], properties: Properties) -> list[Ct]:
+        """One handle for all: their memory is not asked for."""
+        self.work.spend(len(data) - 1)
+        return [self.make(*properties, data[0])] * len(data)
+
     def baby_sums(
         self, rotated: Mapping[int, Ct], groups: Sequence[GiantStep], transform: Transform, most: float
     ) -> list[Ct]:
@@ -138,14 +144,23 @@ class Priced(Symbolic):
         return [total] * len(groups)
 
 
+class _Keyless(Priced):
+    """Does not say which keys of rotations it needs."""
+
+    def use_rotations(self, steps: Iterable[int], limbs: int) -> None:
+        pass
+
+
 class MethodPrices:
     """Prices of steps on one ring, in seconds and in limbs.
 
     MethodPrices raise LevelError where the ring has too few limbs, FitError where they do not fit, or take too long.
 
+    Attributes:
+        limit: a re-arrangement that is sure to take more seconds is not counted; it may only become less.
+
     Args:
         seconds: what counts and traffic take.
-        limit: a re-arrangement that is sure to take more seconds is not counted.
         known: what steps were found to take; may be kept for other programs on the same ring.
     """
 
@@ -158,7 +173,7 @@ class MethodPrices:
         known: dict[Any, Any] | None = None,
     ) -> None:
         self.ring, self.policy = ring, policy
-        self._seconds, self._limit = seconds, limit
+        self._seconds, self.limit = seconds, limit
         self._known: dict[Any, Any] = {} if known is None else known
 
     def built(self, choice: MethodChoice, block: tuple[int, int, int]) -> Algorithm:
@@ -247,10 +262,10 @@ class MethodPrices:
             least = 0.0
             for masks in masks_of(source, target):
                 least += self._least_transform(masks, math.prod(grid), limbs)
-                if least > self._limit:
+                if least > self.limit:
                     raise FitError(
                         "A re-arrangement takes too long.",
-                        expected=f"below {self._limit:.3g} s",
+                        expected=f"below {self.limit:.3g} s",
                         got=f"{least:.3g} s or more",
                     )
             ev = self._counter()
@@ -296,7 +311,7 @@ class MethodPrices:
         return self._seconds(ev.counts, Traffic()), result[0][0][0].limbs
 
     def _counter(self) -> Symbolic:
-        return Priced(self.ring, key_policy=self.policy)
+        return _Keyless(self.ring, key_policy=self.policy)
 
     def _remembered(self, key: Any, work: Callable[[], Any]) -> Any:
         """The result of `work`, or the reason why it is infeasible, found once for each key."""
