@@ -7,6 +7,9 @@ from typing import Any
 from .case import P, S
 
 UNITS = "bound=… of entries in other units: 1 where the client divides them by the largest one"
+FRACTIONS = "whole constants and factors, and sums in place of means; divide the decrypted result"
+FIXED = "fixed_point=… of the operands: means and fractions are exact"
+SUMS = "@, +, -, * of operands, their transposes and slices, and whole numbers"
 CLEAR = "a result of secret operands; NumPy computes what is clear"
 NEAR, NEAR_X = "cb.assume(a - W(8, 8), 0.001)", "cb.assume(x - W(8, 8), 0.001)"
 ROWS = [[((7 * row + 3 * place) % 17 - 8) / 8 for place in range(8)] for row in range(12)]
@@ -31,9 +34,9 @@ FOLLOWED: dict[str, dict[str, dict[str, Any]]] = {
             "operands": {"a": S(8, 8), "p": P(8, 8, bound=1.0)},
         }
     },
-    "modular/half": {"whole constants and factors; divide the decrypted result": {"formula": "2 * a"}},
+    "modular/half": {FRACTIONS: {"formula": "2 * a"}},
     "modular/function": {
-        "@, +, -, * of operands, their transposes and slices, and whole numbers": {"formula": "a * a"},
+        SUMS: {"formula": "a * a"},
         "operands without modulus=…: real numbers have functions": {"operands": {"a": S(8, 8)}},
     },
     "modular/two moduli": {
@@ -49,9 +52,36 @@ FOLLOWED: dict[str, dict[str, dict[str, Any]]] = {
     },
     "modular/precision": {"cb.compile(…) without precision=": {"options": {}}},
     "exact/fractions": {
-        "whole constants and factors; divide the decrypted result": {"formula": "a @ b"},
+        FRACTIONS: {"formula": "a @ b"},
+        FIXED: {"operands": {name: S(16, 16, bound=4, fixed_point=4) for name in "ab"}},
         "operands without exact=True": {
             "operands": {"a": S(16, 16, dtype="int8"), "b": S(16, 16, dtype="int8")}
+        },
+    },
+    "exact/mean": {
+        FRACTIONS: {"formula": "cb.sum(a * a, axis=0)"},
+        FIXED: {"operands": {"a": S(8, 8, bound=4, fixed_point=4)}},
+        "operands without exact=True": {"operands": {"a": S(8, 8, dtype="int8")}},
+    },
+    "exact/comparison": {
+        SUMS: {"formula": "a * a"},
+        "operands without exact=True": {"operands": {"a": S(8, 8, dtype="int8")}},
+    },
+    "exact/refresh of int64": {
+        SUMS: {"formula": "a * a * a"},
+        "operands without exact=True: real numbers have functions": {"operands": {"a": S(8, 8)}},
+    },
+    "exact/promise of int64": {
+        "a smaller bound=… of the operands": {"operands": {"a": S(8, 8, dtype="int64", exact=True, bound=3)}},
+    },
+    "exact/modulo 2^64, too large": {
+        "modulus=4610278716557623297, a product of primes with slots: modulo such numbers programs wrap around": {
+            "operands": {"a": S(8, 8, modulus=4610278716557623297)}
+        },
+    },
+    "modular/mean": {
+        "divisor_override=1, for sums over windows; divide the decrypted result": {
+            "formula": "cb.avg_pool2d(x, 2, divisor_override=1)"
         },
     },
     "exact/too large": {

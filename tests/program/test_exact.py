@@ -344,12 +344,11 @@ def test_what_is_not_whole_is_named(function: Any, operands: Any, says: str) -> 
 
 
 def test_what_cannot_be_decoded_is_refused() -> None:
+    operands = {"a": S(64, 64, dtype="int32"), "b": S(64, 64, dtype="int16")}
     with pytest.raises(cb.RangeError, match=rf"larger than what is decoded exactly.*2\^{RESULT_BITS}"):
-        cb.compile(
-            lambda a, b: (a @ b) @ b,
-            {"a": S(64, 64, dtype="int16"), "b": S(64, 64, dtype="int16")},
-            error=0.1,
-        )
+        cb.compile(lambda a, b: cb.assume(a @ b, 2.0 ** (RESULT_BITS + 1)), operands)
+    with pytest.raises(cb.ParameterError, match="error= has no place"):  # residues compute it, without one
+        cb.compile(lambda a, b: (a @ b) @ b, operands, error=0.1)
     with pytest.raises(cb.RangeError, match="numbers that are too large: b @ b"):
         cb.compile(lambda b: cb.assume(b @ b, 5), {"b": S(4, 4, dtype="int32")})
 

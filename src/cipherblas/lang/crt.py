@@ -28,6 +28,7 @@ from cipherblas.lang.results import labels_of, results_of
 
 MAX_BITS = 512  # of the product of all t
 BOUND_ROUNDING = 2.0**-20  # relative, of bounds, which are doubles
+WRAPS = 2147352577 * 2146959361  # of 62 bits
 WORD_BITS = 62  # of products of t whose residues are put together in int64
 INT64 = 2.0**63  # from which on a result is no int64
 
@@ -58,6 +59,15 @@ def check_exact_bounds(expression: Expression, bounded: bool = True) -> None:
             results.
     """
     check_integers(without_joins(expression), "Exact integers")
+    modulus = wanted_modulus(operands_in(expression))
+    smaller = (
+        ("a smaller bound=… of the operands", "modulus=…, modulo which results wrap around")
+        if modulus is None
+        else (f"modulus={WRAPS}, a product of primes with slots: modulo such numbers programs wrap around",)
+    )
+    reduced = None
+    if modulus is not None:
+        reduced = f"Modulo {modulus} the program is computed without wrapping around, and reduced at the end."
     for label, node in zip(labels_of(expression), results_of(expression), strict=True):
         if bounded and not node.bound < 2.0 ** (MAX_BITS - 2):
             of = f" {label!r}" if label else ""
@@ -65,7 +75,8 @@ def check_exact_bounds(expression: Expression, bounded: bool = True) -> None:
                 f"The exact result{of} may be larger than what is computed.",
                 expected=f"a bound below 2^{MAX_BITS - 2}",
                 got=f"{node.bound:.3g}",
-                advice=("a smaller bound=… of the operands", "modulus=…, modulo which results wrap around"),
+                advice=smaller,
+                cause=reduced,
             )
 
 

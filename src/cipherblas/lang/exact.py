@@ -10,7 +10,7 @@ from cipherblas.common.errors import ParameterError, RangeError
 from cipherblas.lang.analysis import integral_nodes
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.graph import formula
-from cipherblas.lang.modular import made_whole
+from cipherblas.lang.modular import in_fixed_point, made_whole
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.results import labels_of, results_of
 
@@ -39,7 +39,7 @@ def check_exact(expression: Expression) -> None:
         if not whole[id(node)]:
             raise ParameterError(
                 f"A program of exact integers computes with whole numbers alone, and {_text(node)} may have fractions.",
-                advice=(made_whole(node), "operands without exact=True"),
+                advice=(made_whole(node), *in_fixed_point(node), "operands without exact=True"),
             )
         if node.bound > 2.0**NODE_BITS and not node.root and id(node) not in results:
             raise RangeError(

@@ -82,7 +82,8 @@ def check_integers(expression: Expression, what: str) -> None:
             )
         if not whole[id(node)]:
             raise ParameterError(
-                f"{what} are whole numbers, and {_text(node)} may have fractions.", advice=made_whole(node)
+                f"{what} are whole numbers, and {_text(node)} may have fractions.",
+                advice=(made_whole(node), *(() if facts.modulus is not None else in_fixed_point(node))),
             )
         given = (
             abs(node.parameters.get("factor", 0.0)) if node.children else 0.0 if node.secret else node.bound
@@ -100,9 +101,17 @@ def made_whole(node: Expression) -> str:
     """The advice of whole numbers in the place of a node that may have fractions."""
     if node.operand is not None:
         return "dtype=np.int32, or another integer type, where the operand is declared"
+    if node.op not in COMPUTED:
+        return "@, +, -, * of operands, their transposes and slices, and whole numbers"
     if node.op == "avg_pool2d":
         return "divisor_override=1, for sums over windows; divide the decrypted result"
-    return "whole constants and factors; divide the decrypted result"
+    return "whole constants and factors, and sums in place of means; divide the decrypted result"
+
+
+def in_fixed_point(node: Expression) -> tuple[str, ...]:
+    """The advice of fractions that are exact, where an operation that has them makes them."""
+    computed = node.op in COMPUTED and node.operand is None
+    return ("fixed_point=… of the operands: means and fractions are exact",) if computed else ()
 
 
 def _text(node: Expression) -> str:

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from cipherblas.common.errors import ParameterError, PrecisionError, RangeError
+from cipherblas.common.errors import CipherblasError, ParameterError, PrecisionError, RangeError, without
 from cipherblas.lang import crt
 from cipherblas.lang.exact import check_exact, is_exact
 from cipherblas.lang.facts import facts_of
-from cipherblas.lang.modular import check_one_modulus
+from cipherblas.lang.graph import formula
+from cipherblas.lang.joins import without_joins
+from cipherblas.lang.modular import COMPUTED, check_one_modulus
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import arranged, results_of
+from cipherblas.planner.plan.modular import check_form
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.planner.plan.residues import slot_factors
 from cipherblas.planner.plan.targets import ResultFigures, asked_errors
@@ -42,17 +45,16 @@ def exact_options(expression: Expression, options: PlanOptions, precision: Any) 
         return options
     check_one_modulus(expression)
     rounded = attempted(lambda: check_exact(expression), only=RangeError)
-    if isinstance(rounded, Infeasible):
-        if precision is not None or options.error is not None or not crt.is_computed(expression):
-            raise rounded.error
-        crt.check_exact_bounds(expression, bounded=not residues_known(expression))
-        return options
     if options.by_samples or options.promised != BOUNDS:
         raise ParameterError(
             "Exact integers are promised for every input within the bounds.",
             expected='promise="bounds", without samples',
-            got="samples" if options.by_samples else options.promised.name,
+            got=options.promised.name,
+            advice=without("promise" if options.samples is None else "samples"),
         )
+    if isinstance(rounded, Infeasible):
+        _check_by_residues(expression, options, rounded.error, precision)
+        return options
     results = results_of(expression)
     most = tuple(map(_most, results))
     asked: Sequence[float] = ()
@@ -67,10 +69,39 @@ def exact_options(expression: Expression, options: PlanOptions, precision: Any) 
             "for less.",
             expected=f"an error up to {min(most):.3g}, or none",
             got=f"{max(asked):.3g}",
+            advice=without(name),
         )
     if asked:
         return options
     return replace(options, error=arranged(expression, most))
+
+
+def _check_by_residues(
+    expression: Expression, options: PlanOptions, rounded: CipherblasError, precision: Any
+) -> None:
+    """Check the options of a program of exact integers that is computed by residues alone.
+
+    Args:
+        rounded: says why it is not rounded.
+        precision: what the user gave for it, or None.
+    """
+    facts = facts_of(without_joins(expression))
+    other = next((node for node in facts.order if node.op not in COMPUTED), None)
+    if other is not None and facts.integral[id(other)]:  # which smaller numbers may have
+        rounded.cause = (
+            f"Larger numbers are added, subtracted and multiplied, and {formula(other)} is something else."
+        )
+        raise rounded
+    crt.check_exact_bounds(expression, bounded=not residues_known(expression))
+    for name, value in (("precision", precision), ("error", options.error)):
+        if value is not None:
+            raise ParameterError(
+                f"Exact integers that are as large are computed without errors, for every input: {name}= has no place.",
+                got=f"{name}={value!r}",
+                advice=without(name),
+                cause=rounded.message,
+            )
+    check_form(expression, options.form, "Exact integers that are as large")
 
 
 def may_take_residues(expression: Expression, options: PlanOptions) -> bool:

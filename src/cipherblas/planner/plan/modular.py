@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cipherblas.common.errors import Advice, MismatchError, ParameterError
+from cipherblas.common.errors import Advice, MismatchError, ParameterError, without
 from cipherblas.crypto.fields import MAX_PLAIN_MODULUS, is_prime
 from cipherblas.crypto.params import Parameters
 from cipherblas.crypto.residue_slots import has_slots
@@ -36,7 +36,9 @@ def by_rows_or_in_slots(request: PlanRequest, following: Following) -> Outcome:
     assert modulus is not None
     if options.form in (ROWS, TENSORS) or options.algorithm == GEMM:
         return following(request)
-    if options.algorithm in LAYER_METHODS or as_matrices(request.expression) is None:
+    if as_matrices(request.expression) is None:
+        return following(request)
+    if options.algorithm in LAYER_METHODS:
         return following(request.asking(form=TENSORS))
     if options.form is None and _asks_for_slots(options):
         return following(request.asking(form=BLOCKS))
@@ -87,20 +89,29 @@ def check_options(expression: Expression, options: PlanOptions, given: Mapping[s
             got=f"promise={options.promised.name!r}",
             advice='promise="bounds", or none',
         )
-    images = as_matrices(expression) is None
-    forms = (TENSORS,) if images else MODULAR_FORMS
-    if options.form not in (None, *forms):
-        raise ParameterError(
-            f"Integers modulo {modulus} are computed by rows, or in slots: in blocks, of one feature each, or as "
-            "tensors, which images are.",
-            expected=" | ".join(forms),
-            got=options.form,
-            advice=[Advice(f'form="{form}"', {"form": form}) for form in forms],
-        )
+    check_form(expression, options.form, f"Integers modulo {modulus}")
     check_modulus_of(options.parameters, modulus)
     degrees, needed = _degrees(options), _asks_for_slots(options) or missing(expression, ROWS) is not None
     if needed and not any(has_slots(n, modulus) for n in degrees):
         raise _without_slots(modulus, degrees)
+
+
+def check_form(expression: Expression, form: str | None, what: str) -> None:
+    """Raise ParameterError where a form that is asked for computes no integers modulo t.
+
+    Args:
+        what: the numbers of the program are called.
+    """
+    images = as_matrices(expression) is None
+    forms = (TENSORS,) if images else MODULAR_FORMS
+    if form not in (None, *forms):
+        raise ParameterError(
+            f"{what} are computed by rows, or in slots: in blocks, of one feature each, or as tensors, which images "
+            "are.",
+            expected=" | ".join(forms),
+            got=form,
+            advice=Advice(f'form="{TENSORS}"', {"form": TENSORS}) if images else without("form"),
+        )
 
 
 def needs_exact(expression: Expression, options: PlanOptions) -> bool:

@@ -55,7 +55,11 @@ def by_residues(request: PlanRequest, planned: Callable[[PlanRequest], Outcome])
             break
     if best is not None:
         return best
-    return failure or Infeasible(_no_moduli(expression, options))
+    if failure is None:
+        return Infeasible(_no_moduli(expression, options))
+    if isinstance(failure.error, ParameterError) and failure.error.shortfall < math.inf:
+        return Infeasible(_no_ring(failure.error, options))
+    return failure
 
 
 def _planned_modulo(
@@ -227,6 +231,15 @@ def slot_factors(modulus: int) -> tuple[int, ...]:
         found.append(rest)
     good = all(one <= MAX_PLAIN_MODULUS and one % SMALL_SLOTS == 1 and is_prime(one) for one in found)
     return tuple(sorted(found, reverse=True)) if good and len(set(found)) == len(found) else ()
+
+
+def _no_ring(error: CipherblasError, options: PlanOptions) -> CipherblasError:
+    """The refusal where no ring carries the program modulo each of any set of t, by that modulo one t."""
+    return ParameterError(
+        f"No ring of {options.security}-bit security has room for the errors of exact integers, computed by residues.",
+        advice=("fewer products one after another", "a smaller bound=… of the operands"),
+        cause=error.cause,
+    )
 
 
 def _no_moduli(expression: Expression, options: PlanOptions) -> CipherblasError:

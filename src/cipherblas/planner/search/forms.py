@@ -119,9 +119,9 @@ def _offered(
 
 
 def _in_layers(expression: Expression, options: PlanOptions) -> bool:
-    """Whether a program is planned layer by layer, and not in blocks of matrices; integers modulo t never are."""
+    """Whether a program is planned layer by layer, and not in blocks of matrices; of integers modulo t images are."""
     if modulus_of(expression) is not None:
-        return False
+        return as_matrices(expression) is None
     in_blocks = options.form == "blocks" and as_matrices(expression) is not None
     return is_layers(expression) and not in_blocks
 

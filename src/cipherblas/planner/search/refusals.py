@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from cipherblas.common.errors import (
     Advice,
     CipherblasError,
+    FitError,
     LevelError,
     MemoryBudgetError,
     MismatchError,
@@ -17,6 +18,7 @@ from cipherblas.common.errors import (
     PrecisionError,
     SecurityError,
     ShapeError,
+    UnsuitedError,
     WorkBudgetError,
     capitalized,
 )
@@ -168,21 +170,25 @@ def refused(
 
 def refused_modular(
     modulus: int, options: PlanOptions, failures: Sequence[CipherblasError]
-) -> ParameterError:
-    """The refusal of a program of integers modulo t.
+) -> CipherblasError:
+    """The refusal of a program of integers modulo t: that of its methods, where these compute it on no ring.
 
     Args:
         failures: of the search: the last one is told.
     """
+    if failures and all(isinstance(one, (FitError, UnsuitedError)) for one in failures):
+        return failures[-1]
     cause = failures[-1].message if failures else "The options leave no ring degree."
     least = RING_DEGREES[0]
     smaller = any(has_slots(least, one) for one in range(2 * least + 1, modulus, 2 * least))
     fewer = ("fewer products one after another", *(["a smaller modulus=…"] if smaller else []))
-    return ParameterError(
+    error = ParameterError(
         f"No ring of {options.security}-bit security has room for the errors of the program modulo {modulus}.",
         advice=(*_wider(modulus, options, failures), *fewer),
         cause=cause,
     )
+    error.shortfall = min((one.shortfall for one in failures), default=math.inf)
+    return error
 
 
 def _wider(modulus: int, options: PlanOptions, failures: Sequence[CipherblasError]) -> list[str]:
