@@ -1,5 +1,6 @@
 #include "ring/samplers.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "ring/kernels.h"
@@ -14,11 +15,11 @@ void sample_uniform(std::uint64_t* out, const std::uint64_t* words, std::size_t 
         while (used < available && words[used] >= limit) ++used;
         if (used == available) throw std::runtime_error("uniform residues: the random words ran out");
         const std::uint64_t word = words[used++];
-        // The estimate of word / q from above's quotient is at most one too small.
+        // The estimate of word / q from above's quotient is at most one too small: which of them are is chance, that no
+        // branch foresees.
         const std::uint64_t estimate = static_cast<std::uint64_t>((static_cast<u128>(word) * quotient) >> 64);
-        std::uint64_t residue = word - estimate * m.q;
-        while (residue >= m.q) residue -= m.q;
-        out[i] = residue;
+        const std::uint64_t residue = word - estimate * m.q;
+        out[i] = std::min(residue, residue - m.q);
     }
 }
 

@@ -454,6 +454,11 @@ def test_integers_from_residues(count: int) -> None:
     assert np.array_equal(found, values) and found.dtype == (np.int64 if product < 2**62 else object)
     number = crt.joined([np.asarray(int(values[3]) % one) for one in moduli], moduli)
     assert number.shape == () and int(number) == values[3]
+    for modulus in (1, 2, 2**40, 2**63, 2**64):  # by words
+        words = crt.joined([(values % one).astype(np.int64) for one in moduli], moduli, modulus)
+        reduced = crt.finished(words, 0.0, modulus, "a result")
+        assert words.dtype == np.uint64 and np.array_equal(reduced, values % modulus)
+        assert reduced.dtype == (np.uint64 if modulus > 2**63 else np.int64)
 
 
 def test_results_beyond_what_is_computed_are_refused() -> None:

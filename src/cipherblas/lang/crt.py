@@ -31,6 +31,7 @@ BOUND_ROUNDING = 2.0**-20  # relative, of bounds, which are doubles
 WRAPS = 2147352577 * 2146959361  # of 62 bits
 WORD_BITS = 62  # of products of t whose residues are put together in int64
 INT64 = 2.0**63  # from which on a result is no int64
+WORD = 1 << 64
 
 
 def is_computed(expression: Expression) -> bool:
@@ -149,6 +150,8 @@ def _reduced(values: NDArray[Any], modulus: int) -> NDArray[Any]:
     """The integers of least absolute value that are the same modulo a number."""
     if values.dtype != object and modulus < INT64:
         return centred(np.asarray(values % values.dtype.type(modulus)).astype(np.int64), modulus)
+    if values.dtype == np.uint64 and modulus == WORD:
+        return values.view(np.int64)
     if max(int(values.max()), -int(values.min())) <= modulus // 2:
         return values
     reduced = np.atleast_1d(values.astype(object)) % modulus
@@ -164,28 +167,51 @@ def residues_of(values: NDArray[Any], modulus: int) -> NDArray[np.float64]:
     return centred(reduced.astype(np.int64), modulus).astype(np.float64).reshape(values.shape)
 
 
-def joined(parts: Sequence[NDArray[np.int64]], moduli: Sequence[int]) -> NDArray[Any]:
+def joined(
+    parts: Sequence[NDArray[np.int64]], moduli: Sequence[int], modulus: int | None = None
+) -> NDArray[Any]:
     """The integers of least absolute value that have these residues: int64 where the product of all t is below 2^62,
-    else Python's integers.
+    else Python's integers; or, where only their residues modulo a `modulus` that divides 2^64 are wanted, integers of
+    the same residues, as uint64.
 
     Args:
         parts: for each t below 2^31 the residues from 0 to t - 1.
     """
     shape = np.shape(parts[0])
-    parts = [np.atleast_1d(part) for part in parts]
-    digits: list[NDArray[np.int64]] = []  # of a mixed radix: d_0 + t_0·(d_1 + t_1·(d_2 + …))
+    digits, product = _mixed_radix([np.atleast_1d(part) for part in parts], moduli), math.prod(moduli)
+    if modulus is not None and WORD % modulus == 0:
+        return _joined_words(digits, moduli).reshape(shape)
+    wide = product.bit_length() > WORD_BITS
+    found: NDArray[Any] = np.zeros(digits[0].shape, object if wide else np.int64)
+    for digit, one in zip(reversed(digits), reversed(moduli), strict=True):
+        found = np.asarray(found * one + (digit.astype(object) if wide else digit))
+    return np.asarray(np.where(found > product // 2, found - product, found)).reshape(shape)
+
+
+def _joined_words(digits: Sequence[NDArray[np.int64]], moduli: Sequence[int]) -> NDArray[np.uint64]:
+    """The same modulo 2^64, without integers of more than a word."""
+    product = math.prod(moduli)
+    found, rest = np.zeros(digits[0].shape, np.uint64), product // 2
+    beyond = np.zeros(found.shape, bool)  # of the digits so far, the most significant of which comes last
+    for digit, one in zip(digits, moduli, strict=True):
+        rest, half = divmod(rest, one)
+        beyond = (digit > half) | ((digit == half) & beyond)
+    for digit, one in zip(reversed(digits), reversed(moduli), strict=True):
+        found = found * np.uint64(one) + digit.view(np.uint64)
+    found[beyond] -= np.uint64(product % WORD)
+    return found
+
+
+def _mixed_radix(parts: Sequence[NDArray[np.int64]], moduli: Sequence[int]) -> list[NDArray[np.int64]]:
+    """The digits of integers from 0 on with these residues: d_0 + t_0·(d_1 + t_1·(d_2 + …))."""
+    digits: list[NDArray[np.int64]] = []
     for part, modulus in zip(parts, moduli, strict=True):
         value, product = np.zeros_like(part), 1
         for digit, before in zip(digits, moduli, strict=False):
             value = (value + digit % modulus * product) % modulus
             product = product * before % modulus
         digits.append((part - value) % modulus * pow(product, -1, modulus) % modulus)
-    product = math.prod(moduli)
-    wide = product.bit_length() > WORD_BITS
-    found: NDArray[Any] = np.zeros(parts[0].shape, object if wide else np.int64)
-    for digit, modulus in zip(reversed(digits), reversed(moduli), strict=True):
-        found = np.asarray(found * modulus + (digit.astype(object) if wide else digit))
-    return np.asarray(np.where(found > product // 2, found - product, found)).reshape(shape)
+    return digits
 
 
 def finished(values: NDArray[Any], bound: float, modulus: int | None, what: str) -> NDArray[Any]:
@@ -195,7 +221,11 @@ def finished(values: NDArray[Any], bound: float, modulus: int | None, what: str)
         RangeError: an entry exceeds the bound.
     """
     if modulus is not None:
-        reduced = np.asarray(np.atleast_1d(values) % modulus).reshape(np.shape(values))
+        if values.dtype == np.uint64 and modulus == WORD:
+            return values
+        each = np.atleast_1d(values)
+        wanted = np.uint64(modulus) if each.dtype == np.uint64 else modulus
+        reduced = np.asarray(each % wanted).reshape(np.shape(values))
         return reduced.astype(np.int64 if modulus <= 1 << 63 else np.uint64)
     limit = math.ceil(bound * (1 + BOUND_ROUNDING))
     if not -limit <= int(values.min()) <= int(values.max()) <= limit:  # the message tells no value

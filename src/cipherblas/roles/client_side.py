@@ -145,7 +145,7 @@ class ClientSide(ABC):
             what = f"result {label!r}" if label else "the result"
             if self.exact:
                 value = (
-                    joined([one % t for one, t in zip(parts, moduli, strict=True)], moduli)
+                    joined([one % t for one, t in zip(parts, moduli, strict=True)], moduli, self.modulus)
                     if moduli
                     else parts[0]
                 )

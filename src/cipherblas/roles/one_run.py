@@ -105,6 +105,7 @@ class Run:
         self._cancelled = threading.Event()
         self._encrypted, self._clear = checked_operands(program, equipment[0].keys.key_id, operands)
         self._rows: RowsNative | None = None
+        self._keeps_masks = True
         self.done = self.total = 0
         self.report = RunReport()
 
@@ -174,7 +175,9 @@ class Run:
         plan = given.program.plan
         encrypted, clear = self._operands_modulo(number)
         processes.agree(given.key_digest, encrypted, clear)
-        masks = self._masks(_stored_bytes(encrypted))
+        if not number:  # of several t each takes as much
+            self._keeps_masks = self._has_room_for_masks(_stored_bytes(encrypted))
+        masks = given.encodings.masks if self._keeps_masks else Encodings(0)
         inputs, evaluators = processes.inputs(encrypted, clear), self._evaluators(masks)
         weights = plan.counts.plain_products if plan.counts.stored_bytes else 0
         replay = Replay(given.listing, evaluators, inputs, self._told, weights=weights)
@@ -241,11 +244,10 @@ class Run:
         words = [part for handle in value.handles for part in evaluator.downloaded(handle.data)]
         return words if self._equipment.processes.tells else []
 
-    def _masks(self, stored: int) -> Encodings:
-        """Where a run keeps masks and constants, for which the machine that it is on has memory.
+    def _has_room_for_masks(self, stored: int) -> bool:
+        """Whether a run keeps masks and constants: the machine that it is on has memory for them.
 
-        Those of the program, if what the plan needs beside them and the keys is available (weights aside, which can go
-        to a file); else none are kept.
+        It has, if what the plan needs beside them and the keys is available (weights aside, which can go to a file).
 
         Args:
             stored: bytes of ciphertexts that stay in their files, less those that are read at a time.
@@ -253,24 +255,27 @@ class Run:
         Raises:
             MemoryBudgetError: not even then is there enough.
         """
-        given, plan, masks = self._equipment, self._equipment.program.plan, self._equipment.encodings.masks
+        given, plan = self._equipment, self._equipment.program.plan
+        masks = [one.encodings.masks for one in self._each]
         more = given.processes.streamed_bytes - given.keys.nbytes - min(stored, plan.held_bytes)
+        more += self._program.plan.result_bytes - plan.result_bytes  # of all t
         needed = plan.peak_bytes - plan.weight_memory_bytes + more
         needed = given.processes.needed_bytes(needed, given.keys)
         try:
-            check_available(needed - masks.nbytes, RUN)
-            return masks
+            check_available(needed - sum(one.nbytes for one in masks), RUN)
+            return True
         except MemoryBudgetError:
-            masks.clear()
+            for one in masks:
+                one.clear()
         try:
             check_available(needed, RUN)
-            return masks
+            return True
         except MemoryBudgetError:
             least = given.program.least_bytes + more
             if least >= needed:
                 raise
             check_available(least, RUN)
-            return Encodings(0)
+            return False
 
 
 def _stored_bytes(operands: Mapping[str, EncryptedOperand]) -> int:

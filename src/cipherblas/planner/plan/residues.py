@@ -118,7 +118,7 @@ def repeated(plan: Plan, moduli: Sequence[int], expression: Expression) -> Plan:
         upload_ciphertexts=plan.upload_ciphertexts * times,
         result_ciphertexts=plan.result_ciphertexts * times,
         result_bytes=plan.result_bytes * times,
-        peak_bytes=plan.peak_bytes + (times - 1) * plan.upload_bytes,
+        peak_bytes=plan.peak_bytes + (times - 1) * (plan.upload_bytes + plan.result_bytes),
         held_bytes=plan.held_bytes * times,
         results=tuple(
             replace(
