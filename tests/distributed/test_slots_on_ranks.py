@@ -13,11 +13,14 @@ from cipherblas.crypto.params import make_parameters
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.cuboid import Cuboid
 from cipherblas.distributed.cuts import DiagonalCut, GridCut, cut_of, share
+from cipherblas.distributed.dry_run import rank_runs
 from cipherblas.distributed.grids import grid_3d
 from cipherblas.distributed.in_process import run_ranks
+from cipherblas.distributed.messages import Network
 from cipherblas.distributed.ranks import grid_of, own_blocks, ranks_of
 from cipherblas.distributed.slots import DISTRIBUTIONS, FACTS
 from cipherblas.lang.operands import Encryption
+from cipherblas.roles.on_ranks import on_ranks
 from tests.support.runs import toy, values_of
 
 SHAPES = {  # of blocks of 8: square, flat, large M, slim, indivisible
@@ -110,9 +113,19 @@ def test_exact_integers_by_residues_on_ranks() -> None:
         server = program.server(keys, communicator=communicator)
         return server.run(sent), server
 
-    (found, server), _ = run_ranks(2, work)
+    both = run_ranks(2, work)
+    found, server = both[0]
     for got, wanted in zip(found.ciphertexts, alone.ciphertexts, strict=True):
         np.testing.assert_array_equal(got, wanted)
+    shared = on_ranks(program, 2, Network(1e-6, 1e-9))
+    for rank, (_, each) in enumerate(both):  # what was predicted, modulo all t
+        assert each.sent == each.rank_runs[rank].sent == shared.runs[rank].sent
+        assert each.counts.products == shared.runs[rank].counts.products > 0
+    assert shared.to_dict()["moduli"] == list(program.plan.moduli)
+    text = shared.explain()
+    assert f"modulo {len(program.plan.moduli)} t" in text and f"{shared.runs[0].sent.nbytes:,}" in text
+    first = rank_runs(program.plan.parameters, program.residues[0].listing, program.plan.decided, 2)
+    assert shared.runs[0].sent.nbytes == len(program.plan.moduli) * first[0].sent.nbytes
     a, b = (values[name].astype(object) for name in "ab")
     np.testing.assert_array_equal(client.decrypt(found), (a @ b) * a)
     assert len(server.rank_times) == 2 and server.sent.messages > 0

@@ -6,8 +6,9 @@ real ones are.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,24 @@ class RankRun:
     used: Mapping[Hashable, frozenset[Place]] = field(default_factory=dict)
     taken: Mapping[Hashable, Sequence[frozenset[Taken]]] = field(default_factory=dict)
     array_bytes: int | None = None
+
+    def and_then(self, other: RankRun) -> RankRun:
+        """Both runs of this rank, one after another, by keys that serve both: of one program modulo several t."""
+        both = None
+        if self.array_bytes is not None and other.array_bytes is not None:
+            both = max(self.array_bytes, other.array_bytes)
+        return replace(
+            self,
+            counts=self.counts + other.counts,
+            sent=self.sent + other.sent,
+            keys=self.keys.joined(other.keys),
+            array_bytes=both,
+        )
+
+
+def in_turn(each: Sequence[Sequence[RankRun]]) -> list[RankRun]:
+    """The runs of all ranks, of several runs of them all, one after another."""
+    return [functools.reduce(RankRun.and_then, runs) for runs in zip(*each, strict=True)]
 
 
 def rank_runs(

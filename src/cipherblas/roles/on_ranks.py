@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cipherblas.common.errors import ParameterError
-from cipherblas.distributed.dry_run import RankRun, rank_runs
+from cipherblas.distributed.dry_run import RankRun, in_turn, rank_runs
 from cipherblas.distributed.messages import Network
 from cipherblas.distributed.ranks import Distribution
 from cipherblas.distributed.shares import Shares
@@ -64,6 +64,7 @@ class RankPlan:
         return {
             "ranks": self.ranks,
             "threads": self.threads,
+            **({"moduli": list(self.program.plan.moduli)} if self.program.plan.moduli else {}),
             "seconds": self.total,
             "speedup": self.speedup,
             "sharing": self.sharing,
@@ -89,6 +90,7 @@ class RankPlan:
         rows = [
             ("ranks", f"{self.ranks}, {self.threads} {'thread' if self.threads == 1 else 'threads'} each"),
             ("algorithm", _algorithm(self.program, self.sharing)),
+            *self._residues(),
             *self._others(),
             *self._divided(),
             ("time", f"{self.total:.3g} s: compute {compute:.3g} s, {self._messages(communication)}"),
@@ -105,6 +107,15 @@ class RankPlan:
         if seconds == 0 and any(run.sent.messages for run in self.runs):
             return "and messages, which are counted as free without --network FILE (bench distributed --network-output)"
         return f"communication {seconds:.3g} s"
+
+    def _residues(self) -> list[tuple[str, str]]:
+        """A note that all t are among the figures."""
+        times = len(self.program.plan.moduli)
+        if not times:
+            return []
+        return [
+            ("residues", f"modulo {times} t, one after another: all figures are those of all, keys apart")
+        ]
 
     def _others(self) -> list[tuple[str, str]]:
         """Ways to share that take longer."""
@@ -177,8 +188,8 @@ def on_ranks(
         )
     plan = program.plan
     rates, n = (machine or Machine.usual()).rates, plan.parameters.n
-    runs = rank_runs(plan.parameters, program.listing, plan.decided, ranks, sharing)
-    alone = runs if ranks == 1 else rank_runs(plan.parameters, program.listing, plan.decided, 1, sharing)
+    runs = _runs(program, ranks, sharing)
+    alone = runs if ranks == 1 else _runs(program, 1, sharing)
     return RankPlan(
         ranks,
         threads,
@@ -193,6 +204,12 @@ def on_ranks(
         program,
         sharing,
     )
+
+
+def _runs(program: PlannedProgram, ranks: int, sharing: Distribution) -> list[RankRun]:
+    """The runs of each rank: of exact integers by residues modulo each t, one after another."""
+    each = ((one.plan.parameters, one.listing, one.plan.decided, ranks, sharing) for one in program.residues)
+    return in_turn([rank_runs(*one) for one in each])
 
 
 def fastest_on_ranks(
@@ -228,4 +245,5 @@ def rank_bytes(program: PlannedProgram, run: RankRun) -> int:
     if run.array_bytes is None:
         return program.plan.peak_bytes + program.plan.streamed_bytes
     keys = key_bytes_of(run.keys, program.plan.parameters)
+    keys += program.plan.upload_bytes - program.residues[0].plan.upload_bytes  # operands modulo other t
     return keys + run.array_bytes + run.array_bytes // ROUNDING_SHARE + PROCESS_BYTES

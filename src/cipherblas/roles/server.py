@@ -11,7 +11,7 @@ from cipherblas.common.errors import DTypeError, MismatchError, ParameterError, 
 from cipherblas.common.progress import Progress
 from cipherblas.crypto.keys import EvaluationKeys
 from cipherblas.distributed.communicator import Communicator, Sent
-from cipherblas.distributed.dry_run import RankRun
+from cipherblas.distributed.dry_run import RankRun, in_turn
 from cipherblas.distributed.ranks import Distribution
 from cipherblas.distributed.slots import DISTRIBUTIONS
 from cipherblas.distributed.stages import RankTimes
@@ -116,12 +116,13 @@ class Server:
 
     @property
     def rank_runs(self) -> list[RankRun]:
-        """Computation, messages and keys of each rank, found by a run on shapes.
+        """Computation, messages and keys of each rank, found by a run on shapes; of exact integers by residues those of
+        all t together.
 
         Raises:
             ParameterError: the server is alone.
         """
-        return self._equipment.processes.runs
+        return in_turn([one.processes.runs for one in self._each])
 
     def load_keys(self, progress: Progress | None = None) -> None:
         """Read all keys that this server uses and that are still in files.
