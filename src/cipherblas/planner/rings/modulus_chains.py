@@ -60,7 +60,7 @@ TWO_ROUNDS = replace(LINES, scale=46.0)
 # one, and of those that are this much smaller none does.
 WORDS, BELOW_BITS = (32.0, 40.0, 48.0), 2.0**-6
 SINE_UP_BITS = (6.0, 7.0)  # by which limbs of EvalMod are larger than the scale
-SINE_SCALES = (28.0, 28.5, 29.0, 29.5, 30.0, 30.5, 31.0, 32.0, 33.0, 34.0, 36.0, 38.0)
+SINE_SCALES = (*(28 + fifths / 5 for fifths in range(16)), 32.0, 33.0, 34.0, 36.0, 38.0)
 # Scales and limbs of EvalMod that are tried, the smallest first.
 SINE_SIZES = tuple(
     sorted(
