@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.common.errors import FormatError, MismatchError, ShapeError
+from cipherblas.common.errors import FormatError, MemoryBudgetError, MismatchError, ShapeError
+from cipherblas.distributed.communicator import Communicator
+from cipherblas.distributed.in_process import run_ranks
 from cipherblas.lang.analysis import trace
 from cipherblas.lang.facts import facts_of
 from cipherblas.lang.graph import as_matrices
@@ -105,6 +107,24 @@ def test_by_files(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.encrypted
+@pytest.mark.parametrize("kind", KINDS)
+def test_on_ranks(kind: str) -> None:
+    """The residues of one process."""
+    one = program("several", kind)
+    parties = Parties(one)
+    keys, inputs = parties.client.evaluation_keys(), parties.inputs(values_of(one))
+    alone = parties.server.run(inputs)
+
+    def work(communicator: Communicator) -> Any:
+        return one.server(keys, communicator=communicator).run(inputs)
+
+    for ranks in (1, 2, 3):
+        result = run_ranks(ranks, work)[0]
+        for got, wanted in zip(result.ciphertexts, alone.ciphertexts, strict=True):
+            np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.encrypted
 @pytest.mark.parametrize("fill", [0.0, 1.0, -1.0])
 def test_entries_at_the_bound(fill: float) -> None:
     for kind in ("real", "exact"):
@@ -128,6 +148,19 @@ def test_the_other_way_is_told() -> None:
     )  # whose results would take half as long again to send
     assert several.plan.keys.relinearise and not several.plan.decided.unrelinearised
     assert "elementwise without keys" in several.explain().split("not taken:")[1]
+
+
+def test_without_room_for_keys() -> None:
+    one = program("result and sum", minimise="end-to-end", key_budget=0)
+    assert one.plan.decided.unrelinearised and one.plan.key_bytes == 0
+    with pytest.raises(MemoryBudgetError, match="key_budget"):
+        toy(
+            RELINEARISED["of three factors"],
+            a=cb.secret(3, 5),
+            b=cb.secret(3, 5),
+            machine=MACHINE,
+            key_budget=0,
+        )
 
 
 def test_a_secure_ring_is_smaller_without_special_primes() -> None:
