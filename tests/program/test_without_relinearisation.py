@@ -207,6 +207,26 @@ def test_decisions_of_a_file() -> None:
         cb.Program._read(forged, tensors, other.plan.parameters)
 
 
+@pytest.mark.encrypted
+def test_operands_are_expanded_one_by_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where they are large: the server then holds few of their ciphertexts at a time."""
+    operands = {each: cb.secret(200, 70, modulus=T) for each in "ab"}
+    plans = []
+    for kept in (1 << 40, 0):
+        monkeypatch.setattr("cipherblas.planner.predict.dry_run.KEPT_BYTES", kept)
+        monkeypatch.setattr("cipherblas.roles.received.KEPT_BYTES", kept)
+        monkeypatch.setattr("cipherblas.planner.predict.dry_run.streaming_batch", lambda nbytes: 2)
+        one = toy(PROGRAMS["product"], **operands, machine=MACHINE, minimise="server")
+        plans.append(one.plan)
+        check(one)
+        assert run_by_files(one, values_of(one), tmp_path).error == 0
+    assert plans[0].streamed_bytes == 0 < plans[1].streamed_bytes
+    assert plans[1].peak_bytes < plans[0].peak_bytes
+    repeated = toy(lambda a, b: (a * b, a + b), **operands, machine=MACHINE, minimise="server")
+    assert repeated.plan.streamed_bytes == 0  # each is taken twice
+    check(repeated)
+
+
 def test_products_of_wide_integers_take_the_smallest_ring() -> None:
     operands = {each: cb.secret(100, modulus=2**64) for each in "ab"}
     one = cb.compile(lambda a, b: a * b, operands, machine=MACHINE)
