@@ -329,7 +329,7 @@ def test_digits_of_equal_bits(seed: int) -> None:
         ends = np.cumsum(sizes)
         return max(float(bits[end - size : end].sum()) for size, end in zip(sizes, ends, strict=True))
 
-    found = equal_digits(bits.tolist(), digits)
+    found = equal_digits(tuple(bits.tolist()), digits)
     least = min(largest(sizes) for sizes in divisions(len(bits)) if len(sizes) <= digits)
     assert sum(found) == len(bits) and len(found) <= digits and largest(found) <= least + 1e-6
     for limbs in range(1, len(bits) + 1):

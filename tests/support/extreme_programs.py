@@ -294,9 +294,11 @@ def in_type(values: NDArray[np.float64], dtype: str) -> Array:
 
 
 def fillings(program: cb.Program, seed: int) -> Iterator[dict[str, Array]]:
-    """Values of all operands: at ±bound, zeros, random; each in some type that holds them."""
-    random, rng = Random(seed), np.random.default_rng(seed)
-    for kind in ("signs", "zeros", "random"):
+    """Values of all operands: two of those at ±bound, zeros and random ones, in turns; each in some type that holds
+    them."""
+    random, rng, kinds = Random(seed), np.random.default_rng(seed), ["signs", "zeros", "random"]
+    del kinds[seed % 3]
+    for kind in kinds:
         values: dict[str, Array] = {}
         for name, operand in program.operands.items():
             entries = units(rng, operand.shape, kind) * operand.bound

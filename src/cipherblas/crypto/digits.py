@@ -73,7 +73,8 @@ def filled_digits(bits: Sequence[float], most: float) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def equal_digits(bits: Sequence[float], digits: int) -> tuple[int, ...]:
+@functools.lru_cache(maxsize=1 << 10)
+def equal_digits(bits: tuple[float, ...], digits: int) -> tuple[int, ...]:
     """Limbs of each of at most so many digits, the largest of which is as small as can be."""
     sums = {
         math.fsum(bits[start:end]) for start in range(len(bits)) for end in range(start + 1, len(bits) + 1)
