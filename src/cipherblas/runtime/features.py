@@ -243,7 +243,7 @@ def _parts(ev: Evaluator, cts: Handles, level: int, number: int) -> list[Handles
         moved = ev.rotate(x, step_of(ev.n, level)) if number else x
         found = [_halved(ev, ev.add_distinct(x, moved), x.bound / 2)]
         if number == 2:
-            odd = ev.times_monomial(ev.add_distinct(moved, ev.negate(x)), ev.n - (1 << level))
+            odd = ev.times_monomial(ev.sub_distinct(moved, x), ev.n - (1 << level))
             found.append(_halved(ev, odd, x.bound / 2))
         return found
 

@@ -206,6 +206,10 @@ class Levels(Bookkeeper, ABC):
         that are made of it in this way (x and a rotation of what x is made of); see `add`."""
         return self._sum(x, y, subtract=False, distinct=True)
 
+    def sub_distinct(self, x: Ct, y: Ct) -> Ct:
+        """x - y; see `add_distinct`."""
+        return self._sum(x, y, subtract=True, distinct=True)
+
     def sub(self, x: Any, y: Any) -> Any:
         """x - y; see `add`."""
         return self._sum(x, y, subtract=True)

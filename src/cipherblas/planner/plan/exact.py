@@ -21,7 +21,7 @@ from cipherblas.planner.plan.residues import slot_factors
 from cipherblas.planner.plan.targets import ResultFigures, asked_errors
 from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.planner.predict.promises import BOUNDS
-from cipherblas.runtime.blocks import BLOCKS
+from cipherblas.runtime.blocks import BLOCKS, FEATURES
 from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.tensors import TENSORS
 
@@ -106,7 +106,7 @@ def _check_by_residues(
 
 def may_take_residues(expression: Expression, options: PlanOptions) -> bool:
     """Whether a program of exact integers that can be rounded may be computed by residues as well."""
-    if options.parameters is not None or options.form not in (None, BLOCKS, ROWS, TENSORS):
+    if options.parameters is not None or options.form not in (None, BLOCKS, FEATURES, ROWS, TENSORS):
         return False
     if _depth(expression) < DEEP or not residues_hold(expression):
         return False
