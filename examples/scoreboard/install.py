@@ -23,6 +23,7 @@ WORKLOADS = {
     "zn-multiplication": "zn_multiplication",
 }
 BUILT = "zn-multiplication"  # whose harness runs programs by their names, from submission/target/release
+SIDES = ("client_", "server_")  # names of stages begin so
 BUILD_SCRIPTS = ("build_task.sh", "build_task_submission.sh")
 NEXT = {
     "fetch-by-similarity": "python3 harness/run_submission.py 0",
@@ -53,7 +54,8 @@ def install(workload: str, folder: Path, model: str = "resnet20") -> list[Path]:
 
 
 def _as_programs(sources: list[Path], folder: Path, target: Path) -> list[Path]:
-    """The stages under the names of programs, beside what they share; the scripts that build them do nothing."""
+    """The stages under the names of programs, for this interpreter, beside what they share; the scripts that build them
+    do nothing."""
     built = target / "target" / "release"
     built.mkdir(parents=True, exist_ok=True)
     (folder / "scripts").mkdir(exist_ok=True)
@@ -63,8 +65,9 @@ def _as_programs(sources: list[Path], folder: Path, target: Path) -> list[Path]:
         script.chmod(0o755)
     written = []
     for source in sources:
-        stage = source.read_text(encoding="utf-8").startswith("#!")
-        written.append(Path(shutil.copy(source, built / (source.stem if stage else source.name))))
+        stage, text = source.name.startswith(SIDES), source.read_text(encoding="utf-8")
+        written.append(built / (source.stem if stage else source.name))
+        written[-1].write_text(f"#!{sys.executable}\n{text}" if stage else text, encoding="utf-8")
         written[-1].chmod(0o755 if stage else 0o644)
     return written
 

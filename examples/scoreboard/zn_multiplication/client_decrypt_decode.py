@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """The client decrypts."""
 
 import numpy as np

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """The client encrypts both sides of all pairs."""
 
 from multiplication import SIDES, Stage

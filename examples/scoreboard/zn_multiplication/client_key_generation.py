@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """The client plans the program, and makes its secret key. There are no evaluation keys: their file says so."""
 
 from multiplication import Stage

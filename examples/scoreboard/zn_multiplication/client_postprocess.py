@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """The client writes the products: decimal, one on each line."""
 
 import numpy as np

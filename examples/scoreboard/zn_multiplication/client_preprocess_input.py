@@ -1,2 +1,1 @@
-#!/usr/bin/env python3
 """There is nothing to do before encryption."""

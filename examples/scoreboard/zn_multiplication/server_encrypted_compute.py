@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """The server: ciphertexts in, ciphertexts out."""
 
 from multiplication import SIDES, Stage

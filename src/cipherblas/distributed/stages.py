@@ -61,8 +61,12 @@ class Stopwatch:
         yield
         self.copies += time.perf_counter() - start
 
-    def stop(self) -> RankTimes:
-        """Since the start."""
+    def stop(self, last: bool = True) -> RankTimes:
+        """Since the start.
+
+        Args:
+            last: others do not follow, which will know the peak of memory as well.
+        """
         now, spent = time.perf_counter(), os.times()
         messages = self._messages() - self._before
         return RankTimes(
@@ -71,7 +75,7 @@ class Stopwatch:
             self.copies,
             spent.user - self._processor.user,
             spent.system - self._processor.system,
-            float(peak_bytes()),
+            float(peak_bytes()) if last else 0.0,
         )
 
 

@@ -189,7 +189,7 @@ class Run:
         arrays = [self._arrays(value, evaluators) for value in values]
         if self._rows is not None:
             watch.copies = self._rows.copying_seconds
-        times = watch.stop()
+        times = watch.stop(last=number == len(self._each) - 1)
         report = RunReport(
             evaluators.counts,
             processes.sent() - sent,
