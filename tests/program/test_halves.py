@@ -131,3 +131,22 @@ def test_a_layout_in_halves() -> None:
     assert imag is not None and (imag == EMPTY).sum() == 64 - 45
     with pytest.raises(ShapeError, match="wrong length"):
         layout.unpack([both[0]])
+
+
+@pytest.mark.encrypted
+def test_operands_that_are_sent_more_often_modulo_one_t_than_modulo_another(tmp_path: Path) -> None:
+    """Where a prime of the modulus is 1 modulo a t, factors of messages stay as they are."""
+
+    def function(a: Any, b: Any) -> Any:
+        return a * b * a + b + 2
+
+    operands = {
+        "a": cb.secret(70, 60, modulus=2**16),
+        "b": cb.secret(70, 60, modulus=2**16, encryption="public-key"),
+    }
+    one = program_of(function, **operands, machine=MACHINE, minimise="server")
+    assert len({len(modulo.inputs_of("b")) for modulo in one.residues}) > 1
+    rng = np.random.default_rng(0)
+    values = {name: rng.integers(-(2**62), 2**62, (70, 60)) for name in "ab"}
+    check(one, values)
+    assert np.array_equal(run_by_files(one, values, tmp_path).decrypted, one.evaluate(values))

@@ -29,7 +29,7 @@ from cipherblas.rlwe.counts import Counts
 from cipherblas.roles.given import checked_operands
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.processes import OneProcess
-from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult, residue_of
+from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult
 from cipherblas.runtime.listing import Listing, NodeSeconds, Replay
 from cipherblas.runtime.values import Value
 
@@ -161,13 +161,17 @@ class Run:
             return self._encrypted, self._clear
         modulus = plan.parameters.plain_modulus
         assert modulus is not None
-        encrypted = {
-            name: replace(
-                one, feeds=residue_of(one.feeds, number, len(self._each)), parameters=plan.parameters
-            )
-            for name, one in self._encrypted.items()
-        }
+        encrypted = {}
+        for name, one in self._encrypted.items():
+            # Factors of messages, and so how often an operand is sent, depend on t.
+            before, own = self._uses(name, self._each[:number]), self._uses(name, [self._equipment])
+            feeds = one.feeds[before : before + own]
+            encrypted[name] = replace(one, feeds=feeds, parameters=plan.parameters)
         return encrypted, {name: residues_of(one, modulus) for name, one in self._clear.items()}
+
+    def _uses(self, name: str, equipment: Sequence[Equipment]) -> int:
+        """How often an operand is sent for some of the t."""
+        return sum(len(one.program.inputs_of(name)) for one in equipment)
 
     def _computed_modulo(self, number: int) -> Sequence[Sequence[NDArray[Any]]]:
         """The ciphertexts of each result, of the run of this number; what it took is added to the report."""

@@ -459,8 +459,7 @@ def check_made_for(operand: EncryptedOperand, name: str, program_id: str) -> Non
 
 
 def residue_of(parts: tuple[Part, ...], number: int, residues: int) -> tuple[Part, ...]:
-    """The part of one t of several, of the feeds of an operand or the ciphertexts of a result: they lie one t after
-    another."""
+    """The part of one t of several, of the ciphertexts of a result: they lie one t after another."""
     each = len(parts) // residues
     return parts[number * each : (number + 1) * each]
 
