@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).resolve().parent.parent
+POOL_BYTES = 1 << 29  # of the memory that kernels take, what idles included, that is kept after a test
 
 # Tests run in an empty folder (see `empty_working_folder`); hypothesis keeps its own files at the root.
 os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(ROOT / ".hypothesis"))
@@ -67,6 +69,14 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(500_000, 4, 2)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """What idles after a large test goes back to the system: each process would keep up to a quarter of its memory."""
+    core = sys.modules.get("cipherblas._core")
+    if core is not None and core.pool_bytes() > POOL_BYTES:
+        core.trim_pool()
 
 
 @pytest.fixture(autouse=True)

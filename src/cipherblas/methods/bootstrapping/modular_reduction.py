@@ -249,13 +249,11 @@ def _drawn(
     each = [off.ravel()[place::numbers].copy().std() for place in range(numbers)]  # numbers take turns
     deviations = np.array([max(each[reduction.range - size], each[reduction.range + size]) for size in sizes])
     chances = np.array([2.0 ** -reduction.failure_bits(int(size) - 1) for size in sizes])
-    largest = 0.0
-    for bits in SAMPLE_BITS:
-        wanted = 2.0 ** -(FAILURE_BITS + 1 + bits)
-        low, high = 0.0, tail(2.0**bits) * float(deviations.max()) * 2
-        for _ in range(60):  # the least size that is exceeded with the probability of `tail`
-            middle = (low + high) / 2
-            exceeded = float((chances * np.exp(-0.5 * (middle / deviations) ** 2)).sum())
-            low, high = (middle, high) if exceeded > wanted else (low, middle)
-        largest = max(largest, high / tail(2.0**bits))
-    return largest
+    tails = np.array([tail(2.0**bits) for bits in SAMPLE_BITS])
+    wanted = np.array([2.0 ** -(FAILURE_BITS + 1 + bits) for bits in SAMPLE_BITS])
+    low, high = np.zeros(len(tails)), tails * float(deviations.max()) * 2
+    for _ in range(60):  # the least sizes that are exceeded with the probability of `tail`
+        middle = (low + high) / 2
+        exceeded = (chances * np.exp(-0.5 * (middle[:, None] / deviations) ** 2)).sum(axis=1)
+        low, high = np.where(exceeded > wanted, middle, low), np.where(exceeded > wanted, high, middle)
+    return float((high / tails).max())
