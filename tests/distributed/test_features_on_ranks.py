@@ -11,6 +11,7 @@ import pytest
 import cipherblas as cb
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.in_process import run_ranks
+from cipherblas.runtime.blocks import COEFFICIENTS
 from tests.support.runs import toy, values_of
 
 RANKS = (2, 3, 5)  # more than there are blocks
@@ -53,6 +54,7 @@ def test_blocks_of_samples_are_shared(name: str) -> None:
     """Ciphertexts are those of one process bit for bit; each rank multiplies its part, and sends what was planned."""
     function, operands, options = PROGRAMS[name]
     program = toy(function, **operands, form="features", **options)
+    packed = any(choice.method == COEFFICIENTS for choice in program.plan.decided.choices.values())
     client, values = program.client(), values_of(program)
     sent, keys = client.encrypt(values), client.evaluation_keys()
     server = program.server(keys)
@@ -70,7 +72,13 @@ def test_blocks_of_samples_are_shared(name: str) -> None:
             assert one.sent == one.rank_runs[rank].sent and one.counts.products <= counts.products
             assert (one.rank_runs[rank].counts.products, bool(one.sent.messages)) == (
                 one.counts.products,
-                rank > 0 and one.counts.mac_limbs > 0,
+                rank > 0 and (one.counts.products if packed else one.counts.mac_limbs) > 0,
             )
-        assert sum(one.counts.mac_limbs for one in servers) == counts.mac_limbs
+        assert sum(one.counts.products for one in servers) == counts.products
+        if packed:
+            assert all(
+                one.counts.rotations == counts.rotations for one in servers
+            )  # weights, which all take apart
+        else:
+            assert sum(one.counts.mac_limbs for one in servers) == counts.mac_limbs
         assert max(one.counts.mac_limbs for one in servers) < counts.mac_limbs

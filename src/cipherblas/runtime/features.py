@@ -41,6 +41,8 @@ from cipherblas.runtime.listing import RunContext
 from cipherblas.runtime.row_products.clear_factors import most_weight_bits, sums_are_exact
 from cipherblas.runtime.values import Cells, Handles, MethodChoice, Value
 
+LAST_PARTS = 3  # of coefficients, after errors of all parts before are divided: these double them as often
+
 
 def product(run: BlockRun, node: Expression) -> Steps[Value]:
     """Of a matrix of weights, clear or encrypted, and one whose rows (columns) are ciphertexts."""
@@ -201,8 +203,7 @@ def unpacked(run: BlockRun, node: Expression, choice: MethodChoice, required: Re
     def work(context: RunContext, cells: Cells) -> list[list[Handles]]:
         ev, found = context.slots, list[Any]()
         for number, ct in enumerate(cells[0][0]):
-            weights = constants(ev, ct, min(each, rows * cols - number * each), each)
-            found += [ev.rescale(weight) if more else weight for weight in weights]
+            found += constants(ev, ct, min(each, rows * cols - number * each), each, divided=bool(more))
         return [[[ct] for ct in found[row * cols :][:cols]] for row in range(rows)]
 
     cells = run.run.perform("unpack", [value.cells], work)
@@ -212,7 +213,7 @@ def unpacked(run: BlockRun, node: Expression, choice: MethodChoice, required: Re
 BLOCK_OPERANDS[COEFFICIENTS] = unpacked
 
 
-def constants(ev: Evaluator, ct: Any, count: int, each: int) -> list[Any]:
+def constants(ev: Evaluator, ct: Any, count: int, each: int, divided: bool = False) -> list[Any]:
     """Of a polynomial the first coefficients, each in all slots.
 
     With p = Σ p_k·X^k and X → X^(N + 1), which is X^k → (-1)^k·X^k, the sum of both is twice the even part, and the
@@ -224,15 +225,22 @@ def constants(ev: Evaluator, ct: Any, count: int, each: int) -> list[Any]:
     Args:
         count: of coefficients that are wanted: each other one is zero.
         each: the scale is that of the ciphertext times this, a power of two.
+        divided: they are rescaled: before the last parts are made, most of which take less time then.
     """
-    found = [ct]
-    for level in range(each.bit_length() - 1):
+    found, levels = [ct], each.bit_length() - 1
+    for level in range(levels):
+        if divided and level == max(0, levels - LAST_PARTS):
+            found = _rescaled(ev, found)
         nodes, power = found, 1 << level
         odd = max(0, min(power, count - power))  # of them have an odd part
         both = _parts(ev, nodes[:odd], level, 2)
         rest = _parts(ev, nodes[odd:], level, 1 if power < count else 0)
         found = [one[0] for one in (*both, *rest)] + [one[1] for one in both]
     return found
+
+
+def _rescaled(ev: Evaluator, cts: Handles) -> Handles:
+    return ev.repeat(len(cts), lambda number: ev.rescale(cts[number]))
 
 
 def _parts(ev: Evaluator, cts: Handles, level: int, number: int) -> list[Handles]:
