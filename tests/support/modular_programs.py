@@ -79,7 +79,7 @@ class ModularDrawn(Drawn):
 
 
 @functools.lru_cache(maxsize=64)
-def _ring(n: int, modulus: int, limbs: int) -> Parameters:
+def toy_ring(n: int, modulus: int, limbs: int) -> Parameters:
     return make_parameters(n, (LIMB_BITS,) * limbs, security=0, insecure=True, plain_modulus=modulus)
 
 
@@ -104,7 +104,7 @@ class ModularWriter(Writer):
 
     def make(self, seed: int) -> Drawn:
         found = ModularDrawn(seed)
-        found.modulus, found.parameters = self.modulus, _ring(self.n, self.modulus, self.limbs)
+        found.modulus, found.parameters = self.modulus, toy_ring(self.n, self.modulus, self.limbs)
         return found
 
     @property
@@ -257,13 +257,13 @@ def checked(seed: int, encrypted: bool = True, exact: bool = False) -> str:
                 return f"{type(error).__name__}: {str(error).splitlines()[0]}"
             comes_back(program)
             wanted = listed(program, found.expected())
-            _equal(listed(program, program.evaluate(found.values)), wanted, found.modulus, "in the clear")
+            equal(listed(program, program.evaluate(found.values)), wanted, found.modulus, "in the clear")
             if not encrypted:
                 return "compiles"
             parties = Parties(program)
             result = parties.client.decrypt(parties.server.run(parties.inputs(found.values)))
             assert parties.server.counts == program.plan.counts
-            _equal(listed(program, result), wanted, found.modulus, "encrypted")
+            equal(listed(program, result), wanted, found.modulus, "encrypted")
             return "runs"
         except Exception as error:
             raise AssertionError(
@@ -271,7 +271,7 @@ def checked(seed: int, encrypted: bool = True, exact: bool = False) -> str:
             ) from error
 
 
-def _equal(values: Any, expected: Any, modulus: int | None, where: str) -> None:
+def equal(values: Any, expected: Any, modulus: int | None, where: str) -> None:
     for value, wanted in zip(values, expected, strict=True):
         exact = np.array(wanted if modulus is None else np.asarray(wanted, object) % modulus, object)
         assert value.dtype in (np.int64, object) and value.shape == exact.shape, where
