@@ -122,7 +122,7 @@ def avg_pool2d(
         >>> import cipherblas as cb, numpy as np
         >>> sums = lambda x: cb.avg_pool2d(x, 2, divisor_override=1)
         >>> program = cb.compile(sums, {"x": cb.secret(1, 16, 16, modulus=65537)})
-        >>> program.evaluate({"x": np.ones((1, 16, 16), int)}).max()
+        >>> int(program.evaluate({"x": np.ones((1, 16, 16), int)}).max())
         4
     """
     image = _images(x, "image of a pooling layer")
