@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Ct, Plain
 from cipherblas.evaluators.slots.worst_case import WorstCase
+from tests.support.modular_runs import largest_error
 
 
 def toy(n: int, modulus: int, bits: tuple[float, ...], alpha: int = 1) -> Parameters:
@@ -324,25 +324,5 @@ def test_errors_stay_below_their_bounds_and_near_them() -> None:
         ),
     )
     for ct in found:
-        largest = _largest_error(secret, native, native.engine.download(ct.data))
+        largest = largest_error(secret, native.params, native.engine.download(ct.data))
         assert largest <= ct.noise <= 2**11 * largest
-
-
-def _largest_error(secret: Any, native: Native, words: Any) -> float:
-    """The largest coefficient of ω, by the phase in Python's integers."""
-    params, context = native.params, native.params.context()
-    limbs, t = words.shape[1], params.plain_modulus or 0
-    moduli = params.q[:limbs]
-    with secret.held_open():
-        key = np.ascontiguousarray(secret.ntt()[:limbs])
-        phase = np.ascontiguousarray(words[-1])
-        for component in words[-2::-1]:
-            phase = (context.multiply(phase, key) + component) % np.array(moduli, np.uint64)[:, None]
-    residues = context.rows_from_ntt(np.ascontiguousarray(phase[None]))[:, 0]
-    modulus = math.prod(moduli)
-    units = [modulus // q * pow(modulus // q, -1, q) for q in moduli]
-    found = 0
-    for coefficient in residues.T.tolist():
-        value = sum(residue * unit for residue, unit in zip(coefficient, units, strict=True)) * t % modulus
-        found = max(found, min(value, modulus - value))
-    return found / t

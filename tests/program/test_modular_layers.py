@@ -27,7 +27,7 @@ from cipherblas.methods.registry import entries
 from cipherblas.planner.predict.dry_run import dry_run
 from tests.corpus.machine import MACHINE
 from tests.support.integer_layers import layer
-from tests.support.modular_runs import check, values_for
+from tests.support.modular_runs import check, largest_error, values_for
 from tests.support.runs import Parties, program_of, run_by_files
 
 Array = NDArray[Any]
@@ -114,7 +114,8 @@ def test_python_integers(name: str, modulus: int) -> None:
 def test_images_are_tensors_without_being_asked(name: str) -> None:
     function, shape = LAYERS[name]
     program = toy(function, x=cb.secret(*shape, modulus=MIDDLE), limbs=12)
-    assert program.plan.form == "tensors"
+    assert program.plan.form == "tensors" and min(program.noise_budgets) > 0
+    assert "noise budget" in program.explain()
     check(program, function, values_for(program, 3))
 
 
@@ -187,8 +188,13 @@ def test_every_method(entry: Any) -> None:
     a = cb.secret(*shape, modulus=LARGE)
     program = toy(function, LARGE, a=a, n=256, limbs=12, algorithm=entry.name)
     assert entry.name in program.plan.algorithm and program.plan.form == entry.form
-    check(program, function, values_for(program))
-    plan = program.plan
+    values = values_for(program)
+    check(program, function, values)
+    plan, parties = program.plan, Parties(program)
+    result = parties.server.run(parties.inputs(values))
+    bounds = [handle.noise for value in program._run.results for handle in value.handles]
+    for words, bound in zip(result.ciphertexts, bounds, strict=True):
+        assert largest_error(parties.client._secret, plan.parameters, words) <= bound
     real = dry_run(ring(None, 256, 12), program.executed, plan.decided, mask_budget=plan.mask_budget)
     fields = vars(real.counts).items()
     differences = {name: (number, getattr(plan.counts, name)) for name, number in fields}
@@ -247,6 +253,7 @@ def test_multiplexed_convolutions(kind: str) -> None:
     expected = centred((own % t).astype(np.int64), t).reshape(-1)
     for number, ct in enumerate(found):
         words = native.engine.download(ct.data)
+        assert largest_error(secret, params, words) <= ct.noise
         values = encoder.slots(decrypt_residues(secret, words), pow(ct.scale.value, -1, t))
         assert np.array_equal(values, out.vector(number, expected))
 

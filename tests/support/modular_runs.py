@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cipherblas as cb
+from cipherblas.crypto.params import Parameters
 from tests.support.runs import Parties, listed
 
 Array = NDArray[Any]
@@ -35,3 +37,22 @@ def check(program: cb.Program, function: Callable[..., Any], values: dict[str, A
         assert np.array_equal(one, want % program.modulus)
         assert np.array_equal(other, want % program.modulus)
     assert parties.server.counts == program.plan.counts
+
+
+def largest_error(secret: Any, params: Parameters, words: Any) -> float:
+    """The largest coefficient of ω, by the phase in Python's integers."""
+    context, limbs, t = params.context(), words.shape[1], params.plain_modulus or 0
+    moduli = params.q[:limbs]
+    with secret.held_open():
+        key = np.ascontiguousarray(secret.ntt()[:limbs])
+        phase = np.ascontiguousarray(words[-1])
+        for component in words[-2::-1]:
+            phase = (context.multiply(phase, key) + component) % np.array(moduli, np.uint64)[:, None]
+    residues = context.rows_from_ntt(np.ascontiguousarray(phase[None]))[:, 0]
+    modulus = math.prod(moduli)
+    units = [modulus // q * pow(modulus // q, -1, q) for q in moduli]
+    found = 0
+    for coefficient in residues.T.tolist():
+        value = sum(residue * unit for residue, unit in zip(coefficient, units, strict=True)) * t % modulus
+        found = max(found, min(value, modulus - value))
+    return found / t

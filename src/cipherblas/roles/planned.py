@@ -75,6 +75,7 @@ from cipherblas.roles.client_side import ClientSide, secret_operand
 from cipherblas.roles.wire.messages import check_shape, given, short_id
 from cipherblas.runtime.blocks import BLOCKS
 from cipherblas.runtime.listing import Listing
+from cipherblas.runtime.tensors import TENSORS
 from cipherblas.runtime.values import Input, Output
 
 KIND = "program"
@@ -241,7 +242,7 @@ class PlannedProgram(ClientSide):
         """
         if self.plan.moduli:
             return tuple(map(min, zip(*(one.noise_budgets for one in self.residues), strict=True)))
-        if self.plan.parameters.plain_modulus is None or self.plan.form != BLOCKS:
+        if self.plan.parameters.plain_modulus is None or self.plan.form not in (BLOCKS, TENSORS):
             return ()
         moduli = self.plan.parameters.q
         return tuple(
