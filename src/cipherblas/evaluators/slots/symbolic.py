@@ -15,6 +15,7 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import (
     ClearFactor,
     Ct,
+    GiantStep,
     Plain,
     Polynomials,
     Transform,
@@ -179,6 +180,32 @@ class Symbolic(Evaluator):
         results = [(ct.limbs, ct.scale, ct.bound, ct.errors, ct.components) for ct in found]
         self._transforms_known[key] = _Known(taken, ledger.peak - live, results, Tally(self.calls) - calls)
         ledger.peak = max(peak, ledger.peak)
+        return found
+
+    def baby_sums(
+        self, rotated: Mapping[int, Ct], groups: Sequence[GiantStep], transform: Transform, most: float
+    ) -> list[Ct]:
+        """As `Evaluator.baby_sums`; sums of as many ciphertexts that are alike differ in their masks alone."""
+        if self.key_policy != "direct" or self.level_limbs > 1:
+            return super().baby_sums(rotated, groups, transform, most)
+        limbs = next(iter(rotated.values())).limbs
+        scale, each = self.mask_scale(limbs), self.costs.factor_bytes(limbs)
+        found: list[Ct] = []
+        made: dict[tuple[int, bool], Ct] = {}
+        for group in groups:
+            number = len(group.babies)
+            kind = number, 0 in group.babies  # what is not rotated has another error
+            if kind not in made:
+                (made[kind],) = super().baby_sums(rotated, [group], transform, most)
+                found.append(made[kind])
+                continue
+            one = made[kind]
+            self.costs.encode(self.counts, number, number * limbs)
+            self.costs.multiply_plain_sum(self.counts, number, limbs)
+            found.append(self.make(one.limbs, one.scale, one.bound, one.errors, 2, None))
+            passing = self._book_encodings(group.plains, scale, limbs, each)
+            self.ledger.touch(min(passing, self.working_bytes))
+            self._plain_product_data(group.plains, scale, (), None, limbs)
         return found
 
     # ---- hooks ----
