@@ -215,12 +215,16 @@ def test_sums_with_polynomials() -> None:
     assert kernels.words["lifts"] == 3 * 2 * 64 * params.limbs * pieces
 
 
+@pytest.mark.parametrize("components", [2, 3])
 @pytest.mark.parametrize("scale", [2.0**30, 2.0**70])
-def test_a_sum_with_a_plaintext(scale: float) -> None:
-    """No Montgomery form; beyond 2^60 both components of a pair are multiplied."""
+def test_a_sum_with_a_plaintext(scale: float, components: int) -> None:
+    """No Montgomery form; beyond 2^60 both components of a pair are multiplied, however many the other term has."""
     params = parameters(1 << 11, 4, 1)
     native = Native(params, None)
-    x = native.fresh(np.zeros((2, params.limbs, params.n), np.uint64), bound=1.0, scale=scale)
+    data = np.zeros((2, params.limbs, params.n), np.uint64)
+    x = native.fresh(data, bound=1.0, scale=scale if components == 2 else scale**0.5)
+    x = x if components == 2 else native.multiply(x, x)
+    native.counts = Counts()
     with counted(params.n) as kernels:
         native.add_plain(x, mask(native, 0))
     counts = native.counts

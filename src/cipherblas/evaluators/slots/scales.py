@@ -249,7 +249,7 @@ class Levels(Bookkeeper, ABC):
         self.counts.operand_encodings += not plain.constant
         scale, factor = self.policy.addend(x.scale, plain.bound)
         if factor > 1:
-            self.costs.multiply_scalar(self.counts, x.components, x.limbs)
+            self.costs.multiply_scalar(self.counts, 2, x.limbs)
         self.ledger.touch(self._book_encodings([plain], scale, 0, self.limb_bytes()))
         errors = x.errors.with_common(self.policy.addend_error(scale, plain.bound))
         data = self._add_plain_data(x.data, plain, scale, factor, x.limbs)
