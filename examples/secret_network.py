@@ -34,6 +34,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--size", type=positive, default=1024, metavar="N", help="images that are encrypted together (1024)"
     )
+    parser.add_argument(
+        "--link",
+        type=positive,
+        default=100,
+        metavar="MBIT",
+        help="of the client, a second (100); weights are packed for slow ones",
+    )
     parser.add_argument("--approximate", action="store_true", help="real numbers, in CKKS")
     return parser
 
@@ -50,7 +57,7 @@ def _classify(options: argparse.Namespace) -> None:
     chosen = np.resize(np.arange(len(everything.digits))[::-1], options.size)  # those held out first
     x, digits = network.windows(everything)[:, chosen], everything.digits[chosen]
     begun = time.perf_counter()
-    program = encrypted.compiled(trained, x, options.approximate)
+    program = encrypted.compiled(trained, x, options.approximate, options.link * 1e6)
     planned = time.perf_counter() - begun
     outcome = encrypted.run(program, trained, x, options.approximate)
     _report(program, planned, outcome)
@@ -77,7 +84,7 @@ def _report(program: cb.Program, planned: float, outcome: Outcome) -> None:
     for name in program.operands:
         for one in program.inputs_of(name):
             traffic = one.form.upload(one.basis.words(params), params.n, one.public_key)
-            sizes[name == "x"] += traffic.upload_bytes / mib
+            sizes[name == "x"] += traffic.upload_bytes / mib / runs  # one for each t
     each = " for each t" if runs > 1 else ""
     print(f"  transfer   images {sizes[True]:.1f} MiB, weights {sizes[False]:.1f} MiB{each}", end="")
     print(f"; {plan.result_bytes / mib:.1f} MiB down, {plan.key_bytes / mib:.1f} MiB of keys")

@@ -43,13 +43,19 @@ def exact_scores(x: Array, network: Network) -> Array:
     return np.asarray((then * then) @ last.astype(object))
 
 
-def compiled(network: Network, x: Array, approximate: bool) -> cb.Program:
+def compiled(network: Network, x: Array, approximate: bool, link: float) -> cb.Program:
     """A program for as many images as there are, of which a ciphertext has one feature.
 
     Args:
         x: windows of images in the clear, on which the bounds of approximate values are found.
+        link: bits a second between client and server.
     """
-    options: dict[str, Any] = {"upload_budget": BUDGET, "memory_budget": BUDGET, "form": "features"}
+    options: dict[str, Any] = {
+        "upload_budget": BUDGET,
+        "memory_budget": BUDGET,
+        "form": "features",
+        "link": link,
+    }
     shapes = dict(zip(NAMES, (one.shape for one in network.weights), strict=True))
     if not approximate:
         unit = 2**BITS

@@ -15,7 +15,7 @@ from cipherblas.evaluators.slots.values import ClearFactor
 from cipherblas.planner.plan.assembly import replay
 from cipherblas.planner.predict import dry_run
 from cipherblas.roles import received
-from cipherblas.runtime.blocks import FEATURES
+from cipherblas.runtime.blocks import COEFFICIENTS, FEATURES
 from tests.support.runs import Parties, comes_back, is_a_list, run, run_by_files, toy, values_of
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.encrypted]
@@ -34,7 +34,8 @@ WHOLE = np.arange(-17, 18).reshape(5, 7)
 
 def features(function: Callable[..., Any], **arguments: Any) -> cb.Program:
     program = toy(function, **{"form": FEATURES, "precision": 1e-3, **arguments})
-    assert program.plan.algorithm == FEATURES and not program.plan.keys.galois
+    packed = any(choice.method == COEFFICIENTS for choice in program.plan.decided.choices.values())
+    assert program.plan.algorithm == FEATURES and bool(program.plan.keys.galois) == packed
     return program
 
 

@@ -143,10 +143,12 @@ class FeatureStrategy(Strategy):
         return self._ciphertexts(candidate.n) == 1
 
     def families(self, thorough: bool, refuse: RefuseUpload) -> Iterator[Iterator[list[Candidate]]]:
-        yield (self._candidates(n) for n in self.degrees)
+        yield ([self._candidate(n, 1)] for n in self.degrees)
+        if weights_of(self.expression):  # apart: a budget may leave these alone, which take longer
+            yield (self._packed(n) for n in self.degrees)
 
-    def _candidates(self, n: int) -> list[Candidate]:
-        return [self._candidate(n, each) for each in (1, *self._packings(n))]
+    def _packed(self, n: int) -> list[Candidate]:
+        return [self._candidate(n, each) for each in self._packings(n)]
 
     def _packings(self, n: int) -> list[int]:
         """How many encrypted weights come in one ciphertext, at most: few, which leaves small errors, and many."""
