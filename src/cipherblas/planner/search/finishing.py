@@ -40,7 +40,8 @@ def finalists(terms: SearchTerms, scored: Sequence[Scored], best: Mapping[str, S
     """The fastest that seem to fit the memory, the fastest of each algorithm, then the smallest.
 
     Where the server's time alone is made least, plans that are predicted to be about as fast there are told apart
-    by what the client uploads.
+    by what the client uploads. Of elementwise products that take about as long with a key and without, those without
+    come first.
     """
     fitting = [entry for entry in scored if entry.peak_bytes <= terms.budgets.memory]
     if terms.options.minimise == "server":
@@ -50,6 +51,10 @@ def finalists(terms: SearchTerms, scored: Sequence[Scored], best: Mapping[str, S
         fitting[: len(nearly_equal)] = sorted(
             nearly_equal, key=lambda one: (max(uploads[id(one)], about_least), one.seconds)
         )
+    nearly = (one for one in fitting if one.seconds <= ABOUT * fitting[0].seconds)
+    keyless = next((one for one in nearly if one.candidate.decisions.unrelinearised), None)
+    if keyless is not None:
+        fitting.insert(0, keyless)
     smallest = sorted(scored, key=lambda entry: entry.peak_bytes)
     chosen = [*fitting[:FINALISTS], *best.values(), *smallest[:KEPT_SMALLEST]]
     return list({id(entry): entry for entry in chosen}.values())
