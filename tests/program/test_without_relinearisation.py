@@ -143,11 +143,13 @@ def test_of_which_more_is_computed(name: str) -> None:
 
 def test_the_other_way_is_told() -> None:
     assert "elementwise" in [one.algorithm for one in program("product").plan.rejected]
-    several = program(
-        "result and sum", minimise="end-to-end"
-    )  # whose results would take half as long again to send
-    assert several.plan.keys.relinearise and not several.plan.decided.unrelinearised
-    assert "elementwise without keys" in several.explain().split("not taken:")[1]
+    slow = program("result and sum", minimise="end-to-end", link=1e7)  # results take most of the time
+    assert slow.plan.keys.relinearise and not slow.plan.decided.unrelinearised
+    assert "elementwise without keys" in slow.explain().split("not taken:")[1]
+    fast = program("result and sum", minimise="end-to-end")
+    (other,) = (one for one in fast.plan.rejected if one.algorithm == "elementwise")
+    assert fast.plan.key_bytes == 0 and other.reason == "takes about as long"
+    assert other.seconds is not None and other.seconds < fast.plan.minimised
 
 
 def test_without_room_for_keys() -> None:
