@@ -475,3 +475,19 @@ def test_names_of_numpy_compute_the_same() -> None:
     program = toy(lambda a: cb.cumsum(a, axis=1) @ cb.concatenate([a, a]).T, a=E(2, 3))
     wanted = NUMPY.cumsum(values, axis=1) @ NUMPY.concatenate([values, values]).T
     assert np.array_equal(program.evaluate({"a": values}), wanted)
+
+
+def test_the_budget_of_uploads_is_that_of_all_residues() -> None:
+    """And what is advised is enough, and no more than it needs by a MiB."""
+
+    def planned(**options: Any) -> int:
+        wide = cb.secret(20_000, dtype="int64", exact=True, bound=2.0**40)
+        return cb.compile(lambda a, b: (a * b) * a, {"a": wide, "b": wide}, **options).plan.upload_bytes
+
+    needed = planned()
+    assert planned(upload_budget=needed) == needed
+    with pytest.raises(cb.MemoryBudgetError, match="modulo each of 4 numbers t") as refused:
+        planned(upload_budget=needed // 2)
+    advised = refused.value.advice[0].options["upload_budget"]
+    assert needed <= advised < needed + 4 * 2**20
+    assert planned(upload_budget=advised) == needed

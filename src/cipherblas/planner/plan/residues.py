@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from cipherblas.common.errors import CipherblasError, LevelError, ParameterError, UnmatchedError
+from cipherblas.common.errors import (
+    Advice,
+    CipherblasError,
+    LevelError,
+    MemoryBudgetError,
+    ParameterError,
+    UnmatchedError,
+)
 from cipherblas.crypto.fields import MAX_PLAIN_MODULUS, is_prime
 from cipherblas.crypto.params import Parameters
 from cipherblas.lang import crt
@@ -29,6 +36,7 @@ from cipherblas.rlwe.traffic import Traffic
 STEPS = ((1 << 17, 24), (1 << 16, 20), (1 << 14, 15))
 MORE = 1  # numbers of t that are tried beyond the least one
 START = 0.9  # of the mean size, from which t are looked for
+UPLOAD, MEBIBYTE = "upload_budget", 20  # an option; log2 of the unit in which budgets are advised
 SMALL_SLOTS = 1 << 13  # t - 1 is a multiple of this where some ring has slots
 
 
@@ -48,7 +56,8 @@ def by_residues(request: PlanRequest, planned: Callable[[PlanRequest], Outcome])
         limit = request.limit if best is None else min(request.limit, best.plan.minimised)
         outcome = _planned_modulo(replace(request, limit=limit / len(moduli)), operands, moduli, planned)
         if isinstance(outcome, Infeasible):
-            failure = outcome
+            if failure is None or outcome.error.shortfall < failure.error.shortfall:
+                failure = outcome
         elif best is None or outcome.plan.minimised < best.plan.minimised:
             best = outcome
         if best is not None and request.any_plan:
@@ -74,10 +83,12 @@ def _planned_modulo(
     if parameters is not None:
         parameters = parameters.modulo(largest)
     options = replace(options, error=None, precision=PlanOptions.precision, parameters=parameters)
+    if options.upload_budget is not None:  # of all of them together
+        options = replace(options, upload_budget=options.upload_budget // len(moduli))
     program = crt.with_operands(request.expression, crt.declared_modulo(operands, largest))
     found = planned(request.of(program, options))
     if isinstance(found, Infeasible):
-        return found
+        return _of_all(found, len(moduli))
     expression = crt.with_operands(found.expression, operands)
     served = [largest]
     for modulus in sorted(set(moduli) - {largest}, reverse=True):
@@ -231,6 +242,22 @@ def slot_factors(modulus: int) -> tuple[int, ...]:
         found.append(rest)
     good = all(one <= MAX_PLAIN_MODULUS and one % SMALL_SLOTS == 1 and is_prime(one) for one in found)
     return tuple(sorted(found, reverse=True)) if good and len(set(found)) == len(found) else ()
+
+
+def _of_all(failure: Infeasible, times: int) -> Infeasible:
+    """A refusal modulo one t, with the budget of uploads that all of them need."""
+    error = failure.error
+    asked = dict(error.advice[0].options) if error.advice else {}
+    if not isinstance(error, MemoryBudgetError) or UPLOAD not in asked:
+        return failure
+    asked[UPLOAD] *= times
+    written = ", ".join(f"{name}={value >> MEBIBYTE} << {MEBIBYTE}" for name, value in asked.items())
+    of_all = MemoryBudgetError(
+        f"{error.message.removesuffix('.')}, modulo each of {times} numbers t.",
+        advice=Advice(written, asked),
+    )
+    of_all.shortfall = error.shortfall
+    return Infeasible(of_all)
 
 
 def _no_ring(error: CipherblasError, options: PlanOptions) -> CipherblasError:
