@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -308,10 +309,10 @@ def sampled_runs(
         told.tick()
     for draw in range(draws):
         number = draw % samples.count
-        try:
-            with np.errstate(all="ignore"):  # an error without bound is told as one
-                results = noisy_results(samples, executed, run.step_errors, number, random)
-        except PrecisionError:
+        drawn = functools.partial(noisy_results, samples, executed, run.step_errors, number, random)
+        with np.errstate(all="ignore"):  # an error without bound is told as one
+            results = attempted(drawn, only=PrecisionError)
+        if isinstance(results, Infeasible):
             found.carried.append(number)
         else:
             found.noisy.append((number, results))
