@@ -22,6 +22,7 @@ from cipherblas.common.errors import (
     ParameterError,
     RangeError,
     ShapeError,
+    UnsuitedError,
 )
 from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.lang.modular import multiplied
@@ -381,14 +382,14 @@ def test_a_modulus_without_slots_in_larger_rings(modulus: int, products: int) ->
 
 def test_decisions_of_a_file_that_are_none_for_integers() -> None:
     program = toy(lambda a, b: (a @ b) * a, a=S(4, 4), b=S(4, 4))
-    for change in (
-        lambda decisions: decisions.update(form="tensors"),
-        lambda decisions: decisions.update(forms={"3": "rows"}),
+    for change, message in (
+        ({"form": "tensors"}, "needs a clear matrix"),
+        ({"forms": {"3": "rows"}}, "in blocks of matrices, by rows, or as tensors"),
     ):
         header, values = program._content()
         header = json.loads(json.dumps(header))
-        change(header["decisions"])
-        with pytest.raises(FormatError, match="in blocks of matrices, or by rows"):
+        header["decisions"].update(change)
+        with pytest.raises((FormatError, UnsuitedError), match=message):
             cb.Program._traced(header, values, program.plan.parameters, None)
     header, values = program._content()
     header = json.loads(json.dumps(header))

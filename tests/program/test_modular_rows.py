@@ -135,7 +135,7 @@ def test_with_a_public_key() -> None:
 
 
 def test_a_product_of_two_computed_matrices_is_refused() -> None:
-    with pytest.raises(ParameterError, match="No ring") as caught:
+    with pytest.raises(ParameterError, match="Both factors of a product of rows") as caught:
         cb.compile(
             lambda a, b: (a @ b) @ (b @ a),
             {"a": S(4, 4, modulus=256), "b": S(4, 4, modulus=256)},

@@ -174,6 +174,7 @@ class ModularPolicy(PlaintextPolicy):
             "Both factors of a product of rows modulo t are results of key switches.",
             expected="an encryption of an operand, or a sum or a multiple of some, as one factor",
             got="two computed matrices",
+            advice="products one after another, each by an operand: ((a @ b) @ c) @ d",
         )
 
     def row_root(self, scale: PlainFactor) -> None:

@@ -166,7 +166,7 @@ def replay(
         raise FormatError(
             "Integers modulo t are computed in blocks of matrices, by rows, or as tensors.",
             expected=f"{BLOCKS} | {ROWS} | {TENSORS}",
-            got=decisions["form"],
+            got=", ".join(sorted({decisions["form"], *decisions.get("forms", {}).values()})),
         )
     forms = {int(number): form for number, form in decisions.get("forms", {}).items()}
     conversions = {int(number): options for number, options in decisions.get("crossings", {}).items()}
