@@ -40,7 +40,8 @@ class Sealer(Protocol):
     def coefficients(
         self, polynomials: Sequence[Callable[[], NDArray[Any]]], scale: float, limbs: int
     ) -> tuple[Any, ...]:
-        """Polynomials of few coefficients, each made by a function."""
+        """Polynomials of few coefficients, each made by a function; or of few rows, each the P slots that a polynomial
+        repeats, side by side (`crypto.periodic`)."""
 
     def matrix(self, kind: type[CoefficientMatrix], matrix: Matrix, scale: float, basis: Basis) -> Any:
         """A matrix of coefficients."""

@@ -159,21 +159,35 @@ class Layout:
 
 @dataclass(frozen=True)
 class CoefficientLayout(Layout):
-    """Entries, row after row, as the first coefficients of ciphertexts: none has slots of its own.
+    """Entries, row after row, as the first coefficients of ciphertexts: none has slots of its own. Or blocks of one
+    column or row, each of which is the slots that a polynomial repeats, beside others.
 
     Attributes:
         each: at most so many in a ciphertext, a power of two.
+        block: rows and columns of one.
     """
 
     each: int = 1
+    block: tuple[int, int] = (1, 1)
 
     def slot_bound(self, entry_bound: float) -> float:
         """Of a sum of all entries of a ciphertext times roots of unity."""
         return entry_bound * self.each
 
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Of blocks."""
+        return self.rows // self.block[0], self.cols // self.block[1]
+
     def coefficients(self, matrix: NDArray[Any], ciphertext: int) -> NDArray[Any]:
-        """The entries of one ciphertext."""
-        return matrix.reshape(-1)[ciphertext * self.each :][: self.each]
+        """The entries of one ciphertext, or its blocks, a row for each."""
+        own = slice(ciphertext * self.each, (ciphertext + 1) * self.each)
+        if self.block == (1, 1):
+            return matrix.reshape(-1)[own]
+        (down, across), (rows, cols) = self.grid, self.block
+        places = np.arange(down * across)[own]
+        blocks = matrix.reshape(down, rows, across, cols)
+        return blocks[places // across, :, places % across, :].reshape(len(places), rows * cols)
 
 
 @functools.lru_cache(maxsize=512)
@@ -246,29 +260,44 @@ def row_major(
 
 
 @functools.lru_cache(maxsize=1 << 8)
-def in_halves(rows: int, cols: int, slots: int) -> Layout:
+def in_halves(rows: int, cols: int, slots: int, stride: int | None = None) -> Layout:
     """Return the layout of up to 2·S entries modulo t, column after column: the first S of them in the first halves of
-    the slots."""
-    _check_fit("halves", rows, cols, rows * cols, 2 * slots)
+    the slots. Entry (r, c) is at place r + stride·c; `stride` is `rows` by default."""
+    step = rows if stride is None else stride
+    _check_fit("halves", rows, cols, step * (cols - 1) + rows, 2 * slots)
 
     def indexer(_: int) -> SlotIndex:
         places = np.arange(2 * slots, dtype=np.int64)
-        first, second = entry_index(places % rows, places // rows, (rows, cols)).reshape(2, slots)
+        first, second = entry_index(places % step, places // step, (rows, cols)).reshape(2, slots)
         return SlotIndex(first, second)
 
-    key = ("halves", rows, cols, slots)
+    key: Hashable = ("halves", rows, cols, slots) if step == rows else ("halves", rows, cols, slots, step)
     return Layout("halves", key, rows, cols, slots, 1, indexer, halves=True)
 
 
-def in_coefficients(rows: int, cols: int, slots: int, each: int) -> CoefficientLayout:
-    """Return the layout of a matrix whose entries are coefficients, so many in a ciphertext."""
-    if each > slots or each & (each - 1):
+def in_coefficients(
+    rows: int, cols: int, slots: int, each: int, block: tuple[int, int] = (1, 1)
+) -> CoefficientLayout:
+    """Return the layout of a matrix whose entries are coefficients, or whose blocks repeat in slots, so many in a
+    ciphertext.
+
+    Raises:
+        FitError: they do not fit.
+    """
+    length = block[0] * block[1]
+    whole = 1 in block and not length & (length - 1) and not (rows % block[0] or cols % block[1])
+    if each & (each - 1) or not whole or each * length > slots:
         raise FitError(
-            "Coefficients do not fit a ciphertext.", expected=f"a power of two up to {slots}", got=each
+            "Coefficients do not fit a ciphertext.",
+            expected=f"a power of two up to {max(1, slots // length)}, and whole blocks",
+            got=each,
         )
-    number, key = -(-rows * cols // each), ("coefficients", rows, cols, slots, each)
+    number, key = -(-(rows * cols // length) // each), ("coefficients", rows, cols, slots, each, block)
     return CoefficientLayout(
-        "coefficients", key, rows, cols, slots, number, lambda _: SlotIndex(empty_index(slots)), each=each
+        "coefficients",
+        *(key, rows, cols, slots, number, lambda _: SlotIndex(empty_index(slots))),
+        each=each,
+        block=block,
     )
 
 

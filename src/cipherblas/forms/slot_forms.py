@@ -207,7 +207,7 @@ class SlotForm(Form):
 @dataclass(frozen=True)
 class PackedForm(SlotForm):
     """A matrix whose entries are coefficients, many in a ciphertext: a server makes of each a ciphertext that has it in
-    all slots. Of operands alone."""
+    all slots; or whose blocks are, of each of which it makes one whose slots repeat it. Of operands alone."""
 
     kind: ClassVar[str] = "packed"
     layout: CoefficientLayout
@@ -219,7 +219,8 @@ class PackedForm(SlotForm):
 
     @property
     def lies(self) -> str:
-        return f"{self.layout.rows}x{self.layout.cols}, {self.layout.each} in a ciphertext"
+        block = "" if self.layout.block == (1, 1) else " blocks of {}x{}".format(*self.layout.block)
+        return f"{self.layout.rows}x{self.layout.cols}, {self.layout.each}{block} in a ciphertext"
 
     def repeating(self, shape: Sequence[int], repeated: Sequence[bool]) -> SlotForm:
         """The same: equal entries are entries."""
@@ -231,7 +232,9 @@ class PackedForm(SlotForm):
         return by.coefficients(made, scale, basis.limbs)
 
     def to_json(self, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
-        return {"block": [self.layout.rows, self.layout.cols], "each": self.layout.each}
+        layout = self.layout
+        repeated = {} if layout.block == (1, 1) else {"repeated": list(layout.block)}
+        return {"block": [layout.rows, layout.cols], "each": layout.each, **repeated}
 
 
 @dataclass(frozen=True)

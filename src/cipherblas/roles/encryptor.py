@@ -21,6 +21,7 @@ from cipherblas.common.progress import Progress, Steps
 from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto import randomness
 from cipherblas.crypto.keys import FreshCiphertext, PublicKey, SecretKey, encrypt
+from cipherblas.crypto.periodic import side_by_side
 from cipherblas.crypto.plain_residues import reduced
 from cipherblas.crypto.residue_slots import residue_slots
 from cipherblas.evaluators.policy.interface import Scale
@@ -234,6 +235,9 @@ class KeySealer:
 
         def message(polynomial: Callable[[], NDArray[Any]]) -> NDArray[np.int64]:
             given, found = polynomial(), np.zeros(n, np.int64)
+            if given.ndim == 2:
+                exact = given if modulus is None else reduced(given, modulus)
+                given = side_by_side(exact, n, modulus)
             whole = np.rint(given * scale) if modulus is None else reduced(given, modulus, scale.value)
             found[: given.size] = whole
             return found

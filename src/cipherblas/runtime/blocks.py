@@ -25,6 +25,7 @@ from cipherblas.methods.matmul.layout_preserving import LayoutPreserving
 from cipherblas.methods.products import build
 from cipherblas.runtime.executor import FORMS, Executor, Steps, computes
 from cipherblas.runtime.graphs import product_graph
+from cipherblas.runtime.positions import Positions, of_images, positions_of
 from cipherblas.runtime.polynomials import evaluated, polynomial_of
 from cipherblas.runtime.slots import ENTRYWISE, SlotEncryption, SlotRun, multiplied, unrelinearised
 from cipherblas.runtime.values import MethodChoice, Value
@@ -81,6 +82,29 @@ class BlockRun(SlotRun):
         return any(choice.method == FEATURES for choice in self.run.choices.values())
 
     @functools.cached_property
+    def positions(self) -> Positions:
+        """Of images, which features have in slots."""
+        found = positions_of(self.run.node) if self.of_features else None
+        return found or Positions()
+
+    @functools.cached_property
+    def weights(self) -> frozenset[int]:
+        """The encrypted matrices that products of features multiply samples by, by their ids."""
+        own = (node for node in products(self.run.node) if self._method(node) == FEATURES)
+        factors = ((node, self.sides(node)[1]) for node in own)
+        return frozenset(id(weights) for node, weights in factors if weights.secret)
+
+    def sides(self, product: Expression) -> tuple[Expression, Expression]:
+        """Of a product of features the factor that holds samples, and that of weights."""
+        left, right = product.children
+        if left.secret and right.secret and self.positions.axis is not None:
+            rows = self.positions.axis == 1
+        else:
+            names = self.axes.of(left)
+            rows = right.secret and (not left.secret or {self.lengths[name] for name in names} == {1})
+        return (right, left) if rows else (left, right)
+
+    @functools.cached_property
     def _by_lines(self) -> bool:
         """Whether blocks of different samples never meet, from the operands to the results."""
         alone = len(self.run.decisions.every_form) == 1 and not self.run.refreshed
@@ -92,9 +116,9 @@ class BlockRun(SlotRun):
         """As `SlotRun._encrypted`; of what holds samples, ranks share the blocks."""
         value, layout = super()._encrypted(node, form, shape, how), form.layout
         weights = isinstance(form, PackedForm) or layout.rows * layout.cols == 1  # which all need
-        if weights or not self._by_lines:
+        if weights or id(node) in self.weights or not self._by_lines:
             return value
-        axis = int(layout.rows == 1)
+        axis = int(layout.rows == 1) if self.positions.axis is None else self.positions.axis
         cells = self.run.then(value.cells, lambda context, cells: context.slots.own_lines(cells, axis))
         return value.holding(cells)
 
@@ -117,6 +141,11 @@ class BlockRun(SlotRun):
         """Whether a product entry by entry keeps three components."""
         return id(node) in self._last
 
+    def block_of(self, node: Expression) -> tuple[int, int]:
+        """Rows and columns of the blocks of a node."""
+        rows, cols = self.axes.of(node)
+        return self.lengths[rows], self.lengths[cols]
+
     def block(self, product: Expression) -> tuple[int, int, int]:
         """Rows, inner length and columns of the blocks of a product."""
         rows, inner = self.axes.of(product.children[0])
@@ -136,9 +165,19 @@ class BlockRun(SlotRun):
             length = matrix_shape(node)[0 if by_columns else 1]
             return Packing.of_length(self.ev.params, length).layout(by_columns)
         rows, cols = (self.lengths[axis] for axis in self.axes.of(node))
+        own = self.axes.of(node)[self.positions.axis or 0]
+        if own in self.positions.images:
+            return self._of_images(node)
         halved = self.of_features and self.modulus is not None and 1 in (rows, cols)
         lay = in_halves if halved or self.run.decisions.halves else column_major
         return lay(rows, cols, self.ev.slots)
+
+    def _of_images(self, node: Expression) -> Layout:
+        """A block of images, of features whose positions are in slots."""
+        axis, each = self.positions.axis or 0, self.positions.each
+        lengths = self.block_of(node)
+        modular = self.modulus is not None
+        return of_images(lengths[axis], lengths[1 - axis], each, axis, self.ev.slots, modular)
 
     @functools.cached_property
     def wanted_by_columns(self) -> dict[int, bool]:

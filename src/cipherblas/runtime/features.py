@@ -22,11 +22,12 @@ from cipherblas.evaluators.policy.approximate import dither
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.products import SUMMED
 from cipherblas.evaluators.slots.values import ClearFactor
-from cipherblas.forms.layouts import column_major, in_coefficients
+from cipherblas.forms.layouts import Layout, column_major, in_coefficients, transposed, with_garbage
 from cipherblas.forms.slot_forms import PackedForm
 from cipherblas.lang.analysis import integral_nodes
 from cipherblas.lang.arrangements import Arrange
 from cipherblas.lang.nodes import Expression, matrix_shape
+from cipherblas.methods.doubling import folded
 from cipherblas.runtime.blocks import (
     BLOCK_OPERANDS,
     BLOCK_PRODUCTS,
@@ -38,6 +39,7 @@ from cipherblas.runtime.blocks import (
 from cipherblas.runtime.executor import Steps
 from cipherblas.runtime.inputs import Inputs
 from cipherblas.runtime.listing import RunContext
+from cipherblas.runtime.positions import flattening
 from cipherblas.runtime.row_products.clear_factors import most_weight_bits, sums_are_exact
 from cipherblas.runtime.values import Cells, Handles, MethodChoice, Value
 
@@ -45,13 +47,12 @@ LAST_PARTS = 3  # of coefficients, after errors of all parts before are divided:
 
 
 def product(run: BlockRun, node: Expression) -> Steps[Value]:
-    """Of a matrix of weights, clear or encrypted, and one whose rows (columns) are ciphertexts."""
-    left, right = node.children
-    rows = right.secret and (not left.secret or _lengths(run, left) == (1, 1))
-    secret, weights = (right, left) if rows else (left, right)
-    layout = run.dense(secret)
-    across = layout.rows if rows else layout.cols
-    if across != 1 or layout.ciphertexts != 1 or (weights.secret and _lengths(run, weights) != (1, 1)):
+    """Of a matrix of weights, clear or encrypted, and one whose rows (columns) are ciphertexts, or positions of each
+    image in one."""
+    secret, weights = run.sides(node)
+    rows = secret is node.children[1]
+    layout, inner, own = run.dense(secret), run.block(node)[1], run.block(node)[0 if rows else 2]
+    if own != 1 or layout.ciphertexts != 1 or (inner > 1 and not (weights.secret and _in_positions(run, secret))):
         raise ParameterError(
             f"The method of {node.title} does not fit its factors.",
             expected="a matrix of weights, and one ciphertext for each row that it multiplies",
@@ -66,10 +67,17 @@ def product(run: BlockRun, node: Expression) -> Steps[Value]:
 BLOCK_PRODUCTS[FEATURES] = product
 
 
-def _lengths(run: BlockRun, node: Expression) -> tuple[int, int]:
-    """Of the blocks of a matrix."""
-    rows, cols = run.axes.of(node)
-    return run.lengths[rows], run.lengths[cols]
+def _in_positions(run: BlockRun, node: Expression) -> bool:
+    """Whether a block holds all positions of images, and nothing else."""
+    names, axis = run.axes.of(node), run.positions.axis or 0
+    return names[axis] in run.positions.images and run.lengths[names[1 - axis]] == run.positions.each
+
+
+def _of_weights(run: BlockRun, node: Expression) -> Layout:
+    """A block of encrypted weights, the same for all images: one in all slots, or one for each position."""
+    rows, cols = run.block_of(node)
+    layout = column_major(rows * cols, 1, run.ev.slots, period=rows * cols)
+    return layout if cols == 1 else transposed(layout)
 
 
 def _lines(cells: Cells, rows: bool) -> list[Handles]:
@@ -124,20 +132,29 @@ def _of_clear(run: BlockRun, node: Expression, x: Value, rows: bool) -> Value:
 
 
 def _of_secrets(run: BlockRun, node: Expression, x: Value, weights: Expression, rows: bool) -> Steps[Value]:
-    """Every weight is a ciphertext that holds it in all slots. Key: relinearisation, once for every sum."""
-    everywhere = column_major(1, 1, run.ev.slots, period=1)
-    w = yield from run.factor(weights, everywhere, x)
+    """Every weight is a ciphertext that holds it in all slots, or those of a channel are one that holds them in its
+    positions; then neighbouring slots are added up, before anything is divided. Keys: relinearisation, once for every
+    sum, and rotations by powers of two."""
+    layout = _of_weights(run, weights)
+    w = yield from run.factor(weights, layout, x)
     limbs = min(x.first().limbs, w.first().limbs)
     x, w = run.lowered_to(x, limbs), run.lowered_to(w, limbs)
+    positions = layout.rows * layout.cols
 
     def work(context: RunContext, cells: Cells, own: Cells) -> list[list[Handles]]:
         ev, sums = context.slots, _lines(own, not rows)
-        return _made(ev, _lines(cells, rows), rows, len(sums), lambda cts: ev.relinearised_sums(cts, sums))
+
+        def summed(cts: Handles) -> Handles:
+            return [folded(ev, ct, positions, 1) for ct in ev.relinearised_sums(cts, sums)]
+
+        return _made(ev, _lines(cells, rows), rows, len(sums), summed)
 
     cells = run.run.perform("multiply", [x.cells, w.cells], work)
     run.run.tick()
-    after = run.form(node, run.dense(node))
-    return run.bounded(run.laid(node.shape, after, cells, x.unit * w.unit), node.bound)
+    after = run.dense(node)
+    if positions > 1 and not after.open:  # what other places hold crosses images
+        after = with_garbage(after)
+    return run.bounded(run.laid(node.shape, run.form(node, after), cells, x.unit * w.unit), node.bound)
 
 
 def _divided(ev: Evaluator, ct: Any, factor: ClearFactor) -> Any:
@@ -178,14 +195,15 @@ def _residues(run: BlockRun, node: Expression) -> Callable[[Inputs], ClearFactor
 
 
 def unpacked(run: BlockRun, node: Expression, choice: MethodChoice, required: RequiredBlocks) -> Value:
-    """Encrypted weights, each a ciphertext that holds it in all slots, from ciphertexts whose coefficients they are.
+    """Encrypted weights, each a ciphertext that holds it in all slots, from ciphertexts whose coefficients they are; or
+    blocks of them, each one that repeats it.
 
     Integers modulo t come with a level more, where there is one, by which errors that the sums add up are divided.
     """
-    ev, (rows, cols) = run.ev, matrix_shape(node)
-    usual, everywhere = run.usual(node), column_major(1, 1, run.ev.slots, period=1)
+    ev, shape, block, usual = run.ev, matrix_shape(node), run.block_of(node), run.usual(node)
+    repeated = _of_weights(run, node)
     asked = required.encryption or usual
-    fits = required.layout is None or required.layout.equals(everywhere)
+    fits = required.layout is None or required.layout.equals(repeated)
     each = int(choice.options.get("each", 0))
     if not fits or not 1 < each <= ev.slots:
         raise ParameterError(
@@ -193,28 +211,30 @@ def unpacked(run: BlockRun, node: Expression, choice: MethodChoice, required: Re
             expected=f"weights of products of features, up to {ev.slots} in a ciphertext",
             got=each,
         )
-    packed = in_coefficients(rows, cols, ev.slots, each)
+    packed = in_coefficients(*shape, ev.slots, each, block)
+    down, across = packed.grid
     more = ev.level_limbs if run.modulus is not None else 0
     more = more if asked.limbs + more <= usual.limbs else 0
     scale = asked.scale / each if run.modulus is None else asked.scale
     sent = replace(asked, limbs=asked.limbs + more, scale=scale)
-    value = run.operand(node, PackedForm.of(packed), (rows, cols), sent)
+    value = run.operand(node, PackedForm.of(packed), shape, sent)
 
     def work(context: RunContext, cells: Cells) -> list[list[Handles]]:
         ev, found = context.slots, list[Any]()
         for number, ct in enumerate(cells[0][0]):
-            found += constants(ev, ct, min(each, rows * cols - number * each), each, divided=bool(more))
-        return [[[ct] for ct in found[row * cols :][:cols]] for row in range(rows)]
+            found += constants(ev, ct, min(each, down * across - number * each), each, divided=bool(more))
+        return [[[ct] for ct in found[row * across :][:across]] for row in range(down)]
 
     cells = run.run.perform("unpack", [value.cells], work)
-    return run.laid(node.shape, run.form(node, everywhere), cells, value.unit)
+    return run.laid(node.shape, run.form(node, repeated), cells, value.unit)
 
 
 BLOCK_OPERANDS[COEFFICIENTS] = unpacked
 
 
 def constants(ev: Evaluator, ct: Any, count: int, each: int, divided: bool = False) -> list[Any]:
-    """Of a polynomial the first coefficients, each in all slots.
+    """Of a polynomial the first coefficients, each in all slots; or of Σ_k w_k·X^k, each w_k with `each` in its powers
+    of X, the first of these.
 
     With p = Σ p_k·X^k and X → X^(N + 1), which is X^k → (-1)^k·X^k, the sum of both is twice the even part, and the
     difference twice the odd one, which X^-1 makes even. The next automorphism does so in X². The factors of 2 are
@@ -337,10 +357,16 @@ def lines_of(node: Arrange, axis: int) -> list[int] | None:
 
 
 def taken(run: BlockRun, node: Arrange, x: Value) -> Value:
-    """Some of the ciphertexts of a value. Levels: none."""
+    """Some of the ciphertexts of a value: rows, or channels whose positions become those of images. Levels: none."""
     form, before = run.form(node, run.dense(node)), (x.layout.rows, x.layout.cols)
-    axis = 1 if before[0] == 1 else 0
-    lines = lines_of(node, axis) if 1 in before and before == (form.layout.rows, form.layout.cols) else None
+    flat, axis = flattening(node), 1 if before[0] == 1 else 0
+    if run.positions.axis is not None:
+        axis = run.positions.axis
+    if flat is not None and flat.axis == run.positions.axis:
+        lines: list[int] | None = flat.channels
+    else:
+        same = before[1 - axis] == 1 and before == (form.layout.rows, form.layout.cols)
+        lines = lines_of(node, axis) if same else None
     if lines is None:
         raise UnsuitedError(
             "Samples stay in the slots where they are: of what is computed, rows can be taken, and nothing else.",
@@ -356,4 +382,5 @@ def taken(run: BlockRun, node: Arrange, x: Value) -> Value:
         return [[row[line] for line in chosen] for row in cells]
 
     cells = run.run.perform("take ciphertexts", [x.cells], work)
-    return run.laid(node.shape, form, cells, x.unit)
+    after = form if x.layout.open == form.layout.open else run.form(node, with_garbage(form.layout))
+    return run.laid(node.shape, after, cells, x.unit)

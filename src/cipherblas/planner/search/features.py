@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
@@ -23,6 +24,7 @@ from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.blocks import BLOCKS, COEFFICIENTS, FEATURES
 from cipherblas.runtime.executor import missing
 from cipherblas.runtime.features import lines_of
+from cipherblas.runtime.positions import Positions, flattening, positions_of
 from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.values import Decisions, MethodChoice
 
@@ -47,7 +49,9 @@ def axis_of(expression: Expression) -> int | None:
     """Along which samples lie in every secret matrix: the columns where weights multiply from the left, the rows where
     they do from the right; None where there is no product, or they differ. Of products of secrets alone, along the
     longer side of the first."""
-    nodes = products(expression)
+    nodes, positions = products(expression), positions_of(expression)
+    if positions is not None and positions.axis is not None:
+        return positions.axis
     sides = {int(node.children[1].secret) for node in nodes if not _of_secrets(node)}
     if not sides and nodes:
         rows, cols = matrix_shape(nodes[0])
@@ -69,7 +73,7 @@ def of_samples(expression: Expression) -> list[Expression]:
 
 
 def samples_of(expression: Expression) -> int:
-    """How many there are."""
+    """How many there are, positions of images among them."""
     axis = axis_of(expression) or 0
     return max(matrix_shape(node)[axis] for node in of_samples(expression))
 
@@ -88,15 +92,31 @@ def unsupported(expression: Expression) -> str | None:
         whole = all(_of_secrets(one) and one.children[1 - axis] is node for one in readers[id(node)])
         if not (isinstance(node, Leaf) and whole):
             return f"{node.title} would be both weights and samples"
-    samples, nodes = samples_of(expression), of_samples(expression)
-    for node in nodes:
-        if matrix_shape(node)[axis] != samples:
+    positions = positions_of(expression)
+    if positions is None:
+        return "values are flattened in different ways"
+    samples, axes = samples_of(expression), axes_of(expression)
+    for node in of_samples(expression):
+        own, other = (axes.of(node)[side] for side in (axis, 1 - axis))
+        if matrix_shape(node)[axis] * (positions.each if own in positions.images else 1) != samples:
             return f"{node.title} has not one entry for each of {samples} samples"
-        if isinstance(node, Arrange) and lines_of(node, axis) is None:
+        if isinstance(node, Arrange) and flattening(node) is None and _moves_samples(node, expression, axis):
             return f"the {node.title} moves samples"
+        if other in positions.flat and own not in positions.images:
+            return f"the positions of {node.title} are no samples before"
+    for node in products(expression):
+        inner = axes.of(node.children[0])[1]
+        if inner in positions.flat and not _of_secrets(node):
+            return f"the weights of {node.title} are not encrypted, and it adds up positions"
     if _long(expression, axis) & _short(expression, axis):
         return "samples and features are along one axis"
     return None
+
+
+def _moves_samples(node: Arrange, expression: Expression, axis: int) -> bool:
+    """Whether it is more than some of the ciphertexts of its child."""
+    positions, names = positions_of(expression), axes_of(expression).of(node.children[0])
+    return lines_of(node, axis) is None or (positions is not None and names[1 - axis] in positions.flat)
 
 
 def _of_secrets(node: Expression) -> bool:
@@ -152,9 +172,15 @@ class FeatureStrategy(Strategy):
 
     def _packings(self, n: int) -> list[int]:
         """How many encrypted weights come in one ciphertext, at most: few, which leaves small errors, and many."""
-        sizes = [math.prod(matrix_shape(node)) for node in weights_of(self.expression)]
-        most = min(n // 2, 1 << (max(sizes, default=1) - 1).bit_length())
+        most = max((self._together(node, n, n) for node in weights_of(self.expression)), default=1)
         return [each for each in PACKINGS if each < most] + ([most] if most > 1 else [])
+
+    def _together(self, node: Expression, n: int, each: int) -> int:
+        """How many weights of a matrix come in one ciphertext, or blocks of them that slots repeat, at most `each`."""
+        flat = self._positions.flat.intersection(axes_of(self.expression).of(node))
+        length = self._positions.each if flat else 1
+        blocks = math.prod(matrix_shape(node)) // length
+        return max(1, min(each, n // 2 // length, 1 << (blocks - 1).bit_length()))
 
     def _candidate(self, n: int, each: int) -> Candidate:
         clear: dict[str, int] = {}
@@ -167,20 +193,28 @@ class FeatureStrategy(Strategy):
             for node in products(self.expression)
         }
         for node in weights_of(self.expression):
-            together = min(each, 1 << (math.prod(matrix_shape(node)) - 1).bit_length())
+            together = self._together(node, n, each)
             if together > 1:
                 choices[numbers[id(node)]] = MethodChoice(COEFFICIENTS, {"each": together})
         return Candidate(FEATURES, Decisions(BLOCKS, choices, self._blocks(n)), n)
 
+    @functools.cached_property
+    def _positions(self) -> Positions:
+        return positions_of(self.expression) or Positions()
+
     def _blocks(self, n: int) -> Mapping[str, int]:
-        """All samples, in as few ciphertexts as hold them."""
-        each = -(-samples_of(self.expression) // self._ciphertexts(n))
-        long = _long(self.expression, axis_of(self.expression) or 0)
-        return {name: each if name in long else 1 for name in axes_of(self.expression).lengths}
+        """All samples, in as few ciphertexts as hold them: those of an image in one of them."""
+        axis, positions = axis_of(self.expression) or 0, self._positions
+        images = -(-samples_of(self.expression) // positions.each // self._ciphertexts(n))
+        blocks = dict.fromkeys(axes_of(self.expression).lengths, 1)
+        blocks |= dict.fromkeys(_long(self.expression, axis), images * positions.each)
+        blocks |= dict.fromkeys(positions.images, images)
+        return blocks | dict.fromkeys(positions.flat, positions.each)
 
     def _ciphertexts(self, n: int) -> int:
         """Of a row: modulo t there are two samples in a slot."""
-        return -(-samples_of(self.expression) // (n // 2 if self.modulus is None else n))
+        places, each = n // 2 if self.modulus is None else n, self._positions.each
+        return -(-samples_of(self.expression) // each // max(1, places // each))
 
     def least_seconds(self, rates: Rates, threads: int) -> float:
         """The GEMMs at one limb, and what is sent at one limb where that counts."""

@@ -73,7 +73,9 @@ _FORMS: dict[str, schema.Check] = {
         },
         {"halves": schema.flag},
     ),
-    "packed": schema.record({"kind": schema.text, "block": _PAIR, "each": _LENGTH}),
+    "packed": schema.record(
+        {"kind": schema.text, "block": _PAIR, "each": _LENGTH}, {"repeated": _PAIR}
+    ),
     "rows": schema.record({"kind": schema.text, **_ROWS}),
     "shared-rows": schema.record({"kind": schema.text, **_ROWS}),
     "byte-rows": schema.record(
@@ -128,14 +130,16 @@ def form_of_json(value: Any, tensors: Mapping[str, NDArray[Any]], params: Parame
             )
         return kind(**{**given, "shape": tuple(given["shape"]), "pieces": pieces, "placing": placing})
     if value["kind"] == "packed":
-        (rows, cols), each = value["block"], value["each"]
-        if rows * cols > MAX_ENTRIES or each > params.n // 2 or each & (each - 1):
+        (rows, cols), each, (down, across) = value["block"], value["each"], value.get("repeated", (1, 1))
+        length, most = down * across, params.n // 2
+        whole = 1 in (down, across) and not length & (length - 1) and not (rows % down or cols % across)
+        if rows * cols > MAX_ENTRIES or not whole or each * length > most or each & (each - 1):
             raise FormatError(
                 f"The packing of {place} is wrong.",
-                expected=f"a power of two up to {params.n // 2} in a ciphertext",
+                expected=f"a power of two up to {most} in a ciphertext, and whole blocks",
                 got=each,
             )
-        return PackedForm.of(in_coefficients(rows, cols, params.n // 2, each))
+        return PackedForm.of(in_coefficients(rows, cols, most, each, (down, across)))
     equal = tuple(value["equal"])
     if value["kind"] == "tensors":
         given = value["tensor"]
