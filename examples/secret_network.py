@@ -3,9 +3,11 @@
 Trains a convolution, a square, a layer, a square and a layer in the clear, encrypts the images and the weights, and
 compares every score, as a whole number, with that of the network in fixed point (10 bits) in the clear. `--approximate`
 computes real numbers in CKKS. Without `--data` the images are scikit-learn's digits; with it, those of a folder of IDX
-files (MNIST's names).
+files (MNIST's names); with `--cifar`, photographs of a folder of train50000.npz and test10000.npz, which a larger
+network of the same kind tells apart.
 
     python examples/secret_network.py --data FOLDER --size 8192 --threads 1
+    python examples/secret_network.py --cifar FOLDER --size 1024 --threads 1
 """
 
 from __future__ import annotations
@@ -13,15 +15,16 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
 import cipherblas as cb
 from classification import command, images
 from classification.command import positive
-from secret import encrypted, network
+from secret import encrypted, network, pictures
 from secret.encrypted import BITS, Outcome
-from secret.network import Array
+from secret.network import Array, Network
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -41,28 +44,54 @@ def _parser() -> argparse.ArgumentParser:
         metavar="MBIT",
         help="of the client, a second (100); weights are packed for slow ones",
     )
+    parser.add_argument(
+        "--cifar", type=Path, metavar="FOLDER", help="CIFAR-10's photographs in place of digits"
+    )
+    parser.add_argument(
+        "--epochs", type=positive, default=pictures.EPOCHS, help=f"of their training ({pictures.EPOCHS})"
+    )
     parser.add_argument("--approximate", action="store_true", help="real numbers, in CKKS")
     return parser
 
 
-def _classify(options: argparse.Namespace) -> None:
+def _of_digits(options: argparse.Namespace) -> tuple[Network, Array, Array]:
+    """The network, the windows of the images that are encrypted, and what is on these."""
     everything = command.load(options)
     known, held_out = images.split(everything, None)
     command.announce(known, held_out)
     trained = network.train(known)
-    clear = network.scores(network.windows(held_out), *trained.weights).argmax(axis=1)
-    print(
-        f"in the clear, {100 * np.mean(clear == held_out.digits):.2f} % of the images held out are recognised"
-    )
+    _tell(trained.clear_scores(network.windows(held_out)), held_out.digits)
     chosen = np.resize(np.arange(len(everything.digits))[::-1], options.size)  # those held out first
-    x, digits = network.windows(everything)[:, chosen], everything.digits[chosen]
+    return trained, network.windows(everything)[:, chosen], everything.digits[chosen]
+
+
+def _of_pictures(options: argparse.Namespace) -> tuple[Network, Array, Array]:
+    """The same of CIFAR-10."""
+    known, held_out = (pictures.load(options.cifar, name) for name in pictures.FILES)
+    print(f"{len(known.classes)} images to train with, {len(held_out.classes)} held out, 32x32 pixels")
+    trained = pictures.train(known, options.epochs)
+    _tell(pictures.clear_scores(trained, held_out), held_out.classes)
+    chosen = np.resize(np.arange(len(held_out.classes)), options.size)
+    return trained, pictures.patches(held_out.pixels[chosen]), held_out.classes[chosen]
+
+
+def _tell(scores: Array, digits: Array) -> None:
+    right = np.mean(scores.argmax(axis=1) == digits)
+    print(f"in the clear, {100 * right:.2f} % of the images held out are recognised")
+
+
+def _classify(options: argparse.Namespace) -> None:
+    if options.cifar is None:
+        trained, x, digits = _of_digits(options)
+    else:
+        trained, x, digits = _of_pictures(options)
     begun = time.perf_counter()
     program = encrypted.compiled(trained, x, options.approximate, options.link * 1e6)
     planned = time.perf_counter() - begun
     outcome = encrypted.run(program, trained, x, options.approximate)
     _report(program, planned, outcome)
     if options.approximate:
-        _compare_digits(outcome, network.scores(x, *trained.weights), digits)
+        _compare_digits(outcome, trained.clear_scores(x), digits)
     else:
         _compare_integers(outcome, encrypted.exact_scores(x, trained), digits)
 

@@ -10,11 +10,12 @@ import numpy as np
 
 import cipherblas as cb
 from classification.images import PIXEL_BOUND
-from secret.network import LARGEST, Array, Network, scores
+from secret.network import LARGEST, Array, Network
 
 BITS = 10  # behind the point
 ERROR = 0.01  # of approximate scores, of the largest one on the images of the training
 MARGIN = 1.5  # bounds are those of the images of the training, times this
+HALF_BITS = 28  # of squares, which have up to 56
 BUDGET = 16 << 30  # bytes of ciphertexts that are sent, and of memory
 NAMES = ("filters", "hidden", "last")
 
@@ -35,11 +36,19 @@ def in_units(values: Array) -> Array:
 
 
 def exact_scores(x: Array, network: Network) -> Array:
-    """The scores of the network in fixed point, in the clear, as Python's integers: multiples of 2^-110."""
+    """The scores of the network in fixed point, in the clear, as Python's integers: multiples of 2^-110.
+
+    No number on the way is rounded: the squares of the convolution are two halves, products with which fit float64.
+    """
     filters, hidden, last = map(in_units, network.weights)
     first = in_units(x) @ filters  # of up to 28 bits
-    squares = (first * first).astype(object)
-    then = sum(one @ weights for one, weights in zip(squares, hidden.astype(object), strict=True))
+    squares = first * first
+    low = squares & (1 << HALF_BITS) - 1
+    halves = [
+        network.layer(half.astype(np.float64), hidden.astype(np.float64)).astype(np.int64)
+        for half in (squares >> HALF_BITS, low)
+    ]
+    then = halves[0].astype(object) * 2**HALF_BITS + halves[1].astype(object)
     return np.asarray((then * then) @ last.astype(object))
 
 
@@ -57,33 +66,48 @@ def compiled(network: Network, x: Array, approximate: bool, link: float) -> cb.P
         "link": link,
     }
     shapes = dict(zip(NAMES, (one.shape for one in network.weights), strict=True))
+    sums = dict(zip(NAMES, network.sums, strict=False))
     if not approximate:
         unit = 2**BITS
         kind: dict[str, Any] = {"dtype": "int64", "exact": True}
+
+        def weights(name: str, shape: tuple[int, ...]) -> Any:
+            # Rounded to units, every entry may be half of one more.
+            total = {"column_sum": sums[name] * unit + shape[0] / 2} if name in sums else {}
+            return cb.secret(*shape, bound=round(LARGEST * unit), **total, **kind)
+
         return cb.compile(
-            scores,
+            lambda x, filters, hidden, last: network.scores(x, filters, hidden, last),
             {
                 "x": cb.secret(*x.shape, bound=round(PIXEL_BOUND * unit), **kind),
-                **{name: cb.secret(*shape, bound=round(LARGEST * unit), **kind) for name, shape in shapes.items()},
+                **{name: weights(name, shape) for name, shape in shapes.items()},
             },
             **options,
         )  # fmt: skip
-    first = x @ network.filters
-    then = ((first * first) @ network.hidden).sum(axis=0)
-    bounds = [float(MARGIN * np.abs(one).max()) for one in (first, then, (then * then) @ network.last)]
+    largest = dict[int, float]()
+
+    def found(value: Array, stage: int) -> Array:
+        largest[stage] = float(MARGIN * np.abs(value).max())
+        return value
+
+    network.scores(x, *network.weights, said=found)
 
     def bounded(x: Any, filters: Any, hidden: Any, last: Any) -> Any:
-        first = cb.assume(x @ filters, bounds[0])
-        then = cb.assume(((first * first) @ hidden).sum(axis=0), bounds[1])
-        return cb.assume((then * then) @ last, bounds[2])
+        def said(value: Any, stage: int) -> Any:
+            return cb.assume(value, largest[stage])
+
+        return network.scores(x, filters, hidden, last, said=said)
 
     return cb.compile(
         bounded,
         {
             "x": cb.secret(*x.shape, bound=PIXEL_BOUND),
-            **{name: cb.secret(*shape, bound=LARGEST) for name, shape in shapes.items()},
+            **{
+                name: cb.secret(*shape, bound=LARGEST, **({"column_sum": sums[name]} if name in sums else {}))
+                for name, shape in shapes.items()
+            },
         },
-        error=ERROR * bounds[2],
+        error=ERROR * largest[2],
         **options,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,18 +19,47 @@ FIRST_MOMENT, SECOND_MOMENT, TINY = 0.9, 0.999, 1e-8  # of Adam
 LARGEST = 1.0  # weight: bounds of encrypted ones are known before any is
 
 
+def as_it_is(value: Any, stage: int) -> Any:
+    """What may be said of values on the way: nothing."""
+    return value
+
+
 @dataclass(frozen=True)
 class Network:
-    """Weights: filters, pixels of a window × channels; hidden, windows × channels × units; last, units × 10."""
+    """Weights: filters, pixels of a window × channels; hidden, windows × channels × units; last, units × 10.
+
+    Attributes:
+        layer: the hidden one: from squares, as the convolution leaves them, and weights to images × units.
+        sums: bounds on the absolute values in a column of each, where they are known before the weights are.
+    """
 
     filters: Array
     hidden: Array
     last: Array
+    layer: Callable[[Any, Any], Any]
+    sums: tuple[float, ...] = ()
 
     @property
     def weights(self) -> tuple[Array, Array, Array]:
         """All of them, in their order."""
         return self.filters, self.hidden, self.last
+
+    def scores(
+        self, x: Any, filters: Any, hidden: Any, last: Any, said: Callable[[Any, int], Any] = as_it_is
+    ) -> Any:
+        """images × 10, of arrays or of encrypted matrices.
+
+        Args:
+            x: pixels of the windows of images.
+            said: of the products, which are numbered, what is known.
+        """
+        first = said(x @ filters, 0)
+        then = said(self.layer(first * first, hidden), 1)
+        return said((then * then) @ last, 2)
+
+    def clear_scores(self, x: Array) -> Array:
+        """With its own weights."""
+        return np.asarray(self.scores(x, *self.weights))
 
 
 def windows(images: LabelledImages) -> Array:
@@ -43,15 +73,13 @@ def windows(images: LabelledImages) -> Array:
     return np.ascontiguousarray(cut.transpose(1, 3, 0, 2, 4).reshape(GRID * GRID, -1, rows * cols))
 
 
-def scores(x: Any, filters: Any, hidden: Any, last: Any) -> Any:
-    """images × 10, of arrays or of encrypted matrices.
+def hidden_layer(squares: Any, hidden: Any) -> Any:
+    """images × units.
 
     Args:
-        x: windows × images × pixels of one.
+        squares: windows × images × channels.
     """
-    first = x @ filters
-    then = ((first * first) @ hidden).sum(axis=0)
-    return (then * then) @ last
+    return (squares @ hidden).sum(axis=0)
 
 
 def train(images: LabelledImages, seed: int = 0) -> Network:
@@ -82,7 +110,7 @@ def train(images: LabelledImages, seed: int = 0) -> Network:
                 spread = np.sqrt(second / (1 - SECOND_MOMENT**step)) + TINY
                 values -= rate * first / (1 - FIRST_MOMENT**step) / spread
                 np.clip(values, -LARGEST, LARGEST, out=values)
-    return Network(*parameters)
+    return Network(*parameters, hidden_layer)
 
 
 def gradients(parameters: list[Array], x: Array, targets: Array) -> list[Array]:

@@ -16,7 +16,11 @@ STATING = ("forms.", "methods.", "runtime.row")
 # By what changes a mark, or says how ciphertexts lie: the operations that make it true.
 OPERATIONS = {
     "real": {"runtime.blocks.in_place"},  # a layout to ask `relaid` for, which takes imaginary parts away
-    "with_garbage": set[str](),
+    "with_garbage": {
+        "runtime.positions.of_images",  # a layout to ask `relaid` for, and what products leave
+        "runtime.features._of_secrets",  # after neighbouring slots were added up
+        "runtime.features.taken",  # where the child holds it
+    },
     "with_imaginary_garbage": set[str](),
     "once": {
         "runtime.tensors.TensorRun.masked",

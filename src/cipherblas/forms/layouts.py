@@ -165,10 +165,14 @@ class CoefficientLayout(Layout):
     Attributes:
         each: at most so many in a ciphertext, a power of two.
         block: rows and columns of one.
+        lines: with the first of so many rows of blocks a new ciphertext begins.
+        by_columns: columns of blocks one after another, in place of rows.
     """
 
     each: int = 1
     block: tuple[int, int] = (1, 1)
+    lines: int = 1
+    by_columns: bool = False
 
     def slot_bound(self, entry_bound: float) -> float:
         """Of a sum of all entries of a ciphertext times roots of unity."""
@@ -181,13 +185,17 @@ class CoefficientLayout(Layout):
 
     def coefficients(self, matrix: NDArray[Any], ciphertext: int) -> NDArray[Any]:
         """The entries of one ciphertext, or its blocks, a row for each."""
-        own = slice(ciphertext * self.each, (ciphertext + 1) * self.each)
+        number, length = self.grid[::-1] if self.by_columns else self.grid
+        group, own = divmod(ciphertext, -(-self.lines * length // self.each))
+        start = group * self.lines * length + own * self.each
+        stop = min(start + self.each, min((group + 1) * self.lines, number) * length)
+        down, across = np.divmod(np.arange(start, stop), length)
+        if self.by_columns:
+            down, across = across, down
         if self.block == (1, 1):
-            return matrix.reshape(-1)[own]
-        (down, across), (rows, cols) = self.grid, self.block
-        places = np.arange(down * across)[own]
-        blocks = matrix.reshape(down, rows, across, cols)
-        return blocks[places // across, :, places % across, :].reshape(len(places), rows * cols)
+            return np.asarray(matrix[down, across])
+        blocks = matrix.reshape(self.grid[0], self.block[0], self.grid[1], self.block[1])
+        return blocks[down, :, across, :].reshape(stop - start, -1)
 
 
 @functools.lru_cache(maxsize=512)
@@ -276,28 +284,43 @@ def in_halves(rows: int, cols: int, slots: int, stride: int | None = None) -> La
 
 
 def in_coefficients(
-    rows: int, cols: int, slots: int, each: int, block: tuple[int, int] = (1, 1)
+    rows: int,
+    cols: int,
+    slots: int,
+    each: int,
+    block: tuple[int, int] = (1, 1),
+    *,
+    lines: int | None = None,
+    by_columns: bool = False,
 ) -> CoefficientLayout:
     """Return the layout of a matrix whose entries are coefficients, or whose blocks repeat in slots, so many in a
-    ciphertext.
+    ciphertext; see `CoefficientLayout`. By default they follow one another from the first row to the last.
 
     Raises:
         FitError: they do not fit.
     """
-    length = block[0] * block[1]
-    whole = 1 in block and not length & (length - 1) and not (rows % block[0] or cols % block[1])
-    if each & (each - 1) or not whole or each * length > slots:
+    repeated = block[0] * block[1]
+    whole = 1 in block and not repeated & (repeated - 1) and not (rows % block[0] or cols % block[1])
+    number, length = rows // block[0], cols // block[1]
+    if by_columns:
+        number, length = length, number
+    lines = number if lines is None else lines
+    if each & (each - 1) or not whole or each * repeated > slots or not 0 < lines <= number:
         raise FitError(
             "Coefficients do not fit a ciphertext.",
-            expected=f"a power of two up to {max(1, slots // length)}, and whole blocks",
+            expected=f"a power of two up to {max(1, slots // repeated)}, and whole blocks",
             got=each,
         )
-    number, key = -(-(rows * cols // length) // each), ("coefficients", rows, cols, slots, each, block)
+    groups, last = divmod(number, lines)
+    ciphertexts = groups * -(-lines * length // each) + -(-last * length // each)
+    key = ("coefficients", rows, cols, slots, each, block, lines, by_columns)
     return CoefficientLayout(
         "coefficients",
-        *(key, rows, cols, slots, number, lambda _: SlotIndex(empty_index(slots))),
+        *(key, rows, cols, slots, ciphertexts, lambda _: SlotIndex(empty_index(slots))),
         each=each,
         block=block,
+        lines=lines,
+        by_columns=by_columns,
     )
 
 

@@ -233,8 +233,10 @@ class PackedForm(SlotForm):
 
     def to_json(self, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
         layout = self.layout
-        repeated = {} if layout.block == (1, 1) else {"repeated": list(layout.block)}
-        return {"block": [layout.rows, layout.cols], "each": layout.each, **repeated}
+        grouped: dict[str, Any] = {}
+        if layout.by_columns or layout.block != (1, 1) or layout.lines != layout.grid[0]:
+            grouped = {"repeated": list(layout.block), "lines": layout.lines, "by_columns": layout.by_columns}
+        return {"block": [layout.rows, layout.cols], "each": layout.each, **grouped}
 
 
 @dataclass(frozen=True)

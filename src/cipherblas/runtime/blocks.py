@@ -25,8 +25,8 @@ from cipherblas.methods.matmul.layout_preserving import LayoutPreserving
 from cipherblas.methods.products import build
 from cipherblas.runtime.executor import FORMS, Executor, Steps, computes
 from cipherblas.runtime.graphs import product_graph
-from cipherblas.runtime.positions import Positions, of_images, positions_of
 from cipherblas.runtime.polynomials import evaluated, polynomial_of
+from cipherblas.runtime.positions import Positions, of_images, positions_of
 from cipherblas.runtime.slots import ENTRYWISE, SlotEncryption, SlotRun, multiplied, unrelinearised
 from cipherblas.runtime.values import MethodChoice, Value
 

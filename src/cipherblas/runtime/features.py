@@ -9,6 +9,7 @@ Source: Gilad-Bachrach, Dowlin, Laine, Lauter, Naehrig, Wernsing, "CryptoNets" (
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,7 +23,14 @@ from cipherblas.evaluators.policy.approximate import dither
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.products import SUMMED
 from cipherblas.evaluators.slots.values import ClearFactor
-from cipherblas.forms.layouts import Layout, column_major, in_coefficients, transposed, with_garbage
+from cipherblas.forms.layouts import (
+    CoefficientLayout,
+    Layout,
+    column_major,
+    in_coefficients,
+    transposed,
+    with_garbage,
+)
 from cipherblas.forms.slot_forms import PackedForm
 from cipherblas.lang.analysis import integral_nodes
 from cipherblas.lang.arrangements import Arrange
@@ -43,6 +51,7 @@ from cipherblas.runtime.positions import flattening
 from cipherblas.runtime.row_products.clear_factors import most_weight_bits, sums_are_exact
 from cipherblas.runtime.values import Cells, Handles, MethodChoice, Value
 
+OUTPUTS = 8  # whose packed weights are taken apart together
 LAST_PARTS = 3  # of coefficients, after errors of all parts before are divided: these double them as often
 
 
@@ -52,7 +61,11 @@ def product(run: BlockRun, node: Expression) -> Steps[Value]:
     secret, weights = run.sides(node)
     rows = secret is node.children[1]
     layout, inner, own = run.dense(secret), run.block(node)[1], run.block(node)[0 if rows else 2]
-    if own != 1 or layout.ciphertexts != 1 or (inner > 1 and not (weights.secret and _in_positions(run, secret))):
+    if (
+        own != 1
+        or layout.ciphertexts != 1
+        or (inner > 1 and not (weights.secret and _in_positions(run, secret)))
+    ):
         raise ParameterError(
             f"The method of {node.title} does not fit its factors.",
             expected="a matrix of weights, and one ciphertext for each row that it multiplies",
@@ -95,7 +108,7 @@ def _made(
         outputs: the number of ciphertexts that come of a line.
     """
     own = [line for line in lines if line]  # other ranks have others
-    made = iter(ev.repeat(len(own), lambda number: [[ct] for ct in ev.one_for_all(summed(own[number]))]))
+    made = iter(ev.repeat(len(own), lambda number: [[ct] for ct in summed(own[number])]))
     found = [next(made) if line else [[] for _ in range(outputs)] for line in lines]
     return [list(row) for row in zip(*found, strict=True)] if rows else found
 
@@ -119,9 +132,9 @@ def _of_clear(run: BlockRun, node: Expression, x: Value, rows: bool) -> Value:
                 ct.stream()
             sums = ev.matrix_product(matrix, cts)
             if run.modulus is not None:
-                return [_divided(ev, ct, matrix) if read else ct for ct in sums]
+                return ev.one_for_all([_divided(ev, ct, matrix) if read else ct for ct in sums])
             sums = [ev.fold_into_scale(ct, 1 / gain) for ct in sums]
-            return [ev.bounded(ev.scaled_up(ct, missing), bound) for ct in sums]
+            return ev.one_for_all([ev.bounded(ev.scaled_up(ct, missing), bound) for ct in sums])
 
         return _made(ev, _lines(cells, rows), rows, outputs, summed)
 
@@ -135,19 +148,49 @@ def _of_secrets(run: BlockRun, node: Expression, x: Value, weights: Expression, 
     """Every weight is a ciphertext that holds it in all slots, or those of a channel are one that holds them in its
     positions; then neighbouring slots are added up, before anything is divided. Keys: relinearisation, once for every
     sum, and rotations by powers of two."""
-    layout = _of_weights(run, weights)
-    w = yield from run.factor(weights, layout, x)
-    limbs = min(x.first().limbs, w.first().limbs)
-    x, w = run.lowered_to(x, limbs), run.lowered_to(w, limbs)
-    positions = layout.rows * layout.cols
+    repeated = _of_weights(run, weights)
+    positions = repeated.rows * repeated.cols
 
-    def work(context: RunContext, cells: Cells, own: Cells) -> list[list[Handles]]:
-        ev, sums = context.slots, _lines(own, not rows)
+    def summed(ev: Evaluator, cts: Handles, sums: list[Handles]) -> Handles:
+        found = ev.one_for_all(ev.relinearised_sums(cts, sums))
+        if positions == 1:
+            return found
+        return ev.repeat(len(found), lambda number: folded(ev, found[number], positions, 1))
 
-        def summed(cts: Handles) -> Handles:
-            return [folded(ev, ct, positions, 1) for ct in ev.relinearised_sums(cts, sums)]
+    choice = run.run.choice_or_none(weights)
+    if choice is not None and by_outputs(run, weights):
+        packed = _packed(run, weights, choice, weights is node.children[0])
+        encryption = replace(run.usual(weights), limbs=x.first().limbs)
+        w = yield from run.read(weights, RequiredBlocks(packed, encryption))
+        more = _more_limbs(run, weights, encryption.limbs)
+        limbs = min(w.first().limbs - more, encryption.limbs)
+        x = run.lowered_to(x, limbs)
+        (number, length), lines = packed.grid[::-1] if packed.by_columns else packed.grid, packed.lines
 
-        return _made(ev, _lines(cells, rows), rows, len(sums), summed)
+        def work(context: RunContext, cells: Cells, own: Cells) -> list[list[Handles]]:
+            ev, packs, every = context.slots, own[0][0], -(-lines * length // packed.each)
+            mine = [line for line in _lines(cells, rows) if line]  # other ranks have others
+
+            def of_outputs(group: int, outputs: int = lines) -> list[Handles]:
+                made = _parted(ev, packs[group * every :], outputs * length, packed.each, bool(more))
+                made = [ev.drop(ct, limbs) for ct in made] if made[0].limbs > limbs else made
+                sums = [made[start : start + length] for start in range(0, len(made), length)]
+                return ev.repeat(len(mine), lambda line: summed(ev, mine[line], sums))
+
+            groups, last = divmod(number, lines)
+            found = ev.repeat(groups, of_outputs) + ([of_outputs(groups, last)] if last else [])
+            whole = iter([[ct] for group in found for ct in group[line]] for line in range(len(mine)))
+            made = [next(whole) if line else [[] for _ in range(number)] for line in _lines(cells, rows)]
+            return [list(row) for row in zip(*made, strict=True)] if rows else made
+
+    else:
+        w = yield from run.factor(weights, repeated, x)
+        limbs = min(x.first().limbs, w.first().limbs)
+        x, w = run.lowered_to(x, limbs), run.lowered_to(w, limbs)
+
+        def work(context: RunContext, cells: Cells, own: Cells) -> list[list[Handles]]:
+            ev, sums = context.slots, _lines(own, not rows)
+            return _made(ev, _lines(cells, rows), rows, len(sums), lambda cts: summed(ev, cts, sums))
 
     cells = run.run.perform("multiply", [x.cells, w.cells], work)
     run.run.tick()
@@ -155,6 +198,12 @@ def _of_secrets(run: BlockRun, node: Expression, x: Value, weights: Expression, 
     if positions > 1 and not after.open:  # what other places hold crosses images
         after = with_garbage(after)
     return run.bounded(run.laid(node.shape, run.form(node, after), cells, x.unit * w.unit), node.bound)
+
+
+def by_outputs(run: BlockRun, weights: Expression) -> bool:
+    """Whether a product takes packed weights apart while it multiplies, those of a few outputs at a time: all of them
+    would fill the memory."""
+    return run.positions.axis is not None and len(run.run.readers(weights)) == 1
 
 
 def _divided(ev: Evaluator, ct: Any, factor: ClearFactor) -> Any:
@@ -194,35 +243,70 @@ def _residues(run: BlockRun, node: Expression) -> Callable[[Inputs], ClearFactor
     return of_inputs
 
 
+def _more_limbs(run: BlockRun, node: Expression, limbs: int) -> int:
+    """With which packed weights come that are multiplied at so many: a level, by which errors that their parts add up
+    are divided, of integers modulo t where there is one."""
+    more = run.ev.level_limbs
+    return more if run.modulus is not None and limbs + more <= run.usual(node).limbs else 0
+
+
+def _parted(ev: Evaluator, packs: Handles, count: int, each: int, divided: bool) -> Handles:
+    """So many packed weights."""
+    whole, left = divmod(count, each)
+
+    def parts(number: int, count: int = each) -> Handles:
+        return constants(ev, packs[number], count, each, divided)
+
+    found = ev.repeat(whole, parts) + ([parts(whole, left)] if left else [])
+    return list(itertools.chain.from_iterable(found))
+
+
+def _packed(run: BlockRun, node: Expression, choice: MethodChoice, by_rows: bool) -> CoefficientLayout:
+    """How encrypted weights come packed: row after row, or those of a few outputs in ciphertexts of their own.
+
+    Args:
+        by_rows: outputs are rows of the weights.
+    """
+    each, shape, block = int(choice.options.get("each", 0)), matrix_shape(node), run.block_of(node)
+    if not 1 < each <= run.ev.slots:
+        raise ParameterError(
+            f"Operand {node.title} does not come as coefficients.",
+            expected=f"weights of products of features, up to {run.ev.slots} in a ciphertext",
+            got=each,
+        )
+    if not by_outputs(run, node):
+        return in_coefficients(*shape, run.ev.slots, each, block)
+    number = shape[0] // block[0] if by_rows else shape[1] // block[1]
+    lines = min(OUTPUTS, number)
+    return in_coefficients(*shape, run.ev.slots, each, block, lines=lines, by_columns=not by_rows)
+
+
 def unpacked(run: BlockRun, node: Expression, choice: MethodChoice, required: RequiredBlocks) -> Value:
     """Encrypted weights, each a ciphertext that holds it in all slots, from ciphertexts whose coefficients they are; or
-    blocks of them, each one that repeats it.
+    blocks of them, each one that repeats it; or packed still, where that is required.
 
     Integers modulo t come with a level more, where there is one, by which errors that the sums add up are divided.
     """
-    ev, shape, block, usual = run.ev, matrix_shape(node), run.block_of(node), run.usual(node)
-    repeated = _of_weights(run, node)
-    asked = required.encryption or usual
-    fits = required.layout is None or required.layout.equals(repeated)
-    each = int(choice.options.get("each", 0))
-    if not fits or not 1 < each <= ev.slots:
-        raise ParameterError(
-            f"Operand {node.title} does not come as coefficients.",
-            expected=f"weights of products of features, up to {ev.slots} in a ciphertext",
-            got=each,
-        )
-    packed = in_coefficients(*shape, ev.slots, each, block)
-    down, across = packed.grid
-    more = ev.level_limbs if run.modulus is not None else 0
-    more = more if asked.limbs + more <= usual.limbs else 0
-    scale = asked.scale / each if run.modulus is None else asked.scale
+    usual, repeated = run.usual(node), _of_weights(run, node)
+    asked, packed = required.encryption or usual, required.layout
+    if not isinstance(packed, CoefficientLayout):
+        if packed is not None and not packed.equals(repeated):
+            raise ParameterError(
+                f"Operand {node.title} does not come as coefficients.",
+                expected="weights of products of features",
+                got=packed.name,
+            )
+        packed = _packed(run, node, choice, True)
+    more = _more_limbs(run, node, asked.limbs)
+    scale = asked.scale / packed.each if run.modulus is None else asked.scale
     sent = replace(asked, limbs=asked.limbs + more, scale=scale)
-    value = run.operand(node, PackedForm.of(packed), shape, sent)
+    value = run.operand(node, PackedForm.of(packed), matrix_shape(node), sent)
+    if isinstance(required.layout, CoefficientLayout):
+        return value
+    down, across = packed.grid
 
     def work(context: RunContext, cells: Cells) -> list[list[Handles]]:
-        ev, found = context.slots, list[Any]()
-        for number, ct in enumerate(cells[0][0]):
-            found += constants(ev, ct, min(each, down * across - number * each), each, divided=bool(more))
+        found = _parted(context.slots, cells[0][0], down * across, packed.each, bool(more))
         return [[[ct] for ct in found[row * across :][:across]] for row in range(down)]
 
     cells = run.run.perform("unpack", [value.cells], work)
@@ -363,7 +447,12 @@ def taken(run: BlockRun, node: Arrange, x: Value) -> Value:
     if run.positions.axis is not None:
         axis = run.positions.axis
     if flat is not None and flat.axis == run.positions.axis:
-        lines: list[int] | None = flat.channels
+        after, together = (form.layout.rows, form.layout.cols), before[axis]
+        fits = before[1 - axis] == 1 and (after[axis] * flat.positions, after[1 - axis]) == (
+            together,
+            flat.positions,
+        )
+        lines = flat.channels if fits else None
     else:
         same = before[1 - axis] == 1 and before == (form.layout.rows, form.layout.cols)
         lines = lines_of(node, axis) if same else None
@@ -382,5 +471,6 @@ def taken(run: BlockRun, node: Arrange, x: Value) -> Value:
         return [[row[line] for line in chosen] for row in cells]
 
     cells = run.run.perform("take ciphertexts", [x.cells], work)
-    after = form if x.layout.open == form.layout.open else run.form(node, with_garbage(form.layout))
-    return run.laid(node.shape, after, cells, x.unit)
+    if x.layout.open and not form.layout.open:
+        form = run.form(node, with_garbage(form.layout))
+    return run.laid(node.shape, form, cells, x.unit)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from cipherblas.common.errors import Advice, ParameterError
@@ -23,7 +22,7 @@ from cipherblas.planner.search.strategy import Candidate, RefuseUpload, Strategy
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.blocks import BLOCKS, COEFFICIENTS, FEATURES
 from cipherblas.runtime.executor import missing
-from cipherblas.runtime.features import lines_of
+from cipherblas.runtime.features import OUTPUTS, lines_of
 from cipherblas.runtime.positions import Positions, flattening, positions_of
 from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.values import Decisions, MethodChoice
@@ -98,10 +97,10 @@ def unsupported(expression: Expression) -> str | None:
     samples, axes = samples_of(expression), axes_of(expression)
     for node in of_samples(expression):
         own, other = (axes.of(node)[side] for side in (axis, 1 - axis))
-        if matrix_shape(node)[axis] * (positions.each if own in positions.images else 1) != samples:
-            return f"{node.title} has not one entry for each of {samples} samples"
         if isinstance(node, Arrange) and flattening(node) is None and _moves_samples(node, expression, axis):
             return f"the {node.title} moves samples"
+        if matrix_shape(node)[axis] * (positions.each if own in positions.images else 1) != samples:
+            return f"{node.title} has not one entry for each of {samples} samples"
         if other in positions.flat and own not in positions.images:
             return f"the positions of {node.title} are no samples before"
     for node in products(expression):
@@ -158,6 +157,12 @@ class FeatureStrategy(Strategy):
             advice=Advice("another form, or none", {"form": None}),
         )
 
+    @property
+    def degrees(self) -> Sequence[int]:
+        """Those of rings that hold an image, where there are any."""
+        given = super().degrees
+        return [n for n in given if self._positions.each <= n // 2] or given
+
     def is_single_block(self, candidate: Candidate) -> bool:
         """Whether all samples are in one ciphertext."""
         return self._ciphertexts(candidate.n) == 1
@@ -177,9 +182,13 @@ class FeatureStrategy(Strategy):
 
     def _together(self, node: Expression, n: int, each: int) -> int:
         """How many weights of a matrix come in one ciphertext, or blocks of them that slots repeat, at most `each`."""
-        flat = self._positions.flat.intersection(axes_of(self.expression).of(node))
-        length = self._positions.each if flat else 1
-        blocks = math.prod(matrix_shape(node)) // length
+        positions, (rows, cols) = self._positions, matrix_shape(node)
+        flat = positions.flat.intersection(axes_of(self.expression).of(node))
+        length = positions.each if flat else 1
+        blocks = rows * cols // length
+        if positions.axis is not None:  # those of a few outputs in ciphertexts of their own
+            outputs = (cols, rows)[positions.axis]
+            blocks = blocks // outputs * min(OUTPUTS, outputs)
         return max(1, min(each, n // 2 // length, 1 << (blocks - 1).bit_length()))
 
     def _candidate(self, n: int, each: int) -> Candidate:

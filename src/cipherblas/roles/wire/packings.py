@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common import schema
-from cipherblas.common.errors import FormatError
+from cipherblas.common.errors import FitError, FormatError
 from cipherblas.crypto.params import Parameters
 from cipherblas.evaluators.policy.modular import PlainFactor
 from cipherblas.forms.form import Form
@@ -74,7 +74,8 @@ _FORMS: dict[str, schema.Check] = {
         {"halves": schema.flag},
     ),
     "packed": schema.record(
-        {"kind": schema.text, "block": _PAIR, "each": _LENGTH}, {"repeated": _PAIR}
+        {"kind": schema.text, "block": _PAIR, "each": _LENGTH},
+        {"repeated": _PAIR, "lines": _LENGTH, "by_columns": schema.flag},
     ),
     "rows": schema.record({"kind": schema.text, **_ROWS}),
     "shared-rows": schema.record({"kind": schema.text, **_ROWS}),
@@ -130,16 +131,20 @@ def form_of_json(value: Any, tensors: Mapping[str, NDArray[Any]], params: Parame
             )
         return kind(**{**given, "shape": tuple(given["shape"]), "pieces": pieces, "placing": placing})
     if value["kind"] == "packed":
-        (rows, cols), each, (down, across) = value["block"], value["each"], value.get("repeated", (1, 1))
-        length, most = down * across, params.n // 2
-        whole = 1 in (down, across) and not length & (length - 1) and not (rows % down or cols % across)
-        if rows * cols > MAX_ENTRIES or not whole or each * length > most or each & (each - 1):
+        (rows, cols), each = value["block"], value["each"]
+        block, by_columns = tuple(value.get("repeated", (1, 1))), value.get("by_columns", False)
+        how: dict[str, Any] = {"lines": value.get("lines"), "by_columns": by_columns}
+        try:
+            packed = in_coefficients(rows, cols, params.n // 2, each, block, **how)
+        except FitError as error:
             raise FormatError(
-                f"The packing of {place} is wrong.",
-                expected=f"a power of two up to {most} in a ciphertext, and whole blocks",
-                got=each,
+                f"The packing of {place} is wrong.", expected=error.expected, got=error.got
+            ) from None
+        if rows * cols > MAX_ENTRIES:
+            raise FormatError(
+                f"The packing of {place} is wrong.", expected=f"up to {MAX_ENTRIES} entries", got=rows * cols
             )
-        return PackedForm.of(in_coefficients(rows, cols, most, each, (down, across)))
+        return PackedForm.of(packed)
     equal = tuple(value["equal"])
     if value["kind"] == "tensors":
         given = value["tensor"]
