@@ -78,15 +78,15 @@ def photographs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         monkeypatch.setattr(pictures, name, value)
     for name, count in zip(pictures.FILES, (200, 40), strict=True):
         labels = random.integers(0, 2, count)
-        values = random.integers(0, 128, (count, 32, 32, 3))
-        values[:, :16] += 127 * labels[:, None, None, None]
+        values = random.integers(96, 160, (count, 32, 32, 3))
+        values[:, :16] += 95 * labels[:, None, None, None]
         np.savez(tmp_path / name, images=values.astype(np.uint8), labels=labels)
     return tmp_path
 
 
 def test_photographs(photographs: Path) -> None:
     known, held_out = (pictures.load(photographs, name) for name in pictures.FILES)
-    trained = pictures.train(known)
+    trained = pictures.train(known, 40)
     assert (pictures.clear_scores(trained, held_out, 15).argmax(axis=1) == held_out.classes).mean() > 0.9
     for weights, most in zip(trained.weights, trained.sums, strict=True):
         assert np.abs(weights).max() <= 1 and np.abs(weights).sum(axis=0).max() <= most * (1 + 1e-6)
@@ -123,7 +123,7 @@ def test_gradients_of_photographs() -> None:
 def test_the_command_on_photographs(
     approximate: bool, photographs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["--cifar", str(photographs), "--size", "3", "--epochs", "3", "--threads", "1"]
+    arguments = ["--cifar", str(photographs), "--size", "3", "--epochs", "40", "--threads", "1"]
     assert secret_network.main([*arguments, *["--approximate"][: int(approximate)]]) == 0
     printed = capsys.readouterr().out
     assert "200 images to train with, 40 held out" in printed
