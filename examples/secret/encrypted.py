@@ -103,7 +103,7 @@ def compiled(network: Network, x: Array, approximate: bool, link: float) -> cb.P
         {
             "x": cb.secret(*x.shape, bound=PIXEL_BOUND),
             **{
-                name: cb.secret(*shape, bound=LARGEST, **({"column_sum": sums[name]} if name in sums else {}))
+                name: cb.secret(*shape, bound=LARGEST, column_sum=sums.get(name))
                 for name, shape in shapes.items()
             },
         },

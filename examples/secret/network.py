@@ -110,7 +110,8 @@ def train(images: LabelledImages, seed: int = 0) -> Network:
                 spread = np.sqrt(second / (1 - SECOND_MOMENT**step)) + TINY
                 values -= rate * first / (1 - FIRST_MOMENT**step) / spread
                 np.clip(values, -LARGEST, LARGEST, out=values)
-    return Network(*parameters, hidden_layer)
+    filters, hidden, last = parameters
+    return Network(filters, hidden, last, hidden_layer)
 
 
 def gradients(parameters: list[Array], x: Array, targets: Array) -> list[Array]:

@@ -34,8 +34,8 @@ class Flattening(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def flattening(node: Expression) -> Flattening | None:
-    """What an arrangement is that puts the positions of every channel side by side in the row (column) of an image;
-    None for any other node."""
+    """The channels that an arrangement flattens, with the positions of each side by side in the row (column) of an
+    image; None for any other node."""
     if not isinstance(node, Arrange) or len(node.shape) != 2 or len(node.children[0].shape) != 2:
         return None
     before, after = matrix_shape(node.children[0]), matrix_shape(node)

@@ -269,12 +269,12 @@ class ModularPolicy(PlaintextPolicy):
     def products(self, lefts: Sequence[Handle], rights: Sequence[Handle]) -> Found:
         scale = self.product(lefts[0].scale, rights[0].scale)
         bound = total = 0.0
-        alike = Counter(zip(map(id, lefts), map(id, rights), strict=True))  # in a dry run most of them
+        numbers = Counter(zip(map(id, lefts), map(id, rights), strict=True))  # in a dry run most of them
         different = {(id(x), id(y)): (x, y) for x, y in zip(lefts, rights, strict=True)}
         for pair, (x, y) in different.items():
             self.check_same(self.product(x.scale, y.scale), scale)
-            bound += alike[pair] * x.bound * y.bound
-            total += alike[pair] * self.modulus * self.ring.n * x.errors.own * y.errors.own
+            bound += numbers[pair] * x.bound * y.bound
+            total += numbers[pair] * self.modulus * self.ring.n * x.errors.own * y.errors.own
         return scale, bound, CoefficientErrors.of(total, total)
 
     def equal_products(self, x: Handle, y: Handle, number: int) -> Found:

@@ -159,7 +159,7 @@ class FeatureStrategy(Strategy):
 
     @property
     def degrees(self) -> Sequence[int]:
-        """Those of rings that hold an image, where there are any."""
+        """Degrees of rings that hold an image, where there are any."""
         given = super().degrees
         return [n for n in given if self._positions.each <= n // 2] or given
 
