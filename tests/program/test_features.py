@@ -184,7 +184,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
     "samples together": (
         lambda x: cb.square(FIRST @ x).reshape(10, 15),
         {"x": S(7, 30)},
-        "not one entry for each",
+        "moves samples",
     ),
     "samples that are features": (
         lambda x: uniform_of(7, 7) @ x + uniform_of(7, 7) @ x.T,
