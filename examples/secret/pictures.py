@@ -15,6 +15,7 @@ from cipherblas.common.errors import FormatError, StorageError
 from classification.images import CLASSES, PIXEL_BOUND
 from secret.network import BATCH, FIRST_MOMENT, SECOND_MOMENT, TINY, Array, Network
 
+ROUNDING = 2.0**-18  # relative, of sums in float32 that are bounded
 FILES = ("train50000.npz", "test10000.npz")
 SIDE, COLOURS = 32, 3
 KERNEL, STRIDE, GRID = 5, 3, 10  # of the convolution; positions along a side
@@ -145,7 +146,7 @@ def train(images: Photographs, epochs: int = EPOCHS, seed: int = 0) -> Network:
                 spread = np.sqrt(second / (1 - SECOND_MOMENT**step)) + TINY
                 values -= rate * first / (1 - FIRST_MOMENT**step) / spread
                 np.clip(values, -1, 1, out=values)
-                values /= np.maximum(1, np.abs(values).sum(axis=0) / most)
+                values /= np.maximum(1, (1 + ROUNDING) * np.abs(values).sum(axis=0) / most)
     filters, hidden, last = (one.astype(np.float64) for one in parameters)
     padded = np.zeros((CHANNELS, PLACES, HIDDEN))
     padded[:, : GRID**2] = hidden.reshape(CHANNELS, GRID**2, HIDDEN)
