@@ -13,7 +13,7 @@ from cipherblas.forms.blocks import grid_shape
 from cipherblas.forms.convert.coefficients import Packing
 from cipherblas.forms.convert.relayout import relayout
 from cipherblas.forms.layouts import Layout, column_major, in_halves, real
-from cipherblas.forms.slot_forms import PackedForm, SlotForm
+from cipherblas.forms.slot_forms import SlotForm
 from cipherblas.lang.curves import GATED
 from cipherblas.lang.facts import facts_of, products
 from cipherblas.lang.graph import axes_of
@@ -115,8 +115,7 @@ class BlockRun(SlotRun):
     ) -> Value:
         """As `SlotRun._encrypted`; of what holds samples, ranks share the blocks."""
         value, layout = super()._encrypted(node, form, shape, how), form.layout
-        weights = isinstance(form, PackedForm) or layout.rows * layout.cols == 1  # which all need
-        if weights or id(node) in self.weights or not self._by_lines:
+        if id(node) in self.weights or not self._by_lines:  # weights, which all need
             return value
         axis = int(layout.rows == 1) if self.positions.axis is None else self.positions.axis
         cells = self.run.then(value.cells, lambda context, cells: context.slots.own_lines(cells, axis))
