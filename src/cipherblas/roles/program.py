@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from cipherblas.common.checks import check_name
+from cipherblas.common.collector import collector_paused
 from cipherblas.common.errors import DTypeError, MismatchError, RangeError
 from cipherblas.common.progress import Progress, Tell
 from cipherblas.crypto import files
@@ -147,6 +148,7 @@ def _exactly(
 
 
 @operands_in_one_mapping
+@collector_paused()  # a plan makes many objects, most of which live until it is found
 def compile(
     function: Callable[..., Any],
     operands: Mapping[str, Operand],
