@@ -233,6 +233,27 @@ Words encrypt_symmetric_array(const Context& context, const AnyArray& secret, co
     return result.array();
 }
 
+void expand(const Context& context, const AnyArray& b, const AnyArray& words, const nb::object& factor,
+            const nb::object& out) {
+    const LimbsOfQ part(context, b, "b");
+    const Argument<std::uint64_t, Layout::kRows> random(
+        words, "words",
+        {length(static_cast<std::size_t>(part.limbs())), length(context.n() + kUniformSpareWords)});
+    const std::vector<std::uint64_t> factors = residues_of(context, factor, part.limbs());
+    const std::uint64_t* const times = factor.equal(nb::int_(1)) ? nullptr : factors.data();
+    auto* const data = static_cast<std::uint64_t*>(writable(out, "out"));
+    const AnyArray array = nb::cast<AnyArray>(out);
+    const Argument<std::uint64_t, Layout::kPacked> packed(array, "out",
+                                                          {2, part.limbs(), length(context.n())});
+    if (packed.data() != data) fail("out", "a C-contiguous, 64-byte aligned array", "another layout");
+    for (const AnyArray& source : {b, words}) {
+        if (may_overlap(array, source)) fail("out", "memory of its own", "that of an argument");
+    }
+    const nb::gil_scoped_release release;
+    expand_fresh(context, part.view(), random.origin(), random.stride(0), times,
+                 {data, 2, part.limbs(), context.n()});
+}
+
 Words encrypt_public_array(const Context& context, const AnyArray& public_key, const AnyArray& v,
                            const AnyArray& e0, const AnyArray& e1, const AnyArray& message, int limbs) {
     const Ciphertext key(context, public_key, "public_key");
@@ -389,6 +410,10 @@ void bind_client(nb::class_<Context>& context) {
              "moduli[moduli_index[i]].")
         .def("ternary", &ternary, "bytes"_a, "N values of {-1, 0, 1} from N + 256 random bytes or more.")
         .def("gaussian", &gaussian, "words"_a, "N discrete Gaussian values (sigma 3.2) from N random words.")
+        .def("expand", &expand, "b"_a, "words"_a, "factor"_a, "out"_a,
+             "Writes the ciphertext (b, a) times an integer, uint64 (2, limbs, N): a is made of random words "
+             "(limbs, N + 128), as\n"
+             "by uniform.")
         .def("encrypt_symmetric", &encrypt_symmetric_array, "secret"_a, "a"_a, "noise"_a, "message"_a,
              "The b part -a s + e + m of a ciphertext, on the limbs of a.")
         .def("encrypt_public", &encrypt_public_array, "public_key"_a, "v"_a, "e0"_a, "e1"_a, "message"_a,

@@ -106,6 +106,9 @@ struct Kernels {
     void (*from_signed)(std::uint64_t* r, const std::int64_t* a, std::size_t n, const Modulus& m);
     // n discrete Gaussian values from as many random words; see sample_gaussian.
     void (*gaussian)(std::int64_t* r, const std::uint64_t* words, std::size_t n);
+    // r = words mod q, of all words before the first one that is no less than floor(2^64 / q) q; returns how many these
+    // are, at most n. Any n, and pointers of any alignment.
+    std::size_t (*uniform)(std::uint64_t* r, const std::uint64_t* words, std::size_t n, const Modulus& m);
     // r = a(X^g) in NTT form (r and a do not overlap).
     void (*permute)(std::uint64_t* r, const std::uint64_t* a, const Permutation& p, std::size_t n);
 

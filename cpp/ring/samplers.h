@@ -15,8 +15,23 @@ inline constexpr double kNoiseSigma = 3.2;
 inline constexpr int kLargestNoise =
     29;  // 9.06 sigma: values beyond have probability 2^-65.3, and do not occur
 
-// n residues modulo q from n + 128 words: a word below floor(2^64 / q) q gives word mod q, others are skipped.
-// Throws std::runtime_error when the words do not suffice (probability below 2^-300).
+// Residues modulo q from random words, so many at a time: a word below floor(2^64 / q) q gives word mod q, others are
+// skipped.
+class UniformResidues {
+  public:
+    UniformResidues(const std::uint64_t* words, std::size_t count, const Modulus& m)
+        : words_(words), left_(count), modulus_(m) {}
+
+    // Throws std::runtime_error when the words do not suffice.
+    void next(std::uint64_t* out, std::size_t n);
+
+  private:
+    const std::uint64_t* words_;
+    std::size_t left_;
+    const Modulus& modulus_;
+};
+
+// n of them from n + 128 words, which do not suffice with a probability below 2^-300.
 void sample_uniform(std::uint64_t* out, const std::uint64_t* words, std::size_t n, const Modulus& m);
 
 // n values of {-1, 0, 1} from `count` bytes: a byte below 255 gives byte mod 3 - 1, others are skipped.

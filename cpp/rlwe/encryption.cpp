@@ -1,10 +1,12 @@
 #include "rlwe/encryption.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "ring/kernels.h"
 #include "ring/pool.h"
+#include "ring/samplers.h"
 #include "ring/threads.h"
 
 namespace cipherblas {
@@ -71,6 +73,30 @@ void encrypt_symmetric(const Context& context, const PolynomialView& secret, con
         k.ntt_of_signed(b, static_cast<const std::int64_t*>(plain.data()), 1, false, context.table(limb));
         k.mul(product, a.limb(limb), secret.limb(limb), n, m);
         k.sub(b, b, product, n, m);
+    });
+}
+
+void expand_fresh(const Context& context, const PolynomialView& b, const std::uint64_t* random,
+                  std::ptrdiff_t stride, const std::uint64_t* factors, const CiphertextSpan& out) {
+    constexpr std::size_t kPiece = 1024,
+                          kOperations = 4;  // words that stay in the first-level cache, and of each
+    const Kernels& k = kernels();
+    const std::size_t limbs = static_cast<std::size_t>(out.limbs);
+    parallel_for(limbs, threads_for_work(limbs, kOperations * limbs * out.n), [&](std::size_t limb, int) {
+        const int i = static_cast<int>(limb);
+        const Modulus& m = context.modulus(i);
+        UniformResidues uniform(random + i * stride, out.n + kUniformSpareWords, m);
+        for (std::size_t offset = 0; offset < out.n; offset += kPiece) {
+            const std::size_t words = std::min(kPiece, out.n - offset);
+            std::uint64_t* const a = out.limb(1, i) + offset;
+            uniform.next(a, words);
+            if (factors == nullptr) {
+                std::memcpy(out.limb(0, i) + offset, b.limb(i) + offset, words * sizeof(std::uint64_t));
+            } else {
+                k.mul_scalar(a, a, factors[limb], words, m);
+                k.mul_scalar(out.limb(0, i) + offset, b.limb(i) + offset, factors[limb], words, m);
+            }
+        }
     });
 }
 

@@ -1,5 +1,6 @@
 // Encryption with the secret or the public key, and decryption to centred coefficients.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 
 #include "rlwe/context.h"
@@ -10,6 +11,11 @@ namespace cipherblas {
 // b = -a s + e + m on `limbs` limbs. secret and a in NTT form; noise and message are coefficients; out in NTT form.
 void encrypt_symmetric(const Context& context, const PolynomialView& secret, const PolynomialView& a,
                        const std::int64_t* noise, const std::int64_t* message, int limbs, std::uint64_t* out);
+
+// The ciphertext (b, a) whose b part was sent, times a number, of which there is a residue for each limb (null: 1). Row i
+// of random words, n + kUniformSpareWords of them and a stride apart, is what limb i of a is made of.
+void expand_fresh(const Context& context, const PolynomialView& b, const std::uint64_t* random,
+                  std::ptrdiff_t stride, const std::uint64_t* factors, const CiphertextSpan& out);
 
 // (pk_0 v + e_0 + m, pk_1 v + e_1) on out.limbs limbs; v, e_0, e_1, m are coefficients.
 void encrypt_public(const Context& context, const CiphertextView& public_key, const std::int64_t* v,

@@ -152,6 +152,39 @@ TEST(Limbs, GaussianValuesEqualTheScalarOnes) {
     }
 }
 
+TEST(Limbs, UniformResiduesAreThoseOfAcceptedWords) {
+    std::mt19937_64 random(6);
+    std::vector<Modulus> all = moduli();
+    for (const std::uint64_t q : {3u, 65521u, 65537u}) all.emplace_back(q);
+    for (const Modulus& m : all) {
+        const u128 limit = (u128{1} << 64) / m.q * m.q;
+        for (const std::size_t n : {0u, 1u, 7u, 8u, 33u, 515u}) {
+            for (const std::size_t refused : {std::size_t{0}, n / 2, n}) {
+                std::vector<std::uint64_t> words(n + 1), got(n + 2, 99);
+                for (std::uint64_t& word : words) {
+                    do {
+                        word = random() >> (random() % 4 == 0 ? random() % 64 : 0);
+                    } while (word >= limit);
+                }
+                // Multiples of q and their neighbours, where an estimate of the quotient may be off by one.
+                for (std::size_t i = 0; i < n; i += 3) {
+                    words[i] = words[i] / m.q * m.q + (i % 2 == 0 ? 0 : m.q - 1);
+                }
+                if (n > 1) words[1] = static_cast<std::uint64_t>(limit - 1);
+                if (refused < n) words[refused] = ~std::uint64_t{0};
+                const std::size_t wanted = refused < n ? refused : n;
+                // One word on: nothing is aligned.
+                ASSERT_EQ(kernels().uniform(got.data() + 1, words.data(), n, m), wanted) << m.q << " " << n;
+                for (std::size_t i = 0; i < wanted; ++i) {
+                    ASSERT_EQ(got[i + 1], words[i] % m.q) << m.q << " " << words[i];
+                }
+                ASSERT_EQ(got[0], 99u);
+                ASSERT_EQ(got[n + 1], 99u);
+            }
+        }
+    }
+}
+
 TEST(BaseConversion, OverflowIsTheRoundedSum) {
     std::mt19937_64 random(3);
     for (const int count : {1, 2, 3, 7, 64}) {

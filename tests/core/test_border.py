@@ -353,6 +353,7 @@ TAKEN: dict[tuple[str, str], tuple[int, ...]] = {
     ("encrypt_rows_public", "dither"): tuple(n for n in NUMBERS if 0 <= n < 2**64),
     ("write_weights", "first"): (0,),
     ("uniform", "moduli_index"): (0,),
+    ("expand", "factor"): ANY,
     ("scale_limbs", "factor"): ANY,
     ("multiply_scalar", "value"): ANY,
     ("scaled_sums", "sums"): ANY,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import cipherblas._core as _core
+from cipherblas.common.memory import aligned_empty
 from tests.support.ring_oracle import MONTGOMERY, Ring, automorphism, multiply, to_object
 
 
@@ -75,6 +76,20 @@ def test_uniform_needs_enough_words(ring: Ring) -> None:
     words[0, 128] = 2**64 - 1
     with pytest.raises(RuntimeError, match="ran out"):
         ring.context.uniform(words, [0])
+
+
+@pytest.mark.parametrize("factor", [1, 0, -1, 12345678901234567890123])
+def test_expanded_ciphertexts_are_multiples_of_what_was_sent(ring: Ring, factor: int) -> None:
+    limbs = 3
+    words = ring.generator.integers(0, 2**64, (limbs, ring.n + 128), dtype=np.uint64)
+    words[1, [0, 5]] = 2**64 - 1
+    a = ring.context.uniform(words, range(limbs))
+    b = np.stack([ring.generator.integers(0, q, ring.n, dtype=np.uint64) for q in ring.moduli[:limbs]])
+    out = aligned_empty((2, limbs, ring.n))
+    ring.context.expand(b, words, factor, out)
+    for part, whole in zip(out, (b, a), strict=True):
+        for limb, q in enumerate(ring.moduli[:limbs]):
+            assert part[limb].tolist() == [int(x) * factor % q for x in whole[limb]]
 
 
 def test_ternary(ring: Ring) -> None:

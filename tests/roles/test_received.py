@@ -76,10 +76,10 @@ def expansions(monkeypatch: pytest.MonkeyPatch) -> Counter[bytes]:
     found: Counter[bytes] = Counter()
     lock, expand = threading.Lock(), FreshCiphertext.expand
 
-    def counted(self: FreshCiphertext, into: Any = None) -> Any:
+    def counted(self: FreshCiphertext, into: Any = None, factor: int = 1) -> Any:
         with lock:
             found[self.seed or b""] += 1
-        return expand(self, into)
+        return expand(self, into, factor)
 
     monkeypatch.setattr(FreshCiphertext, "expand", counted)
     return found
@@ -144,7 +144,9 @@ def test_nothing_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     rooms = []
     once = received._Expanded.streamed
     monkeypatch.setattr(
-        received._Expanded, "streamed", lambda self, room: rooms.append(room.ctypes.data) or once(self, room)
+        received._Expanded,
+        "streamed",
+        lambda self, room, factor: rooms.append(room.ctypes.data) or once(self, room, factor),
     )
     server.run(sent)
     assert kept == [len(sent["q"].feeds[0])]  # what is rotated
@@ -185,6 +187,31 @@ def test_operands_of_a_public_key(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_array_equal(own, other)
 
 
+@pytest.mark.parametrize("right", ["secret-key", "public-key"])
+@pytest.mark.parametrize("left", ["secret-key", "public-key"])
+def test_exact_products(left: str, right: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Left factors are made times t where a single product takes them once, and not where something else does."""
+    options: dict[str, Any] = {"minimise": "server", "insecure": True, "security": 0, "ring_degree": 4096}
+    operands = {
+        "x": S(9000, modulus=1 << 64, encryption=left),
+        "q": S(9000, modulus=1 << 64, encryption=right),
+    }
+    rng = np.random.default_rng(8)
+    values = {name: rng.integers(0, 1 << 64, 9000, dtype=np.uint64) for name in operands}
+    values["x"][:3], values["q"][:3] = [0, 2**64 - 1, 1 << 63], [2**64 - 1, 2**64 - 1, 1 << 63]
+    for function in (lambda x, q: x * q, lambda x, q: x * q + q, lambda x, q: x * x + q):
+        program = cb.compile(function, operands, **options)
+        client = program.client()
+        server, sent = program.server(client.evaluation_keys()), client.encrypt(values)
+        with monkeypatch.context() as large:
+            usual = server.run(sent)
+            large.setattr(received, "KEPT_BYTES", 0)
+            lent = server.run(sent)
+        for own, other in zip(usual.ciphertexts, lent.ciphertexts, strict=True):
+            np.testing.assert_array_equal(own, other)
+        np.testing.assert_array_equal(client.decrypt(lent), function(**values))
+
+
 def test_another_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_ENGINES", {registry.CPU: CpuEngine, NAME: ReferenceEngine})
     program = toy(lambda x, q: x @ q, x=S(20, 6), q=S(6), algorithm="diagonals")
@@ -208,7 +235,7 @@ class _Made:
         self.kept += 1
         return np.ones(3)
 
-    def streamed(self, room: Any) -> Any:
+    def streamed(self, room: Any, factor: int) -> Any:
         self.lent += 1
         room[:] = 1
         return room

@@ -123,6 +123,7 @@ BY_HAND: dict[str, Call] = {
     "decode": Call({"coefficients": GENERATOR.random(N)}),
     "plaintext": Call({"coefficients": RING.small(), "limbs": 3, "special": True, "montgomery": True}),
     "uniform": Call({"words": words(2, N + 128), "moduli_index": [0, 6]}),
+    "expand": Call({"b": limbs(3, N), "words": words(3, N + 128), "factor": -(3**90), "out": CT.copy()}),
     "ternary": Call({"bytes": below(256, N + 300, dtype=np.uint8)}),
     "gaussian": Call({"words": words(N)}),
     "encrypt_symmetric": Call(

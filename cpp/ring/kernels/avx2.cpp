@@ -8,6 +8,7 @@
 #include "ring/kernels/row_butterfly.h"
 #include "ring/kernels/tables.h"
 #include "ring/kernels/undivided.h"
+#include "ring/kernels/uniform.h"
 
 namespace cipherblas {
 
@@ -133,6 +134,7 @@ constexpr Kernels kTable = {
     .add_mul_scalar = add_mul_scalar,
     .from_signed = from_signed,
     .gaussian = noise::gaussian<noise::Signed4>,
+    .uniform = residues::uniform,
     .permute = permute,
     .base_overflow = base_overflow,
     .base_convert = base_convert,

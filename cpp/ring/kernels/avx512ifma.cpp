@@ -8,6 +8,7 @@
 #include "ring/kernels/gaussian.h"
 #include "ring/kernels/row_butterfly.h"
 #include "ring/kernels/tables.h"
+#include "ring/kernels/uniform.h"
 
 namespace cipherblas {
 
@@ -133,6 +134,25 @@ void base_overflow(Word* v, const Word* const* y, const double* reciprocal, int 
     for (; i < n; i += 8) overflow<1>(v, y, reciprocal, count, i);
 }
 
+std::size_t uniform(Word* r, const Word* words, std::size_t n, const Modulus& modulus) {
+    const Lanes m(modulus);
+    std::size_t i = 0;
+    // Of a word / q below 2^48 the estimate by doubles, a little too small, is the quotient or one less.
+    if (modulus.q >> 16 != 0) {
+        const __m512i limit = broadcast(residues::quotient_of(modulus) * modulus.q);
+        const __m512d reciprocal = _mm512_set1_pd(modulus.q_reciprocal * (1 - 0x1p-50));
+        for (; i + 8 <= n; i += 8) {
+            const __m512i word = _mm512_loadu_si512(words + i);
+            if (_mm512_cmpge_epu64_mask(word, limit) != 0) break;
+            const __m512d ratio = _mm512_mul_pd(_mm512_maskz_cvtepu64_pd(kAllLanes, word), reciprocal);
+            const __m512i product = low_product(_mm512_maskz_cvttpd_epu64(kAllLanes, ratio), m.q);
+            const __m512i residue = _mm512_and_si512(sub(word, product), m.mask);  // below 2q < 2^52
+            _mm512_storeu_si512(r + i, subtract_once(residue, m.q));
+        }
+    }
+    return i + residues::uniform(r + i, words + i, n - i, modulus);
+}
+
 constexpr Kernels kTable = {
     .name = "avx512ifma",
     .ntt = ntt,
@@ -148,6 +168,7 @@ constexpr Kernels kTable = {
     .add_mul_scalar = add_mul_scalar,
     .from_signed = from_signed,
     .gaussian = noise::gaussian<noise::Signed8>,
+    .uniform = uniform,
     .permute = permute,
     .base_overflow = base_overflow,
     .base_convert = base_convert,

@@ -108,6 +108,10 @@ void from_signed(Word* r, const std::int64_t* a, std::size_t n, const Modulus& m
 
 void gaussian(std::int64_t* r, const Word* words, std::size_t n) { inner->gaussian(r, words, n); }
 
+std::size_t uniform(Word* r, const Word* words, std::size_t n, const Modulus& m) {
+    return inner->uniform(r, words, n, m);
+}
+
 void permute(Word* r, const Word* a, const Permutation& p, std::size_t n) {
     count(totals.permuted, n);
     inner->permute(r, a, p, n);
@@ -223,6 +227,7 @@ Kernels table = {
     .add_mul_scalar = add_mul_scalar,
     .from_signed = from_signed,
     .gaussian = gaussian,
+    .uniform = uniform,
     .permute = permute,
     .base_overflow = base_overflow,
     .base_convert = base_convert,

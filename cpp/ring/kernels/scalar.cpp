@@ -9,6 +9,7 @@
 #include "ring/kernels/row_butterfly.h"
 #include "ring/kernels/tables.h"
 #include "ring/kernels/undivided.h"
+#include "ring/kernels/uniform.h"
 #include "ring/ntt.h"
 #include "ring/packing.h"
 
@@ -315,6 +316,7 @@ constexpr Kernels kTable = {
     .add_mul_scalar = add_mul_scalar,
     .from_signed = from_signed,
     .gaussian = gaussian,
+    .uniform = residues::uniform,
     .permute = permute,
     .base_overflow = base_overflow,
     .base_convert = base_convert,

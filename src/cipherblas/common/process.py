@@ -11,9 +11,8 @@ def peak_bytes() -> int:
     """Largest resident set of this process since it started."""
     try:
         # Linux hands ru_maxrss on from the process that started this one; VmHWM is this program's own.
-        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
+        status = Path("/proc/self/status").read_bytes()
+        return int(status[status.index(b"VmHWM:") :].split(maxsplit=2)[1]) * 1024
     except (OSError, ValueError):
         pass
     unit = 1 if sys.platform == "darwin" else 1024

@@ -10,8 +10,9 @@ counter (8 bytes, from 0). A stream would have to be 2^64 blocks long to run int
 from __future__ import annotations
 
 import enum
+import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,34 +56,46 @@ def fresh_dither() -> int:
     return int.from_bytes(os.urandom(8), "little") | 1
 
 
+@functools.cache
+def _ciphers() -> tuple[Any, Any, Any]:
+    """Of the library of ciphers, which takes a tenth of the import of the package."""
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+    return Cipher, algorithms.AES, modes.CTR
+
+
 def keystream(seed: bytes | Array, purpose: Purpose, index: int, out: Array) -> None:
     """Fill a C-contiguous array with the keystream of (seed, purpose, index).
 
     Raises:
         ParameterError: the seed is not 32 bytes, or the index is not below 2^48.
     """
+    _fill(seed, purpose, [index], [bytes_of(out)])
+
+
+def _fill(
+    seed: bytes | Array, purpose: Purpose, indices: Iterable[int], targets: Iterable[memoryview]
+) -> None:
     key = bytes(seed)
     if len(key) != SEED_BYTES:
         raise ParameterError(
             "The seed has the wrong length.", expected=f"{SEED_BYTES} bytes", got=f"{len(key)} bytes"
         )
-    if not 0 <= index < 1 << 48:
-        raise ParameterError(
-            "The index of the stream must be below 2^48.", expected="0 to 2^48 - 1", got=index
-        )
-    start = int(purpose).to_bytes(2, "big") + index.to_bytes(6, "big") + bytes(8)
-    from cryptography.hazmat.primitives.ciphers import (
-        Cipher,
-        algorithms,
-        modes,
-    )  # a tenth of the import of the package
-
-    encryptor = Cipher(algorithms.AES(key), modes.CTR(start)).encryptor()
-    zeros = memoryview(_ZEROS)
-    target = bytes_of(out)
-    for position in range(0, len(target), _CHUNK_BYTES):
-        piece = target[position : position + _CHUNK_BYTES]
-        encryptor.update_into(zeros[: len(piece)], piece)
+    cipher, aes, ctr = _ciphers()
+    zeros, encryptor = memoryview(_ZEROS), None
+    for index, target in zip(indices, targets, strict=True):
+        if not 0 <= index < 1 << 48:
+            raise ParameterError(
+                "The index of the stream must be below 2^48.", expected="0 to 2^48 - 1", got=index
+            )
+        start = (purpose << 48 | index).to_bytes(8, "big") + bytes(8)
+        if encryptor is None:
+            encryptor = cipher(aes(key), ctr(start)).encryptor()
+        else:
+            encryptor.reset_nonce(start)
+        for position in range(0, len(target), _CHUNK_BYTES):
+            piece = target[position : position + _CHUNK_BYTES]
+            encryptor.update_into(zeros[: len(piece)], piece)
 
 
 def streams(
@@ -91,9 +104,8 @@ def streams(
     """One stream per index as the rows of an array (len(indices), length). One after the other: a row takes some
     microseconds, so that threads would wait for each other longer than they work."""
     rows = aligned_empty((len(indices), length), dtype)
-
-    for row, index in zip(rows, indices, strict=True):
-        keystream(seed, purpose, index, row)
+    nbytes, whole = length * rows.itemsize, bytes_of(rows)
+    _fill(seed, purpose, indices, [whole[row * nbytes : (row + 1) * nbytes] for row in range(len(indices))])
     return rows
 
 
@@ -109,8 +121,12 @@ def uniform(
     Returns:
         uint64 (rows, N), each row below its modulus.
     """
-    words = streams(seed, purpose, indices, context.n + UNIFORM_SPARE_WORDS)
-    return np.asarray(context.uniform(words, list(moduli_index)))
+    return np.asarray(context.uniform(uniform_words(context, seed, purpose, indices), list(moduli_index)))
+
+
+def uniform_words(context: _core.Context, seed: bytes, purpose: Purpose, indices: Sequence[int]) -> Array:
+    """The words that one polynomial each is made of, uniform modulo some prime: uint64 (rows, N + 128)."""
+    return streams(seed, purpose, indices, context.n + UNIFORM_SPARE_WORDS)
 
 
 def ternary(context: _core.Context, seed: bytes | Array, purpose: Purpose, index: int = 0) -> Array:

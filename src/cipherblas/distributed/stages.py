@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, dataclass, fields
 
 import numpy as np
 
@@ -35,8 +36,10 @@ class RankTimes:
 
     def and_then(self, other: RankTimes) -> RankTimes:
         """Of two runs, one after the other."""
-        sums = [one + more for one, more in zip(astuple(self), astuple(other), strict=True)]
-        return replace(RankTimes(*sums), peak_bytes=max(self.peak_bytes, other.peak_bytes))
+        *seconds, peak = vars(self).values()
+        *more, other_peak = vars(other).values()
+        found = [*map(operator.add, seconds, more), max(peak, other_peak)]
+        return RankTimes(*found)
 
 
 class Stopwatch:

@@ -118,10 +118,10 @@ class _Feed:
             found: Array = self._made[number]
         return found
 
-    def streamed(self, number: int, room: Array) -> Array:
-        """One of them."""
+    def streamed(self, number: int, room: Array, factor: int) -> Array:
+        """One of them, times an integer."""
         with self._clock:
-            return self._feed[number].expand(room)
+            return self._feed[number].expand(room, factor)
 
 
 class _Expanded:
@@ -136,9 +136,9 @@ class _Expanded:
         """Expanded, to stay."""
         return self._feed.kept(self._number)
 
-    def streamed(self, room: Array) -> Array:
-        """Expanded in an array that is used again."""
-        return self._feed.streamed(self._number, room)
+    def streamed(self, room: Array, factor: int) -> Array:
+        """Expanded, times an integer, in an array that is used again."""
+        return self._feed.streamed(self._number, room, factor)
 
 
 class _Whole:

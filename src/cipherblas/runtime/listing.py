@@ -304,7 +304,8 @@ class Replay:
     def seconds(self) -> tuple[NodeSeconds, ...]:
         """Seconds of each node, each conversion, and each part that is timed separately."""
         return tuple(
-            replace(one, seconds=took) for one, took in zip(self.listing.told, self._seconds, strict=True)
+            NodeSeconds(one.op, one.title, one.form, one.secret, took)
+            for one, took in zip(self.listing.told, self._seconds, strict=True)
         )
 
     def tick(self, done: int = 1) -> None:

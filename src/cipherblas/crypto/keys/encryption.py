@@ -75,18 +75,21 @@ class FreshCiphertext(Rebuilt):
         """Of the data, as files have it."""
         return files.part_digests(self.data[None])[0]
 
-    def expand(self, into: Array | None = None) -> Array:
+    def expand(self, into: Array | None = None, factor: int = 1) -> Array:
         """The ciphertext (b, a), uint64 (2, limbs, N), in NTT form.
 
         Args:
             into: an array for it; where the a part was sent, nothing is copied there.
+            factor: what it is multiplied by, an integer.
         """
+        context = self.params.context()
         if self.seed is None:
-            return self.data
+            return self.data if factor == 1 else context.multiply_scalar(self.data, factor)
         both = aligned_empty((2, self.limbs, self.params.n)) if into is None else into
-        both[0] = self.data
-        purpose = randomness.Purpose.CIPHERTEXT_UNIFORM
-        both[1] = _uniform_rows(self.params, self.seed, purpose, self.limbs)
+        words = randomness.uniform_words(
+            context, self.seed, randomness.Purpose.CIPHERTEXT_UNIFORM, range(self.limbs)
+        )
+        context.expand(self.data, words, factor, both)
         return both
 
 

@@ -17,8 +17,9 @@ class Streamable(Protocol):
     def __call__(self) -> NDArray[Any]:
         """The data, in an array of their own."""
 
-    def streamed(self, room: NDArray[Any]) -> NDArray[Any]:
-        """The data in `room`, an array that the next ciphertext uses again, or where they lie already."""
+    def streamed(self, room: NDArray[Any], factor: int) -> NDArray[Any]:
+        """The data times an integer, in `room`, an array that the next ciphertext uses again, or where they lie
+        already."""
 
 
 class LazyCiphertext(Ct):
@@ -58,11 +59,16 @@ class LazyCiphertext(Ct):
         """Whether the next product streams the data."""
         return self._streamed and self._make is not None
 
-    def streamed(self, room: NDArray[Any]) -> Any:
-        """The data for one product; a later reader has them made again, and kept."""
+    def streamed(self, room: NDArray[Any], factor: int = 1) -> Any:
+        """The data for one product; a later reader has them made again, and kept.
+
+        Args:
+            factor: that streamed data are multiplied by.
+        """
         make, streamed = self._make, self._streamed
         self._streamed = False
         if not streamed or make is None:
+            assert factor == 1, "not streamed"
             return self.data
         assert isinstance(make, Streamable)
-        return self._upload(make.streamed(room))
+        return self._upload(make.streamed(room, factor))

@@ -306,8 +306,11 @@ class Native(Evaluator):
 
     def _handles_product_data(self, lefts: Sequence[Ct], rights: Sequence[Ct], accumulator: Any) -> Any:
         """Streamed ciphertexts are made for a few terms at a time; the next terms reuse their memory."""
-        if not any(isinstance(ct, LazyCiphertext) and ct.is_streamed() for ct in (*lefts, *rights)):
+        if not any(map(_is_streamed, (*lefts, *rights))):
             return super()._handles_product_data(lefts, rights, accumulator)
+        # The left factor of one product is made times what it is multiplied by.
+        single = len(lefts) == 1 and _is_streamed(lefts[0]) and lefts[0] is not rights[0]
+        factors = itertools.chain([self.policy.product_factor if single else 1], itertools.repeat(1))
         shape = (2, lefts[0].limbs, self.n)
         terms = streaming_batch(math.prod(shape) * WORD_BYTES)
         if self._rooms is None or self._rooms.shape[1:] != shape:
@@ -316,10 +319,10 @@ class Native(Evaluator):
         for start in range(0, len(lefts), terms):
             some = [*lefts[start : start + terms], *rights[start : start + terms]]
             nbytes = len(some) * math.prod(shape) * WORD_BYTES
-            streamed = in_threads(_read_once, list(zip(some, self._rooms, strict=False)), nbytes)
-            accumulator = self._product_data(
-                streamed[: len(some) // 2], streamed[len(some) // 2 :], accumulator
-            )
+            streamed = in_threads(_read_once, list(zip(some, self._rooms, factors, strict=False)), nbytes)
+            both = streamed[: len(some) // 2], streamed[len(some) // 2 :]
+            products = self.engine.multiply_sum if single else self._product_data
+            accumulator = products(*both, accumulator)
         return accumulator
 
     def _plain_product_data(
@@ -391,12 +394,12 @@ class Native(Evaluator):
         rooms: NDArray[Any] | None = None  # of lazy ciphertexts that nothing else reads
         for start in range(0, len(cts), SUMMED):
             some = cts[start : start + SUMMED]
-            if rooms is None and any(isinstance(ct, LazyCiphertext) and ct.is_streamed() for ct in some):
+            if rooms is None and any(map(_is_streamed, some)):
                 rooms = aligned_empty((len(some), some[0].components, limbs, self.n))
             datas = (
                 [ct.data for ct in some]
                 if rooms is None
-                else in_threads(_read_once, list(zip(some, rooms, strict=False)))
+                else in_threads(_read_once, list(zip(some, rooms, itertools.repeat(1), strict=False)))
             )
             sums = self.engine.integer_sums(integers[:, start : start + SUMMED], datas, sums)
         return sums or []
@@ -492,7 +495,11 @@ def _giving(message: Message) -> Callable[[], Message]:
     return lambda: message
 
 
-def _read_once(borrowed: tuple[Ct, NDArray[Any]]) -> Any:
-    """The data of a ciphertext; a streamed one is made in `room`, for one product."""
-    ct, room = borrowed
-    return ct.streamed(room) if isinstance(ct, LazyCiphertext) else ct.data
+def _is_streamed(ct: Ct) -> bool:
+    return isinstance(ct, LazyCiphertext) and ct.is_streamed()
+
+
+def _read_once(borrowed: tuple[Ct, NDArray[Any], int]) -> Any:
+    """The data of a ciphertext; a streamed one is made in `room`, times an integer, for one product."""
+    ct, room, factor = borrowed
+    return ct.streamed(room, factor) if isinstance(ct, LazyCiphertext) else ct.data
