@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "ring/kernels.h"
@@ -138,9 +139,11 @@ void scaled_sums(const Context& context, const std::vector<ScaledSum>& sums) {
 
 namespace {
 
-// Sums that are made together by all threads: the left factors of those of one thread stay in its cache, so many words of
-// a limb at a time, while the right ones come from memory.
-constexpr std::size_t kTogether = 8, kSharedWords = 2048;
+// Slices of so many words of a limb, of so many terms divided by the lists of left factors, are copied to one place that stays
+// in the core's own cache, while the right factors come from memory: where ciphertexts lie, at equal places of huge pages, they
+// crowd a few sets of it.
+constexpr std::size_t kTerms = 128, kSliceWords = 512;
+constexpr std::size_t kApart = 8;  // words between copies of slices
 
 // Where the terms of a sum of products have limb i, from word `offset` on: the components of the left factors, then those
 // of the right ones.
@@ -156,27 +159,86 @@ void point(std::vector<const std::uint64_t*>& pointers, const std::vector<Cipher
     }
 }
 
-// `count` sums of products of the same left factors.
-void add_products(const Context& context, const std::vector<CiphertextView>& lefts,
-                  const std::vector<CiphertextView>* rights, const CiphertextSpan* sums, std::size_t count) {
+// Copies of slices of the components of some terms: [component][term].
+class Slices {
+  public:
+    Slices(std::uint64_t* words, std::size_t length) : words_(words), stride_(length + kApart) {}
+
+    static std::size_t words(std::size_t terms, std::size_t length) { return 2 * terms * (length + kApart); }
+
+    void copy(const CiphertextView* terms, std::size_t count, int limb, std::size_t offset,
+              std::size_t length) {
+        for (std::size_t c = 0; c < 2; ++c) {
+            for (std::size_t t = 0; t < count; ++t) {
+                std::memcpy(words_ + (c * count + t) * stride_,
+                            terms[t].limb(static_cast<int>(c), limb) + offset,
+                            length * sizeof(std::uint64_t));
+            }
+        }
+    }
+    // The components of one after those of another.
+    void point(const std::uint64_t** pointers, std::size_t count) const {
+        for (std::size_t k = 0; k < 2 * count; ++k) pointers[k] = words_ + k * stride_;
+    }
+
+  private:
+    std::uint64_t* words_;
+    std::size_t stride_;
+};
+
+// `count` sums of products for each of some lists of left factors, times a residue for each limb: [line][output].
+void add_products(const Context& context, const std::vector<CiphertextView>* lefts, std::size_t lines,
+                  const std::vector<CiphertextView>* rights, std::size_t count,
+                  const std::vector<std::uint64_t>& factors, const CiphertextSpan* sums) {
     const Kernels& k = kernels();
-    const std::size_t terms = lefts.size();
-    parallel_rows(static_cast<std::size_t>(sums[0].limbs), context.n(), 4 * terms * count,
-                  [&](std::size_t row, std::size_t begin, std::size_t length) {
-                      const int i = static_cast<int>(row);
-                      std::vector<const std::uint64_t*> pointers(4 * terms);
-                      for (std::size_t done = 0; done < length; done += kSharedWords) {
-                          const std::size_t offset = begin + done;
-                          const std::size_t words = std::min(kSharedWords, length - done);
-                          for (std::size_t o = 0; o < count; ++o) {
-                              point(pointers, lefts, rights[o], i, offset);
-                              const std::uint64_t* const* p = pointers.data();
-                              k.multiply_sum(sums[o].limb(0, i) + offset, sums[o].limb(1, i) + offset,
-                                             sums[o].limb(2, i) + offset, p, p + terms, p + 2 * terms,
-                                             p + 3 * terms, terms, false, false, words, context.modulus(i));
-                          }
-                      }
-                  });
+    const std::size_t terms = lefts->size(), together = std::min(terms, kTerms / std::bit_ceil(lines));
+    const std::size_t slice = kSliceWords, room = Slices::words(together, slice);
+    parallel_rows(
+        static_cast<std::size_t>(sums[0].limbs), context.n(), 4 * terms * count * lines,
+        [&](std::size_t row, std::size_t begin, std::size_t length) {
+            const int i = static_cast<int>(row);
+            const Modulus& m = context.modulus(i);
+            const Buffer memory = Buffer::workspace_of_words((lines + 1) * room);
+            std::vector<Slices> copies;
+            for (std::size_t line = 0; line <= lines; ++line) {
+                copies.emplace_back(memory.words() + line * room, slice);
+            }
+            std::vector<const std::uint64_t*> pointers(4 * together);
+            const std::uint64_t** const p = pointers.data();
+            const auto add = [&](std::size_t offset, std::size_t words, std::size_t first, std::size_t held) {
+                for (std::size_t line = 0; line < lines; ++line) {
+                    copies[line].copy(&lefts[line][first], held, i, offset, words);
+                }
+                for (std::size_t o = 0; o < count; ++o) {
+                    const CiphertextView* const right = &rights[o][first];
+                    if (lines > 1) {
+                        copies[lines].copy(right, held, i, offset, words);
+                        copies[lines].point(p + 2 * held, held);
+                    } else {  // what is read once
+                        for (std::size_t t = 0; t < 2 * held; ++t) {
+                            p[2 * held + t] = right[t % held].limb(static_cast<int>(t / held), i) + offset;
+                        }
+                    }
+                    for (std::size_t line = 0; line < lines; ++line) {
+                        copies[line].point(p, held);
+                        const CiphertextSpan& sum = sums[line * count + o];
+                        std::uint64_t* const parts[3] = {sum.limb(0, i) + offset, sum.limb(1, i) + offset,
+                                                         sum.limb(2, i) + offset};
+                        k.multiply_sum(parts[0], parts[1], parts[2], p, p + held, p + 2 * held, p + 3 * held,
+                                       held, first > 0, false, words, m);
+                        if (factors.empty() || first + held < terms) continue;
+                        for (std::uint64_t* const part : parts)
+                            k.mul_scalar(part, part, factors[row], words, m);
+                    }
+                }
+            };
+            for (std::size_t done = 0; done < length; done += slice) {
+                for (std::size_t first = 0; first < terms; first += together) {
+                    add(begin + done, std::min(slice, length - done), first,
+                        std::min(together, terms - first));
+                }
+            }
+        });
 }
 
 }  // namespace
@@ -198,31 +260,36 @@ void multiply_sum(const Context& context, const std::vector<CiphertextView>& lef
                   });
 }
 
-void relinearised_sums(const Context& context, const std::vector<CiphertextView>& lefts,
-                       const std::vector<std::vector<CiphertextView>>& rights, const SwitchingKeyView& key,
+void relinearised_sums(const Context& context, const std::vector<std::vector<CiphertextView>>& lefts,
+                       const std::vector<std::vector<CiphertextView>>& rights,
+                       const std::vector<std::uint64_t>& factors, const SwitchingKeyView& key,
                        const std::vector<CiphertextSpan>& outs) {
     if (outs.empty()) return;
-    const int limbs = lefts.front().limbs;
+    const std::size_t outputs = rights.size();
+    const int limbs = lefts.front().front().limbs;
     const std::size_t n = context.n();
+    const std::size_t together = std::min(kLinesTogether, lefts.size());
+    const std::size_t blocks = (lefts.size() + together - 1) / together;
     // Fewer groups of outputs than threads are made one by one, with all threads each.
-    const std::size_t share = kTogether / static_cast<std::size_t>(thread_count());
-    const std::size_t each = std::min(std::max<std::size_t>(share, 1), outs.size());
-    const std::size_t groups = (outs.size() + each - 1) / each;
+    const std::size_t share = kSumsTogether / static_cast<std::size_t>(thread_count());
+    const std::size_t each = std::min(std::max<std::size_t>(share, 1), outputs);
+    const std::size_t groups = (outputs + each - 1) / each * blocks;
     const int threads = groups < static_cast<std::size_t>(thread_count()) ? 1 : threads_for(groups);
     std::vector<CiphertextSpan> sums;
     std::vector<Buffer> memory;
-    for (std::size_t t = 0; t < each * static_cast<std::size_t>(threads); ++t) {
+    for (std::size_t t = 0; t < each * together * static_cast<std::size_t>(threads); ++t) {
         memory.push_back(Buffer::of_words(3, limbs, n));
         sums.push_back({memory.back().words(), 3, limbs, n});
     }
     const std::ptrdiff_t stride = static_cast<std::ptrdiff_t>(n);
     parallel_for(groups, threads, [&](std::size_t group, int thread) {
-        const std::size_t first = group * each, count = std::min(each, outs.size() - first);
-        const CiphertextSpan* const own = &sums[static_cast<std::size_t>(thread) * each];
-        add_products(context, lefts, &rights[first], own, count);
-        for (std::size_t o = 0; o < count; ++o) {
-            relinearise(context, {own[o].data, 3, limbs, limbs * stride, stride}, key, false,
-                        outs[first + o].data);
+        const std::size_t first = group / blocks * each, count = std::min(each, outputs - first);
+        const std::size_t line = group % blocks * together, lines = std::min(together, lefts.size() - line);
+        const CiphertextSpan* const own = &sums[static_cast<std::size_t>(thread) * each * together];
+        add_products(context, &lefts[line], lines, &rights[first], count, factors, own);
+        for (std::size_t sum = 0; sum < lines * count; ++sum) {
+            relinearise(context, {own[sum].data, 3, limbs, limbs * stride, stride}, key, false,
+                        outs[(line + sum / count) * outputs + first + sum % count].data);
         }
     });
 }

@@ -38,10 +38,14 @@ void scaled_sums(const Context& context, const std::vector<ScaledSum>& sums);
 // out (+)= sum_t left_t right_t, three components; factors have two. No relinearisation.
 void multiply_sum(const Context& context, const std::vector<CiphertextView>& lefts,
                   const std::vector<CiphertextView>& rights, bool accumulate, const CiphertextSpan& out);
-// outs[o] = sum_t left_t rights[o]_t, relinearised with the key of s^2. One output after the other, which stays in the
-// cache of its core.
-void relinearised_sums(const Context& context, const std::vector<CiphertextView>& lefts,
-                       const std::vector<std::vector<CiphertextView>>& rights, const SwitchingKeyView& key,
+// Of sums that are made together: lists of right factors, and of left ones.
+inline constexpr std::size_t kSumsTogether = 8, kLinesTogether = 8;
+
+// outs[l * rights.size() + o] = sum_t lefts[l]_t rights[o]_t, times a residue for each limb if there are factors, relinearised
+// with the key of s^2. All lists are of one length. Some of the sums are made together: they stay in the cache of their core.
+void relinearised_sums(const Context& context, const std::vector<std::vector<CiphertextView>>& lefts,
+                       const std::vector<std::vector<CiphertextView>>& rights,
+                       const std::vector<std::uint64_t>& factors, const SwitchingKeyView& key,
                        const std::vector<CiphertextSpan>& outs);
 // out (+)= sum_t plaintext_t ciphertext_t, two components.
 void multiply_plain_sum(const Context& context, const std::vector<FactorView>& plaintexts,

@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "arith/primes.h"
+#include "ckks/arithmetic.h"
 #include "core/arrays.h"
 #include "gemm/kernels/counting.h"
 #include "ring/automorphism.h"
@@ -83,6 +84,8 @@ NB_MODULE(_core, m) {
     m.attr("LARGEST_NOISE") = cipherblas::kLargestNoise;
     m.attr("PASS_LAYERS") = cipherblas::kPassLayers;
     m.attr("DROPPED_BYTES") = cipherblas::kDroppedBytes;
+    m.attr("SUMS_TOGETHER") = cipherblas::kSumsTogether;
+    m.attr("LINES_TOGETHER") = cipherblas::kLinesTogether;
 
     nb::class_<Context> context(m, "Context",
                                 "Ring degree, q and special primes, and the digits of key switching.");

@@ -4,6 +4,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "core/arrays.h"
 #include "ring/aligned.h"
 #include "ring/threads.h"
+#include "rlwe/coefficient_parts.h"
 #include "rlwe/encryption.h"
 #include "rlwe/giant_steps.h"
 #include "rlwe/transform.h"
@@ -184,29 +186,50 @@ nb::object multiply_sum_of(const Context& context, const std::vector<AnyArray>& 
     return sum.object();
 }
 
-std::vector<Words> relinearised_sums_of(const Context& context, const std::vector<AnyArray>& lefts,
-                                        const std::vector<std::vector<AnyArray>>& rights,
-                                        const AnyArray& key) {
-    const Factors left(context, lefts, "lefts");
-    const int limbs = left.views.front().limbs;
-    const SwitchingKey switching_key(context, key, "relinearisation key");
-    std::vector<Factors> factors;
+// Lists of one length, of ciphertexts of equal limbs.
+class FactorLists {
+  public:
+    FactorLists(const Context& context, const std::vector<std::vector<AnyArray>>& lists, std::size_t length,
+                const char* what) {
+        for (const std::vector<AnyArray>& arrays : lists) {
+            if (arrays.size() != length) {
+                fail(what, std::to_string(length) + " ciphertexts", std::to_string(arrays.size()));
+            }
+            factors_.emplace_back(context, arrays, what);
+            views.push_back(factors_.back().views);
+        }
+    }
     std::vector<std::vector<CiphertextView>> views;
+
+  private:
+    std::vector<Factors> factors_;
+};
+
+std::vector<Words> relinearised_sums_of(const Context& context,
+                                        const std::vector<std::vector<AnyArray>>& lefts,
+                                        const std::vector<std::vector<AnyArray>>& rights, const AnyArray& key,
+                                        const nb::object& factor) {
+    if (lefts.empty()) fail("lefts", "at least one list of ciphertexts", "none");
+    const FactorLists left(context, lefts, lefts.front().size(), "lefts");
+    const FactorLists right(context, rights, lefts.front().size(), "rights");
+    const CiphertextView& first = left.views.front().front();
+    for (const FactorLists* const lists : {&left, &right}) {
+        for (const std::vector<CiphertextView>& views : lists->views) check_equal_limbs(first, views.front());
+    }
+    const SwitchingKey switching_key(context, key, "relinearisation key");
+    std::vector<std::uint64_t> factors = residues_of(context, factor, first.limbs);
+    if (std::all_of(factors.begin(), factors.end(), [](std::uint64_t residue) { return residue == 1; })) {
+        factors.clear();
+    }
     std::vector<CiphertextResult> results;
     std::vector<CiphertextSpan> spans;
-    for (const std::vector<AnyArray>& arrays : rights) {
-        if (arrays.size() != lefts.size()) {
-            fail("rights", std::to_string(lefts.size()) + " ciphertexts", std::to_string(arrays.size()));
-        }
-        factors.emplace_back(context, arrays, "rights");
-        views.push_back(factors.back().views);
-        check_equal_limbs(left.views.front(), views.back().front());
-        results.emplace_back(context, 2, limbs);
+    for (std::size_t r = 0; r < lefts.size() * rights.size(); ++r) {
+        results.emplace_back(context, 2, first.limbs);
         spans.push_back(results.back().span());
     }
     {
         const nb::gil_scoped_release release;
-        relinearised_sums(context, left.views, views, switching_key.view(), spans);
+        relinearised_sums(context, left.views, right.views, factors, switching_key.view(), spans);
     }
     std::vector<Words> arrays;
     for (CiphertextResult& result : results) arrays.push_back(result.array());
@@ -350,24 +373,20 @@ Words relinearise_with(const Context& context, const AnyArray& ct3, const AnyArr
 }
 
 Words multiply_relinearise_with(const Context& context, const AnyArray& left, const AnyArray& right,
-                                const AnyArray& key, const nb::object& left_factor) {
+                                const AnyArray& key) {
     const Ciphertext x(context, left, "left"), y(context, right, "right");
     const SwitchingKey switching_key(context, key, "relinearisation key");
-    const std::vector<std::uint64_t> left_factors = residues_of(context, left_factor, x.view().limbs);
-    ProductView product{x.view(), y.view()};
-    if (!left_factor.equal(nb::int_(1))) product.left_factors = left_factors.data();
     CiphertextResult result(context, 2, x.view().limbs);
     {
         const nb::gil_scoped_release release;
-        multiply_relinearise(context, product, switching_key.view(), false, result.span().data);
+        multiply_relinearise(context, {x.view(), y.view()}, switching_key.view(), false, result.span().data);
     }
     return result.array();
 }
 
 Words multiply_rescale(const Context& context, const AnyArray& left, const AnyArray& right,
                        const AnyArray& key, const nb::object& factor, const std::optional<AnyArray>& added,
-                       const nb::object& added_factor, const nb::object& constant,
-                       const nb::object& left_factor) {
+                       const nb::object& added_factor, const nb::object& constant) {
     const Ciphertext x(context, left, "left"), y(context, right, "right");
     const SwitchingKey switching_key(context, key, "relinearisation key");
     const int limbs = x.view().limbs;
@@ -376,10 +395,8 @@ Words multiply_rescale(const Context& context, const AnyArray& left, const AnyAr
     const std::vector<std::uint64_t> factors = residues_of(context, factor, limbs);
     const std::vector<std::uint64_t> added_factors = residues_of(context, added_factor, limbs);
     const std::vector<std::uint64_t> constants = residues_of(context, constant, limbs);
-    const std::vector<std::uint64_t> left_factors = residues_of(context, left_factor, limbs);
     if (!factor.equal(nb::int_(1))) product.factors = factors.data();
     if (!constant.equal(nb::int_(0))) product.constants = constants.data();
-    if (!left_factor.equal(nb::int_(1))) product.left_factors = left_factors.data();
     std::optional<Ciphertext> z;
     if (added) {
         z.emplace(context, *added, "added");
@@ -447,6 +464,31 @@ std::vector<Words> giant_steps(const Context& context, const std::vector<AnyArra
     {
         const nb::gil_scoped_release release;
         run_giant_steps(context, steps, data.data());
+    }
+    std::vector<Words> arrays;
+    for (CiphertextResult& result : results) arrays.push_back(result.array());
+    return arrays;
+}
+
+std::vector<Words> coefficient_parts(const Context& context, const std::vector<AnyArray>& sources, int level,
+                                     int parts, int outputs, const std::vector<AnyArray>& keys) {
+    const Factors inputs(context, sources, "sources");
+    std::vector<SwitchingKey> key_arguments;
+    CoefficientParts of{inputs.views, level, parts, outputs, {}};
+    for (const AnyArray& key : keys) {
+        key_arguments.emplace_back(context, key, "keys");
+        of.keys.push_back(key_arguments.back().view());
+    }
+    check(context, of);
+    std::vector<CiphertextResult> results;
+    std::vector<std::uint64_t*> data;
+    for (std::size_t r = 0; r < sources.size() * static_cast<std::size_t>(outputs); ++r) {
+        results.emplace_back(context, 2, inputs.views.front().limbs);
+        data.push_back(results.back().span().data);
+    }
+    {
+        const nb::gil_scoped_release release;
+        run_coefficient_parts(context, of, data.data());
     }
     std::vector<Words> arrays;
     for (CiphertextResult& result : results) arrays.push_back(result.array());
@@ -526,8 +568,10 @@ void bind_server(nb::class_<Context>& context) {
         .def("multiply_sum", &multiply_sum_of, "lefts"_a, "rights"_a, "accumulator"_a.none() = nb::none(),
              "(accumulator +) sum of left_t right_t with three components; the accumulator is updated in "
              "place.")
-        .def("relinearised_sums", &relinearised_sums_of, "lefts"_a, "rights"_a, "key"_a,
-             "For every list of right factors the sum of left_t right_t, relinearised.")
+        .def("relinearised_sums", &relinearised_sums_of, "lefts"_a, "rights"_a, "key"_a, "factor"_a = 1,
+             "For every list of left factors, and each of right ones, the sum of left_t right_t, times the "
+             "factor, "
+             "relinearised.")
         .def("weighted_sums", &weighted_sums_of, "blocks"_a, "terms"_a, "cts"_a,
              "For every block of plaintexts, as write_weights leaves them, their products with the "
              "ciphertexts "
@@ -545,18 +589,24 @@ void bind_server(nb::class_<Context>& context) {
              "Division with rounding by the last `count` limbs.")
         .def("drop", &drop, "ct"_a, "limbs"_a, "A copy of the first `limbs` limbs.")
         .def("multiply_relinearise", &multiply_relinearise_with, "left"_a, "right"_a, "key"_a,
-             "left_factor"_a = 1,
-             "The relinearised product of two ciphertexts, the left one times an integer; neither is ever "
-             "stored.")
+             "The relinearised product of two ciphertexts; the product itself is never stored.")
         .def("multiply_rescale", &multiply_rescale, "left"_a, "right"_a, "key"_a, "factor"_a,
-             "added"_a.none(), "added_factor"_a, "constant"_a, "left_factor"_a = 1,
-             "left_factor left right factor + added added_factor + constant in every slot, relinearised and "
-             "divided by "
+             "added"_a.none(), "added_factor"_a, "constant"_a,
+             "left right factor + added added_factor + constant in every slot, relinearised and divided by "
              "the last limb\n"
              "in one ModDown: integers of any size, `added` a ciphertext or None.")
         .def("relinearise", &relinearise_with, "ct3"_a, "key"_a, "rescale"_a = false,
              "(b, a, c2) -> (b, a) with the key of s^2; with `rescale` divided by the last limb in the same "
              "ModDown.")
+        .def("coefficient_parts", &coefficient_parts, "sources"_a, "level"_a, "parts"_a, "outputs"_a,
+             "keys"_a,
+             "Of each source, a polynomial in X^(2^level), the first parts by exponents modulo 2^level times "
+             "parts (2, "
+             "4 or 8),\n"
+             "times parts. keys: number k - 1 is of the product of X -> X^(1 + N / 2^(level + j)) over the "
+             "binary "
+             "digits j of\n"
+             "k, parts - 1 of them.")
         .def("giant_steps", &giant_steps, "sources"_a, "babies"_a, "giants"_a, "keys"_a, "plaintexts"_a,
              "Of each source the sum of automorphism_g(sum of plaintext * automorphism_b(source)), divided "
              "by the "

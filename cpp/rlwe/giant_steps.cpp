@@ -1,19 +1,14 @@
 #include "rlwe/giant_steps.h"
 
 #include <algorithm>
-#include <numeric>
 #include <stdexcept>
 #include <string>
 
 #include "ring/kernels.h"
-#include "ring/threads.h"
-#include "rlwe/extended_limbs.h"
 #include "rlwe/mod_down.h"
 
 namespace cipherblas {
 namespace {
-
-constexpr std::size_t kChunkWords = 1024;  // of every rotation: all of them stay in the core's own cache
 
 [[noreturn]] void fail(const std::string& what, const std::string& expected, const std::string& got) {
     throw std::invalid_argument(what + ": expected " + expected + ", got " + got);
@@ -94,111 +89,6 @@ void check(const Context& context, const GiantSteps& steps) {
     }
 }
 
-// Every baby step of every two components of every source as an output of one term, those of the first two first.
-TransformPlan plan_of_babies(const Context& context, const GiantSteps& sums) {
-    TransformPlan plan;
-    const std::size_t pairs = pairs_of(sums);
-    plan.context = &context;
-    plan.limbs = sums.sources.front().limbs;
-    plan.outputs = static_cast<int>(sums.sources.size() * pairs * sums.babies.size());
-    plan.extended = true;
-    add_sources(plan, sums.sources);
-    plan.first_term.push_back(0);
-    for (std::size_t s = 0; s < plan.sources.size(); ++s) {
-        PlannedSource& source = plan.sources[s];
-        const std::size_t p = s % pairs;
-        source.decomposed = true;
-        for (const Rotation& baby : sums.babies) {
-            PlannedTerm term;
-            term.source = static_cast<int>(s);
-            if (baby.key >= 0) {
-                term.key = &sums.keys[static_cast<std::size_t>(baby.key) * pairs + p];
-            } else if (p + 1 == pairs) {
-                source.parts[1] = source.switched.view;
-            }
-            if (baby.galois != 1) term.permutation = context.basis().permutation(baby.galois);
-            plan.terms.push_back(term);
-            plan.first_term.push_back(plan.terms.size());
-        }
-    }
-    find_alike(plan);
-    finish_plan(plan, false);
-    return plan;
-}
-
-// The workspace of one thread: limbs that are converted together, and a chunk of every rotation.
-class BabyWorker {
-  public:
-    BabyWorker(const TransformPlan& plan, const Decompositions& decompositions, const GiantSteps& sums,
-               int capacity)
-        : plan_(&plan),
-          sums_(&sums),
-          chunk_(std::min(kChunkWords, plan.context->n())),
-          limbs_(plan, decompositions, capacity),
-          rotated_(Buffer::workspace_of_words(2 * sums.babies.size() * chunk_)) {
-        for (int o = 0; o < plan.outputs; ++o) rotations_.emplace_back(plan);
-    }
-
-    void convert(const int* limbs, int count) { limbs_.convert(limbs, count, 0); }
-
-    // target(s, o, c): where component c of an output of a source goes at that limb, number t of those that were converted.
-    template <typename Target>
-    void run(int limb, int t, const Target& target) {
-        limbs_.transform(limb, t);
-        const std::size_t babies = sums_->babies.size();
-        for (std::size_t r = 0; r < rotations_.size(); ++r) rotations_[r].start(limbs_, r, limb, t);
-        for (std::size_t begin = 0; begin < plan_->context->n(); begin += chunk_) {
-            for (std::size_t s = 0; s < plan_->sources.size(); ++s) {  // what they read is in a cache then
-                for (std::size_t b = 0; b < babies; ++b) {
-                    if (vanishes(b)) continue;
-                    rotations_[s * babies + b].run_part(limb, begin, begin + chunk_, rotated(b, 0),
-                                                        rotated(b, 1));
-                }
-                for (std::size_t o = 0; o < sums_->giants.size(); ++o) add_up(limb, o, s, begin, target);
-            }
-        }
-    }
-
-  private:
-    // A multiple of P, at a special limb: of all components alike.
-    bool vanishes(std::size_t b) const { return rotations_[b].terms().empty(); }
-    std::uint64_t* rotated(std::size_t b, std::size_t c) const {
-        return rotated_.words() + (2 * b + c) * chunk_;
-    }
-
-    template <typename Target>
-    void add_up(int limb, std::size_t o, std::size_t s, std::size_t begin, const Target& target) {
-        factors_.clear();
-        for (std::vector<const std::uint64_t*>& list : pointers_) list.clear();
-        for (const BabyTerm& term : sums_->giants[o].terms) {
-            const std::size_t b = static_cast<std::size_t>(term.baby);
-            if (vanishes(b)) continue;
-            const FactorView& plaintext = sums_->plaintexts[static_cast<std::size_t>(term.plaintext)];
-            factors_.push_back(plaintext.at(*plan_->context, limb, begin));
-            for (std::size_t c = 0; c < 2; ++c) pointers_[c].push_back(rotated(b, c));
-        }
-        const std::size_t pairs = pairs_of(*sums_), source = s / pairs, c = s % pairs * 2;
-        std::uint64_t* const sum[2] = {target(source, o, c) + begin, target(source, o, c + 1) + begin};
-        if (factors_.empty()) {
-            for (std::uint64_t* const words : sum) std::fill_n(words, chunk_, std::uint64_t{0});
-            return;
-        }
-        const Modulus& m = plan_->context->modulus(limb);
-        kernels().multiply_plain_sum(sum[0], sum[1], factors_.data(), halves_of(m.bits),
-                                     sums_->plaintexts.front().repeats, pointers_[0].data(),
-                                     pointers_[1].data(), factors_.size(), false, chunk_, m);
-    }
-
-    const TransformPlan* plan_;
-    const GiantSteps* sums_;
-    std::size_t chunk_;
-    ExtendedLimbs limbs_;
-    std::vector<TermSum> rotations_;
-    Buffer rotated_;                                 // [baby][component][chunk]
-    std::vector<const void*> factors_;               // of a sum
-    std::vector<const std::uint64_t*> pointers_[2];  // both components of what they multiply
-};
-
 // The sums of baby steps modulo Q P: of every source, giant step and component all limbs, the special ones last.
 class Sums {
   public:
@@ -223,35 +113,47 @@ class Sums {
     Buffer words_;
 };
 
-void run_babies(const Context& context, const GiantSteps& steps, const Sums& sums) {
-    const TransformPlan plan = plan_of_babies(context, steps);
-    const Decompositions decompositions = decompose(plan);
-    const std::size_t kept = static_cast<std::size_t>(plan.kept);
-    const std::vector<int>& special = plan.dropped->sources();
-    std::vector<int> limbs = special;
-    limbs.resize(special.size() + kept);
-    std::iota(limbs.begin() + static_cast<std::ptrdiff_t>(special.size()), limbs.end(), 0);
-
-    const int group =
-        limbs_per_group(context.n(), static_cast<int>(limbs.size()), std::min(context.alpha(), plan.limbs));
-    const std::size_t step = static_cast<std::size_t>(group);
-    const std::size_t tasks = (limbs.size() + step - 1) / step;
-    const int threads = threads_for(tasks);
-    std::vector<BabyWorker> workers;
-    for (int thread = 0; thread < threads; ++thread) workers.emplace_back(plan, decompositions, steps, group);
-    parallel_for(tasks, threads, [&](std::size_t task, int thread) {
-        BabyWorker& worker = workers[static_cast<std::size_t>(thread)];
-        const std::size_t first = task * step, end = std::min(first + step, limbs.size());
-        worker.convert(&limbs[first], static_cast<int>(end - first));
-        for (std::size_t i = first; i < end; ++i) {
-            const std::size_t row = i < special.size() ? kept + i : i - special.size();
-            worker.run(limbs[i], static_cast<int>(i - first),
-                       [&](std::size_t s, std::size_t g, std::size_t c) { return sums.row(s, g, c, row); });
+// The sum of one giant step at a chunk of a limb, from two components of a source that are rotated by all baby steps.
+void add_up(const GiantSteps& steps, const BabyWorker& worker, const GiantStep& giant, int limb,
+            std::size_t begin, std::uint64_t* sum0, std::uint64_t* sum1) {
+    const Context& context = worker.context();
+    std::vector<const void*> factors;
+    std::vector<const std::uint64_t*> pointers[2];
+    for (const BabyTerm& term : giant.terms) {
+        const std::size_t b = static_cast<std::size_t>(term.baby);
+        if (worker.vanishes(b)) continue;
+        const FactorView& plaintext = steps.plaintexts[static_cast<std::size_t>(term.plaintext)];
+        factors.push_back(plaintext.at(context, limb, begin));
+        for (std::size_t c = 0; c < 2; ++c) pointers[c].push_back(worker.rotated(b, c));
+    }
+    if (factors.empty()) {
+        for (std::uint64_t* const words : {sum0, sum1}) {
+            std::fill_n(words, worker.chunk(), std::uint64_t{0});
         }
-    });
+        return;
+    }
+    const Modulus& m = context.modulus(limb);
+    kernels().multiply_plain_sum(sum0, sum1, factors.data(), halves_of(m.bits),
+                                 steps.plaintexts.front().repeats, pointers[0].data(), pointers[1].data(),
+                                 factors.size(), false, worker.chunk(), m);
+}
+
+void run_babies(const Context& context, const GiantSteps& steps, const Sums& sums) {
+    const TransformPlan plan = plan_of_babies(context, steps.sources, steps.babies, steps.keys);
+    const std::size_t pairs = pairs_of(steps);
+    for_each_chunk(
+        plan, steps.babies.size(), context.n(),
+        [&](const BabyWorker& worker, int limb, std::size_t row, std::size_t s, std::size_t begin) {
+            const std::size_t source = s / pairs, c = s % pairs * 2;
+            for (std::size_t g = 0; g < steps.giants.size(); ++g) {
+                add_up(steps, worker, steps.giants[g], limb, begin, sums.row(source, g, c, row) + begin,
+                       sums.row(source, g, c + 1, row) + begin);
+            }
+        });
 
     // What giant steps switch is divided by P.
-    const std::size_t last = sums.components() - 1;
+    const std::size_t last = sums.components() - 1, kept = static_cast<std::size_t>(plan.kept);
+    const std::vector<int>& special = plan.dropped->sources();
     for (std::size_t s = 0; s < steps.sources.size(); ++s) {
         std::vector<const std::uint64_t*> low, high;
         std::vector<std::uint64_t*> results;

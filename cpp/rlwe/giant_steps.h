@@ -6,16 +6,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "rlwe/baby_steps.h"
 #include "rlwe/factor.h"
 #include "rlwe/transform.h"
 
 namespace cipherblas {
-
-// key: -1 for Galois element 1 alone.
-struct Rotation {
-    std::uint64_t galois = 1;
-    int key = -1;
-};
 
 // Numbers of a baby step and of a plaintext.
 struct BabyTerm {

@@ -1,5 +1,5 @@
 """Photographs of CIFAR-10, and a larger network of the kind: 64 filters of 5×5 pixels in three colours, which meet
-an image at 10×10 positions, and 128 hidden units."""
+an image at 10×10 positions, and 64 hidden units."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ FILES = ("train50000.npz", "test10000.npz")
 SIDE, COLOURS = 32, 3
 KERNEL, STRIDE, GRID = 5, 3, 10  # of the convolution; positions along a side
 PLACES = 128  # for the positions of an image, a power of two; those beyond the grid hold zeros
-CHANNELS, HIDDEN = 64, 128
+CHANNELS, HIDDEN = 64, 64
 EPOCHS, RATE, DECAY = 12, 2e-3, 1e-4  # of the training
-SUMS = (16.0, 64.0, 16.0)  # of the absolute weights in a column: bounds are known before any weight is
+SUMS = (14.0, 64.0, 10.0)  # of the absolute weights in a column: bounds are known before any weight is
 
 
 @dataclass(frozen=True)

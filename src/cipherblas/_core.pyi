@@ -39,6 +39,8 @@ NOISE_SIGMA: float
 LARGEST_NOISE: int
 PASS_LAYERS: int
 DROPPED_BYTES: int
+SUMS_TOGETHER: int
+LINES_TOGETHER: int
 CONVERTED_ROWS: int
 CONVERTED_DEPTH: int
 CONVERTED_COLS: int
@@ -112,18 +114,9 @@ class Context:
     def expand(self, b: _Words, words: _Words, factor: int, out: _Words) -> None: ...
     def ternary(self, bytes: NDArray[np.uint8]) -> _Signed: ...
     def gaussian(self, words: _Words) -> _Signed: ...
-    def encrypt_symmetric(
-        self, secret: _Words, a: _Words, noise: _Signed, message: _Signed, factor: int = ...
-    ) -> _Words: ...
+    def encrypt_symmetric(self, secret: _Words, a: _Words, noise: _Signed, message: _Signed) -> _Words: ...
     def encrypt_public(
-        self,
-        public_key: _Words,
-        v: _Signed,
-        e0: _Signed,
-        e1: _Signed,
-        message: _Signed,
-        limbs: int,
-        factor: int = ...,
+        self, public_key: _Words, v: _Signed, e0: _Signed, e1: _Signed, message: _Signed, limbs: int
     ) -> _Words: ...
     def phase(self, secret: _Words, ciphertext: _Words) -> NDArray[np.float64]: ...
     def switching_key(
@@ -201,7 +194,11 @@ class Context:
         self, lefts: Sequence[_Words], rights: Sequence[_Words], accumulator: _Words | None = ...
     ) -> _Words: ...
     def relinearised_sums(
-        self, lefts: Sequence[_Words], rights: Sequence[Sequence[_Words]], key: _Words
+        self,
+        lefts: Sequence[Sequence[_Words]],
+        rights: Sequence[Sequence[_Words]],
+        key: _Words,
+        factor: int = ...,
     ) -> list[_Words]: ...
     def weighted_sums(
         self, blocks: Sequence[_Halves], terms: Sequence[Sequence[int]], cts: Sequence[_Words]
@@ -222,11 +219,8 @@ class Context:
         added: _Words | None,
         added_factor: int,
         constant: int,
-        left_factor: int = ...,
     ) -> _Words: ...
-    def multiply_relinearise(
-        self, left: _Words, right: _Words, key: _Words, left_factor: int = ...
-    ) -> _Words: ...
+    def multiply_relinearise(self, left: _Words, right: _Words, key: _Words) -> _Words: ...
     def galois_element(self, step: int) -> int: ...
     def giant_steps(
         self,
@@ -235,6 +229,9 @@ class Context:
         giants: Sequence[tuple[int, int, Sequence[tuple[int, int]]]],
         keys: Sequence[_Words],
         plaintexts: Sequence[_Halves],
+    ) -> list[_Words]: ...
+    def coefficient_parts(
+        self, sources: Sequence[_Words], level: int, parts: int, outputs: int, keys: Sequence[_Words]
     ) -> list[_Words]: ...
     def linear_transform(
         self,

@@ -26,6 +26,12 @@ BLOCK = np.zeros((6, 2, 1, 64), dtype=np.uint32)  # of three wide primes
 Call = Callable[[], object]
 
 
+def parted(
+    sources: Any = (CT,), level: int = 0, parts: int = 4, outputs: int = 1, keys: Any = (KEY,) * 3
+) -> Any:
+    return C.coefficient_parts(list(sources), level, parts, outputs, list(keys))
+
+
 def giant_steps(
     sources: Any = (CT,), babies: Any = ((5, 0),), giants: Any = ((1, -1, []),), keys: Any = (KEY,)
 ) -> Any:
@@ -177,16 +183,31 @@ BAD: list[tuple[str, Call]] = [
     ("words of 1 to 5 limbs and the special ones", lambda: C.relinearise(CT3, KEY[:, :, :2])),
     ("right: expected 2 components, got 3", lambda: C.multiply_relinearise(CT, CT3, KEY)),
     ("right: expected 3 limbs, got 2", lambda: C.multiply_relinearise(CT, CT[:, :2], KEY)),
+    ("parts: expected 2, 4 or 8, got 16", lambda: parted(parts=16, outputs=9)),
+    ("outputs: expected 1 to 4, got 0", lambda: parted(outputs=0)),
+    ("outputs: expected 1 to 4, got 5", lambda: parted(outputs=5)),
+    ("level: expected 0 to 1, got 2", lambda: parted(level=2)),
+    ("level: expected 0 to 1, got -1", lambda: parted(level=-1)),
+    ("parts: expected at most 4, got 8", lambda: parted(parts=8, keys=[KEY] * 7)),
+    ("keys: expected 3, got 1", lambda: parted(keys=[KEY])),
+    ("keys for at least 3 limbs, got 2", lambda: parted(keys=[RING.random_key(2)] * 3)),
+    ("sources: expected 2 components", lambda: parted([CT3])),
+    ("equal limbs, got 3 and 2", lambda: parted([CT, CT[:, :2]])),
+    ("at least one ciphertext", lambda: parted([])),
     ("polynomials: expected", lambda: C.polynomial_sums(np.zeros((1, 2, 8), np.int64), [CT])),
     ("power of two from 8", lambda: C.polynomial_sums(np.zeros((1, 1, 4), np.int64), [CT])),
     ("power of two from 8", lambda: C.polynomial_sums(np.zeros((1, 1, 24), np.int64), [CT])),
     ("power of two from 8", lambda: C.polynomial_sums(np.zeros((1, 1, 2 * N), np.int64), [CT])),
     ("at least one output", lambda: C.polynomial_sums(np.zeros((0, 1, 8), np.int64), [CT])),
-    ("rights: expected 1 ciphertexts, got 2", lambda: C.relinearised_sums([CT], [[CT], [CT, CT]], KEY)),
-    ("lefts: expected 2 components", lambda: C.relinearised_sums([CT3], [[CT]], KEY)),
-    ("rights: expected 2 components", lambda: C.relinearised_sums([CT], [[CT], [CT3]], KEY)),
-    ("expected equal limbs, got 3 and 2", lambda: C.relinearised_sums([CT], [[CT[:, :2]]], KEY)),
-    ("key for at least 3 limbs, got 2", lambda: C.relinearised_sums([CT], [[CT]], RING.random_key(2))),
+    ("rights: expected 1 ciphertexts, got 2", lambda: C.relinearised_sums([[CT]], [[CT], [CT, CT]], KEY)),
+    ("lefts: expected 1 ciphertexts, got 2", lambda: C.relinearised_sums([[CT], [CT, CT]], [[CT]], KEY)),
+    ("lefts: expected at least one list", lambda: C.relinearised_sums([], [[CT]], KEY)),
+    ("lefts: expected at least one ciphertext", lambda: C.relinearised_sums([[]], [[]], KEY)),
+    ("expected equal limbs, got 3 and 2", lambda: C.relinearised_sums([[CT], [CT[:, :2]]], [[CT]], KEY)),
+    ("lefts: expected 2 components", lambda: C.relinearised_sums([[CT3]], [[CT]], KEY)),
+    ("rights: expected 2 components", lambda: C.relinearised_sums([[CT]], [[CT], [CT3]], KEY)),
+    ("expected equal limbs, got 3 and 2", lambda: C.relinearised_sums([[CT]], [[CT[:, :2]]], KEY)),
+    ("key for at least 3 limbs, got 2", lambda: C.relinearised_sums([[CT]], [[CT]], RING.random_key(2))),
     ("key for at least 3 limbs, got 2", lambda: C.multiply_relinearise(CT, CT, RING.random_key(2))),
     ("added: expected 2 components, got 3", lambda: C.multiply_rescale(CT, CT, KEY, 1, CT3, 1, 0)),
     ("added: expected 3 limbs, got 2", lambda: C.multiply_rescale(CT, CT, KEY, 1, CT[:, :2], 1, 0)),

@@ -331,6 +331,7 @@ def test_integers(place: tuple[str, tuple[Any, ...]]) -> None:
 ANY = tuple(NUMBERS)
 SIGNED = tuple(number for number in NUMBERS if -(2**63) <= number < 2**63)
 TAKEN: dict[tuple[str, str], tuple[int, ...]] = {
+    ("coefficient_parts", "level"): (0,),
     ("transpose_classes", "first"): (0,),
     ("transpose_steps", "blocks"): (0,),
     ("transpose_blocks", "blocks"): (0,),
@@ -357,10 +358,7 @@ TAKEN: dict[tuple[str, str], tuple[int, ...]] = {
     ("scale_limbs", "factor"): ANY,
     ("multiply_scalar", "value"): ANY,
     ("scaled_sums", "sums"): ANY,
-    ("encrypt_symmetric", "factor"): ANY,
-    ("encrypt_public", "factor"): ANY,
-    ("multiply_relinearise", "left_factor"): ANY,
-    ("multiply_rescale", "left_factor"): ANY,
+    ("relinearised_sums", "factor"): ANY,
     ("multiply_rescale", "factor"): ANY,
     ("multiply_rescale", "added_factor"): ANY,
     ("multiply_rescale", "constant"): ANY,

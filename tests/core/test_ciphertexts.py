@@ -187,23 +187,25 @@ def test_multiply_sum(ring: Ring, count: int) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
-@pytest.mark.parametrize(("sums", "terms"), [(1, 1), (7, 3), (8, 2), (9, 13), (20, 5)])
-def test_relinearised_sums_of_long_limbs(sums: int, terms: int, threads: int) -> None:
+@pytest.mark.parametrize(
+    ("sums", "terms", "lines"), [(1, 1, 1), (7, 3, 2), (8, 2, 4), (9, 13, 5), (20, 5, 1), (2, 200, 3)]
+)
+def test_relinearised_sums_of_long_limbs(sums: int, terms: int, lines: int, threads: int) -> None:
     """Several at a time take a limb part by part: more words than a part has, by fewer sums than threads and more."""
     wide = Ring(n=4096, q_bits=(50, 40), special=1, alpha=1)
     key = wide.random_key(2)
-    lefts = [wide.random_ciphertext(2) for _ in range(terms)]
+    lefts = [[wide.random_ciphertext(2) for _ in range(terms)] for _ in range(lines)]
     rights = [[wide.random_ciphertext(2) for _ in range(terms)] for _ in range(sums)]
     before = _core.threads()
     _core.set_threads(threads)
     try:
-        found = wide.context.relinearised_sums(lefts, rights, key)
+        found = wide.context.relinearised_sums(lefts, rights, key, -7)
     finally:
         _core.set_threads(before)
-    assert len(found) == sums
+    assert len(found) == lines * sums
     assert wide.context.relinearised_sums(lefts, [], key) == []
-    for one, each in zip(found, rights, strict=True):
-        product = wide.context.multiply_sum(lefts, each, None)
+    for one, (own, each) in zip(found, itertools.product(lefts, rights), strict=True):
+        product = wide.context.multiply_scalar(wide.context.multiply_sum(own, each, None), -7)
         np.testing.assert_array_equal(one, wide.context.relinearise(product, key, False))
 
 

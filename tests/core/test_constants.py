@@ -11,7 +11,7 @@ import cipherblas._core as _core
 from cipherblas.common import gemm_paths, memory
 from cipherblas.crypto import fields
 from cipherblas.evaluators.rows import bookkeeping
-from cipherblas.evaluators.slots import native, products
+from cipherblas.evaluators.slots import native
 from cipherblas.rlwe import working_memory
 from tests.support import reference_engine
 from tests.support.core_constants import constant
@@ -36,7 +36,6 @@ PAIRS: dict[str, tuple[Any, str, str, Any]] = {
     "digits": (fields.MAX_LIMBS, "rlwe/context.h", "kMaxDigits", 0),
     "limbs of a digit": (fields.MAX_ALPHA, "ring/base_conversion.h", "kMaxSources", 0),
     "special limbs": (fields.MAX_SPECIAL_LIMBS, "ring/base_conversion.h", "kMaxSources", -1),
-    "sums at once": (products.SUM_BATCH, "ckks/arithmetic.cpp", "kTogether", 0),
     "padding of lines": (working_memory.LINE_WORDS, "gemm/blocked.cpp", "kLineWords", 0),
     "alignment": (memory.ALIGNMENT, "ring/aligned.h", "kAlignment", 0),
 }

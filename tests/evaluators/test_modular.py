@@ -139,7 +139,7 @@ def test_every_way_to_multiply(params: Parameters) -> None:
         lazy = ev.multiply_sum([x, y], [y, x])
         lazy = ev.multiply_sum([x], [x], lazy)
         found = ev.relinearise_rescaled(lazy)  # 2xy + x²
-        (sums,) = ev.relinearised_sums([x, y], [[x, y]])  # x² + y²
+        ((sums,),) = ev.relinearised_sums([[x, y]], [[x, y]])  # x² + y²
         found = ev.add(found, ev.rescaled(sums))
         fused = ev.multiply_rescaled(x, y, 3.0, ev.policy.product(x.scale, y.scale), (x, 2.0), -5.0)
         return ev.add(found, fused)  # 3xy + 2x - 5

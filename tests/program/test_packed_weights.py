@@ -11,11 +11,11 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.common.errors import FitError, FormatError
+from cipherblas.evaluators.slots.rotations import step_of
 from cipherblas.forms.layouts import in_coefficients
 from cipherblas.planner.search.features import FeatureStrategy
 from cipherblas.roles.wire.packings import form_of_json
 from cipherblas.runtime.blocks import COEFFICIENTS, FEATURES
-from cipherblas.runtime.features import step_of
 from tests.corpus.machine import MACHINE
 from tests.program.test_modular_features import S, features, network, ring
 from tests.support.modular_runs import check, values_for

@@ -127,13 +127,7 @@ BY_HAND: dict[str, Call] = {
     "ternary": Call({"bytes": below(256, N + 300, dtype=np.uint8)}),
     "gaussian": Call({"words": words(N)}),
     "encrypt_symmetric": Call(
-        {
-            "secret": RING.secret,
-            "a": limbs(3, N),
-            "noise": RING.small(),
-            "message": RING.small(),
-            "factor": 3**90,
-        }
+        {"secret": RING.secret, "a": limbs(3, N), "noise": RING.small(), "message": RING.small()}
     ),
     "encrypt_public": Call(
         {
@@ -143,7 +137,6 @@ BY_HAND: dict[str, Call] = {
             "e1": RING.small(),
             "message": RING.small(),
             "limbs": 2,
-            "factor": 3**90,
         }
     ),
     "phase": Call({"secret": RING.secret, "ciphertext": CT3}),
@@ -237,6 +230,9 @@ BY_HAND: dict[str, Call] = {
             "giants": [(1, -1, [(0, 0), (1, 0)]), (5, 0, [(1, 0)])],
             "plaintexts": [C.factor(RING.small(), 3, special=True)],
         }
+    ),
+    "coefficient_parts": Call(
+        {"sources": [CT, C.neg(CT)], "level": 1, "parts": 4, "outputs": 3, "keys": [KEY] * 3}
     ),
     "linear_transform": Call(
         {

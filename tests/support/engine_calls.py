@@ -205,10 +205,7 @@ def _switches(draw: Draw) -> Iterator[Call]:
     for limbs in (1, 2, draw.top):
         x, y, product = draw.ciphertext(limbs), draw.ciphertext(limbs), draw.ciphertext(limbs, 3)
         yield lambda e, x=product: e.relinearise(e.upload(x), e.upload_key(key))
-        for left in (1, -(3**40)):
-            yield lambda e, x=x, y=y, left=left: e.multiply_relinearise(
-                e.upload(x), e.upload(y), e.upload_key(key), left
-            )
+        yield lambda e, x=x, y=y: e.multiply_relinearise(e.upload(x), e.upload(y), e.upload_key(key))
         yield lambda e, x=x: e.switch(e.upload(x), e.upload_key(key))
         yield lambda e, limbs=limbs: e.raised(e.upload(one), limbs)
 
@@ -217,12 +214,14 @@ def _switches(draw: Draw) -> Iterator[Call]:
 def _relinearised_sums(draw: Draw) -> Iterator[Call]:
     """Of fewer sums than threads, and more."""
     key = draw.key(draw.top)
-    for limbs, terms, sums in ((1, 3, 1), (draw.top, 1, 4), (draw.top, 3, 5), (1, 2, 19)):
-        lefts = [draw.ciphertext(limbs) for _ in range(terms)]
+    for limbs, terms, sums, lines, factor in (
+        *((1, 3, 1, 1, 1), (draw.top, 1, 4, 3, 5), (draw.top, 3, 5, 1, -(3**40)), (1, 2, 19, 1, 1)),
+        *((1, 1, 2, 9, 2), (draw.top, 2, 9, 5, 1)),
+    ):
+        lefts = [[draw.ciphertext(limbs) for _ in range(terms)] for _ in range(lines)]
         rights = [[draw.ciphertext(limbs) for _ in range(terms)] for _ in range(sums)]
-        yield lambda e, lefts=lefts, rights=rights: e.relinearised_sums(
-            *([e.upload(ct) for ct in lefts], [[e.upload(ct) for ct in each] for each in rights]),
-            e.upload_key(key),
+        yield lambda e, sides=(lefts, rights), factor=factor: e.relinearised_sums(
+            *([[e.upload(ct) for ct in each] for each in side] for side in sides), e.upload_key(key), factor
         )
 
 
@@ -233,13 +232,7 @@ def _rescaled_products(draw: Draw) -> Iterator[Call]:
     for limbs in range(2, draw.top + 1):
         x, y, z, product = (draw.ciphertext(limbs, components) for components in (2, 2, 2, 3))
         yield lambda e, x=product: e.relinearise(e.upload(x), e.upload_key(key), True)
-        for added, numbers in (
-            (None, (1, 0, 0, 1)),
-            (z, (2, -large, large, 1)),
-            (None, (-large, 0, -1, 1)),
-            (None, (1, 0, 0, large)),
-            (z, (-3, large, 2, -large)),
-        ):
+        for added, numbers in ((None, (1, 0, 0)), (z, (2, -large, large)), (None, (-large, 0, -1))):
             yield lambda e, x=x, y=y, z=added, numbers=numbers: e.multiply_rescale(
                 *(e.upload(x), e.upload(y), e.upload_key(key)),
                 *(numbers[0], None if z is None else e.upload(z), *numbers[1:]),
@@ -276,6 +269,25 @@ def _giant_steps(draw: Draw) -> Iterator[Call]:
                 for repeats in messages:
                     yield lambda e, sums=sums, xs=xs, repeats=repeats: sums(e, xs, repeats)
             yield lambda e, sums=sums, xs=xs: sums(e, xs[:1])
+
+
+@_cases("coefficient_parts")
+def _coefficient_parts(draw: Draw) -> Iterator[Call]:
+    """All parts and the first one, of one polynomial and several; the deepest level."""
+    layers, deepest = min(3, draw.n.bit_length() - 3), draw.n.bit_length() - 2
+    for level, number, outputs, limbs in (
+        (0, layers, 1 << layers, draw.top),
+        (1, 1, 1, 1),
+        (deepest - layers, layers, (1 << layers) - 1, draw.top),
+        (deepest - 1, 1, 2, 2),
+    ):
+        keys = [draw.key(draw.top) for _ in range((1 << number) - 1)]
+        for sources in (1, 3):
+            xs = [draw.ciphertext(limbs) for _ in range(sources)]
+            given = level, 1 << number, outputs
+            yield lambda e, xs=xs, given=given, keys=keys: e.coefficient_parts(
+                [e.upload(x) for x in xs], *given, [e.upload_key(key) for key in keys]
+            )
 
 
 @_cases("linear_transform")

@@ -317,14 +317,17 @@ class ReferenceEngine(Engine):
         ]
 
     def relinearised_sums(
-        self, lefts: Sequence[Ciphertext], rights: Sequence[Sequence[Ciphertext]], key: Key
+        self,
+        lefts: Sequence[Sequence[Ciphertext]],
+        rights: Sequence[Sequence[Ciphertext]],
+        key: Key,
+        factor: int,
     ) -> list[Ciphertext]:
-        return [self.relinearise(self.multiply_sum(lefts, each, None), key) for each in rights]
+        sums = [self.multiply_sum(own, each, None) for own in lefts for each in rights]
+        return [self.relinearise(self.multiply_scalar(each, factor), key) for each in sums]
 
-    def multiply_relinearise(
-        self, x: Ciphertext, y: Ciphertext, key: Key, left_factor: int = 1
-    ) -> Ciphertext:
-        return self.relinearise(self.multiply_sum([self.multiply_scalar(x, left_factor)], [y], None), key)
+    def multiply_relinearise(self, x: Ciphertext, y: Ciphertext, key: Key) -> Ciphertext:
+        return self.relinearise(self.multiply_sum([x], [y], None), key)
 
     def multiply_rescale(
         self,
@@ -335,9 +338,8 @@ class ReferenceEngine(Engine):
         added: Ciphertext | None,
         added_factor: int,
         constant: int,
-        left_factor: int = 1,
     ) -> Ciphertext:
-        total = self._scaled_sum([self.multiply_sum([x], [y], None)], [factor * left_factor], constant)
+        total = self._scaled_sum([self.multiply_sum([x], [y], None)], [factor], constant)
         if added is not None:
             words = _words(self.multiply_scalar(added, added_factor), Ciphertext)
             total = self.add(total, Ciphertext(np.concatenate([words, np.zeros_like(words[:1])])))
@@ -381,6 +383,36 @@ class ReferenceEngine(Engine):
                 self._accumulate(total[: len(inner)], inner, positions)
             dropped = [limbs - 1, *self._special]
             found.append(Ciphertext(np.stack([self._divided(part, positions, dropped) for part in total])))
+        return found
+
+    def coefficient_parts(
+        self, sources: Sequence[Ciphertext], level: int, parts: int, outputs: int, keys: Sequence[Key]
+    ) -> list[Ciphertext]:
+        found = []
+        for source in sources:
+            words = _words(source, Ciphertext)
+            limbs, n = words.shape[1:]
+            positions, digits, rotated = self._extended(limbs), self._digits(words[-1]), []
+            for number in range(parts):
+                element = 1
+                for j in range(number.bit_length()):
+                    element = element * (1 + (number >> j & 1) * (n >> level + j)) % (2 * n)
+                if number:
+                    value = self._switched(digits, keys[number - 1], limbs, element)
+                    self._add_lifted(value, words[:-1][..., ring.permutation(n, element)])
+                else:
+                    value = np.zeros((len(words), len(positions), n), np.uint64)
+                    self._add_lifted(value, words)
+                rotated.append((element, value))
+            for b in range(outputs):
+                total = np.zeros_like(rotated[0][1])
+                for element, value in rotated:
+                    power = -(b << level) * element % (2 * n)
+                    factor = np.stack([ring.monomial(n, power, self._primes[limb]) for limb in positions])
+                    self._accumulate(total, value, positions, factor)
+                found.append(
+                    Ciphertext(np.stack([self._divided(part, positions, self._special) for part in total]))
+                )
         return found
 
     def _accumulate(

@@ -110,6 +110,13 @@ def _twiddles(n: int, q: int, inverse: bool) -> Words:
     return np.array(powers, np.uint64)[reversed_bits(n)]
 
 
+def monomial(n: int, power: int, q: int) -> Words:
+    """The values of X^power, power below 2N."""
+    coefficients = np.zeros(n, np.uint64)
+    coefficients[power % n] = 1 if power < n else q - 1
+    return ntt(coefficients, q)
+
+
 def ntt(x: Words, q: int) -> Words:
     """Coefficients (…, N) to values: place i holds that at psi^(2·bitrev(i) + 1).
 

@@ -60,11 +60,9 @@ def _polynomial_sums(costs: Costs, counts: Counts, polynomials: Any, cts: Any) -
     costs.polynomial_sums(counts, outputs, terms, cts[0].shape[1], count)
 
 
-def _relinearised_sums(costs: Costs, counts: Counts, lefts: Any, rights: Any, key: Any) -> None:
-    limbs = lefts[0].shape[1]
-    for _ in rights:
-        costs.multiply_sum(counts, len(lefts), limbs)
-        costs.relinearise(counts, limbs)
+def _relinearised_sums(costs: Costs, counts: Counts, lefts: Any, rights: Any, key: Any, factor: int) -> None:
+    limbs = lefts[0][0].shape[1]
+    costs.relinearised_sums(counts, len(lefts), len(rights), len(lefts[0]), limbs, factor != 1)
 
 
 def _multiply_rescale(
@@ -77,20 +75,8 @@ def _multiply_rescale(
     added: Any,
     added_factor: int,
     constant: int,
-    left_factor: int,
 ) -> None:
-    _scaled_left(costs, counts, x, left_factor)
     costs.multiply_rescale(counts, x.shape[1], factor != 1, int(added is not None), bool(constant))
-
-
-def _multiply_relinearise(costs: Costs, counts: Counts, x: Any, y: Any, key: Any, left_factor: int) -> None:
-    _scaled_left(costs, counts, x, left_factor)
-    costs.multiply_relinearise(counts, x.shape[1])
-
-
-def _scaled_left(costs: Costs, counts: Counts, x: Any, factor: int) -> None:
-    if factor != 1:
-        costs.multiply_scalar(counts, *x.shape[:2])
 
 
 def _giant_steps(
@@ -112,6 +98,14 @@ def _giant_steps(
         costs.of_components(components).giant_steps(
             *(counts, limbs), babies=(len(babies), sum(keyed)), sums=sums, giants=rotated, repeats=repeats
         )
+
+
+def _coefficient_parts(
+    costs: Costs, counts: Counts, sources: Any, level: int, parts: int, outputs: int, keys: Any
+) -> None:
+    for x in sources:
+        counts.rotations += parts - 1
+        costs.coefficient_parts(counts, x.shape[1], parts, outputs)
 
 
 def _sums_of_transforms(_: Ring, sources: Any, outputs: int, rescale: bool, **others: Any) -> list[Shape]:
@@ -335,25 +329,30 @@ class OnCiphertexts(Protocol):
         ...
 
     @operation(
-        made=lambda _, x, **others: x.shape,
-        cost=_multiply_relinearise,
+        made=lambda _, x, y, key: x.shape,
+        cost=lambda costs, counts, x, y, key: costs.multiply_relinearise(counts, x.shape[1]),
         memory=lambda costs, x, **_: costs.switch_bytes(x.shape[1]),
     )
-    def multiply_relinearise(
-        self, x: Ciphertext, y: Ciphertext, key: Key, left_factor: int = 1
-    ) -> Ciphertext:
-        """`relinearise` of left_factor·x·y, an integer of any size."""
+    def multiply_relinearise(self, x: Ciphertext, y: Ciphertext, key: Key) -> Ciphertext:
+        """`relinearise` of x·y."""
         ...
 
     @operation(
-        made=lambda _, lefts, rights, key: [lefts[0].shape] * len(rights),
+        made=lambda _, lefts, rights, **others: [lefts[0][0].shape] * (len(lefts) * len(rights)),
         cost=_relinearised_sums,
-        memory=lambda costs, lefts, **_: costs.switch_bytes(lefts[0].shape[1]),
+        memory=lambda costs, lefts, rights, **_: costs.sums_bytes(
+            len(lefts), len(rights), lefts[0][0].shape[1]
+        ),
     )
     def relinearised_sums(
-        self, lefts: Sequence[Ciphertext], rights: Sequence[Sequence[Ciphertext]], key: Key
+        self,
+        lefts: Sequence[Sequence[Ciphertext]],
+        rights: Sequence[Sequence[Ciphertext]],
+        key: Key,
+        factor: int,
     ) -> list[Ciphertext]:
-        """`relinearise` of `multiply_sum` of the left factors and each list of right factors."""
+        """`relinearise` of `multiply_sum` of each list of left factors and each list of right ones, times an integer:
+        of the first list of left factors with all lists of right ones, then of the second. All are of one length."""
         ...
 
     @operation(
@@ -370,11 +369,9 @@ class OnCiphertexts(Protocol):
         added: Ciphertext | None,
         added_factor: int,
         constant: int,
-        left_factor: int = 1,
     ) -> Ciphertext:
-        """`relinearise`, with `rescale`, of left_factor·factor·x·y + added_factor·(added, 0) + (constant, 0, 0):
-        integers of any size, two components and equal limbs of x, y and what is added. Costs are those of scaling x by
-        the first of them, and the product by the second."""
+        """`relinearise`, with `rescale`, of factor·x·y + added_factor·(added, 0) + (constant, 0, 0): integers of any
+        size, two components and equal limbs of x, y and what is added."""
         ...
 
     @operation(
@@ -434,6 +431,31 @@ class OnCiphertexts(Protocol):
             giants: the same, and the terms: numbers of a baby step and of a plaintext.
             plaintexts: of `extended_factor`, for the limbs of the sources.
             repeats: of the plaintexts.
+        """
+        ...
+
+    @operation(
+        made=lambda _, sources, outputs, **others: [x.shape for x in sources for _ in range(outputs)],
+        cost=_coefficient_parts,
+        memory=lambda costs, sources, outputs, **_: (
+            len(sources) * costs.giant_bytes(outputs, sources[0].shape[1])
+        ),
+    )
+    def coefficient_parts(
+        self, sources: Sequence[Ciphertext], level: int, parts: int, outputs: int, keys: Sequence[Key]
+    ) -> list[Ciphertext]:
+        """Of each source, a polynomial in Y = X^(2^level), its coefficients of Y^(b + parts·i) as those of Y^(parts·i),
+        times `parts`: for b below `outputs`, one after the other. With σ_k the product of X → X^(1 + N/2^(level + j))
+        over the binary digits j of k that are 1, part b is Σ_k σ_k(Y^-b·source), divided by P once.
+
+        Source: Angel, Chen, Laine, Setty, "PIR with compressed queries and amortized query processing" (2018).
+
+        Args:
+            sources: two components and equal limbs.
+            level: at most log2(N) - 1 - log2(parts).
+            parts: 2, 4 or 8.
+            outputs: at most `parts`.
+            keys: those of σ_1, σ_2, …, parts - 1 of them.
         """
         ...
 

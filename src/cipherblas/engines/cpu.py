@@ -190,13 +190,13 @@ class CpuEngine(Engine):
             part[...] = self._context.plaintext(each, limbs)
         return found
 
-    def multiply_relinearise(self, x: Words, y: Words, key: Words, left_factor: int = 1) -> Words:
-        return self._context.multiply_relinearise(x, y, key, left_factor)
+    def multiply_relinearise(self, x: Words, y: Words, key: Words) -> Words:
+        return self._context.multiply_relinearise(x, y, key)
 
     def relinearised_sums(
-        self, lefts: Sequence[Words], rights: Sequence[Sequence[Words]], key: Words
+        self, lefts: Sequence[Sequence[Words]], rights: Sequence[Sequence[Words]], key: Words, factor: int
     ) -> list[Words]:
-        return self._context.relinearised_sums(lefts, rights, key)
+        return self._context.relinearised_sums(lefts, rights, key, factor)
 
     def multiply_rescale(
         self,
@@ -207,9 +207,8 @@ class CpuEngine(Engine):
         added: Words | None,
         added_factor: int,
         constant: int,
-        left_factor: int = 1,
     ) -> Words:
-        return self._context.multiply_rescale(x, y, key, factor, added, added_factor, constant, left_factor)
+        return self._context.multiply_rescale(x, y, key, factor, added, added_factor, constant)
 
     def extended_factor(self, message: Signed, limbs: int, repeats: int) -> Halves:
         return self._context.factor(message, limbs, special=True, repeats=repeats)
@@ -224,6 +223,11 @@ class CpuEngine(Engine):
         repeats: int,
     ) -> list[Words]:
         return self._context.giant_steps(sources, babies, giants, _pair_by_pair(keys), plaintexts)
+
+    def coefficient_parts(
+        self, sources: Sequence[Words], level: int, parts: int, outputs: int, keys: Sequence[Words]
+    ) -> list[Words]:
+        return self._context.coefficient_parts(sources, level, parts, outputs, keys)
 
     def linear_transform(
         self,

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import math
+from dataclasses import replace
+
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.values import Ct
+from cipherblas.evaluators.slots.values import Ct, Transform
+
+HOISTED = 8  # rotations of a sum that share a hoisting: more would need more keys than they save time
 
 
 def doublings(copies: int) -> int:
@@ -36,3 +42,17 @@ def folded(ev: Evaluator, ct: Ct, times: int, step: int) -> Ct:
             return total
         block = ev.add_distinct(block, ev.rotate(block, size * step))
         size *= 2
+
+
+def folded_by_eights(ev: Evaluator, ct: Ct, times: int, step: int) -> Ct:
+    """As `folded`: eight rotations share a hoisting, and a division by P, instead of three that follow one another.
+    Levels: none. Keys: 7 for a factor 8 of `times`, in the place of 3."""
+    while (together := math.gcd(times, HOISTED)) > 1:
+        ct = ev.linear_transform(ct, _rotations(together, step))
+        times, step = times // together, step * together
+    return folded(ev, ct, times, step)
+
+
+@functools.lru_cache(maxsize=256)
+def _rotations(number: int, step: int) -> Transform:
+    return replace(Transform.of({index * step: None for index in range(number)}), distinct=True)

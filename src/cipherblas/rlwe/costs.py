@@ -184,6 +184,9 @@ class Costs:
     @_once
     def relinearise(self, counts: Counts, limbs: int, rescale: bool = False) -> None:
         """Three components to two."""
+        self._relinearise(counts, limbs, rescale)
+
+    def _relinearise(self, counts: Counts, limbs: int, rescale: bool) -> None:
         counts.relinearisations += 1
         self._hoistings(counts, 1, limbs)
         self._key_products(counts, 1, limbs, kept=2)
@@ -256,6 +259,17 @@ class Costs:
         counts.mac_limbs += ((self._secrets + 1) * len(sums) - giants) * (limbs + self._special)
         self._mod_down(counts, 1, limbs, rescale=True)
 
+    @_once
+    def coefficient_parts(self, counts: Counts, limbs: int, parts: int, outputs: int) -> None:
+        """The first parts of a polynomial, of so many, from sums of automorphisms modulo Q·P."""
+        self._hoistings(counts, 1, limbs)
+        self._key_products(counts, parts - 1, limbs)
+        counts.mac_limbs += 2 * limbs  # the polynomial itself, times P
+        extended = limbs + self._special
+        counts.mac_limbs += 2 * (outputs * (parts * extended - self._special) + (outputs - 1) * extended)
+        counts.sums += outputs
+        self._mod_down(counts, outputs, limbs)
+
     # ---- working memory ----
 
     def switch_bytes(self, limbs: int) -> int:
@@ -292,6 +306,27 @@ class Costs:
         counts.products += number
         counts.mac_limbs += 4 * limbs * number
         counts.ciphertext_bytes += 4 * limbs * number * self._limb_bytes
+
+    @_once
+    def relinearised_sums(
+        self, counts: Counts, lines: int, outputs: int, terms: int, limbs: int, scaled: bool
+    ) -> None:
+        """Sums of products of so many lists of left factors and each of right ones, times an integer where they are
+        scaled. Some lists of either kind at a time are read once."""
+        number = lines * outputs
+        counts.sums += number
+        counts.products += number * terms
+        counts.mac_limbs += number * limbs * (4 * terms + 3 * scaled)
+        reads = lines * -(-outputs // _core.SUMS_TOGETHER) + outputs * -(-lines // _core.LINES_TOGETHER)
+        counts.ciphertext_bytes += 2 * reads * terms * limbs * self._limb_bytes
+        own = vars(counts)
+        for name, booked in self.of_call(Costs._relinearise, (limbs, False), {}):
+            own[name] += number * booked
+
+    def sums_bytes(self, lines: int, outputs: int, limbs: int) -> int:
+        """Of these sums: those that are made together, and a key switch."""
+        together = min(lines, _core.LINES_TOGETHER) * min(outputs, _core.SUMS_TOGETHER)
+        return 3 * together * limbs * self._limb_bytes + self.switch_bytes(limbs)
 
     def fused_product(self, counts: Counts, limbs: int) -> None:
         """Book the third component of a product that is relinearised at once; it is made twice."""

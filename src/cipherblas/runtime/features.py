@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +35,7 @@ from cipherblas.forms.slot_forms import PackedForm
 from cipherblas.lang.analysis import integral_nodes
 from cipherblas.lang.arrangements import Arrange
 from cipherblas.lang.nodes import Expression, matrix_shape
-from cipherblas.methods.doubling import folded
+from cipherblas.methods.doubling import folded_by_eights
 from cipherblas.runtime.blocks import (
     BLOCK_OPERANDS,
     BLOCK_PRODUCTS,
@@ -52,7 +52,8 @@ from cipherblas.runtime.row_products.clear_factors import most_weight_bits, sums
 from cipherblas.runtime.values import Cells, Handles, MethodChoice, Value
 
 OUTPUTS = 8  # whose packed weights are taken apart together
-LAST_PARTS = 3  # of coefficients, after errors of all parts before are divided: these double them as often
+LAYERS = 3  # of parts of coefficients that are made at once
+BATCH = 4  # polynomials that are taken apart together
 
 
 def product(run: BlockRun, node: Expression) -> Steps[Value]:
@@ -99,17 +100,15 @@ def _lines(cells: Cells, rows: bool) -> list[Handles]:
     return [[ct for cell in line for ct in cell] for line in lines]
 
 
-def _made(
-    ev: Evaluator, lines: list[Handles], rows: bool, outputs: int, summed: Callable[[Handles], Handles]
-) -> list[list[Handles]]:
-    """The cells of a product from its ciphertexts, line by line.
+def _arranged(lines: list[Handles], rows: bool, outputs: int, made: Iterable[Handles]) -> list[list[Handles]]:
+    """The cells of a product.
 
     Args:
         outputs: the number of ciphertexts that come of a line.
+        made: those of each line that is here; other ranks have others.
     """
-    own = [line for line in lines if line]  # other ranks have others
-    made = iter(ev.repeat(len(own), lambda number: [[ct] for ct in summed(own[number])]))
-    found = [next(made) if line else [[] for _ in range(outputs)] for line in lines]
+    own = iter(made)
+    found = [[[ct] for ct in next(own)] if line else [[] for _ in range(outputs)] for line in lines]
     return [list(row) for row in zip(*found, strict=True)] if rows else found
 
 
@@ -136,7 +135,10 @@ def _of_clear(run: BlockRun, node: Expression, x: Value, rows: bool) -> Value:
             sums = [ev.fold_into_scale(ct, 1 / gain) for ct in sums]
             return ev.one_for_all([ev.bounded(ev.scaled_up(ct, missing), bound) for ct in sums])
 
-        return _made(ev, _lines(cells, rows), rows, outputs, summed)
+        lines = _lines(cells, rows)
+        own = [line for line in lines if line]
+        made = ev.repeat(len(own), lambda number: summed(own[number]))
+        return _arranged(lines, rows, outputs, made)
 
     cells = run.run.perform("multiply", [x.cells], work)
     run.run.tick()
@@ -151,11 +153,15 @@ def _of_secrets(run: BlockRun, node: Expression, x: Value, weights: Expression, 
     repeated = _of_weights(run, weights)
     positions = repeated.rows * repeated.cols
 
-    def summed(ev: Evaluator, cts: Handles, sums: list[Handles]) -> Handles:
-        found = ev.one_for_all(ev.relinearised_sums(cts, sums))
-        if positions == 1:
-            return found
-        return ev.repeat(len(found), lambda number: folded(ev, found[number], positions, 1))
+    def summed(ev: Evaluator, lines: list[Handles], sums: list[Handles]) -> list[Handles]:
+        """Of each line and each list of weights."""
+        if not lines:
+            return []
+        found = ev.relinearised_sums(lines, sums)
+        whole = ev.one_for_all(list(itertools.chain.from_iterable(found)))
+        if positions > 1:
+            whole = ev.repeat(len(whole), lambda number: folded_by_eights(ev, whole[number], positions, 1))
+        return [whole[start : start + len(sums)] for start in range(0, len(whole), len(sums))]
 
     choice = run.run.choice_or_none(weights)
     if choice is not None and by_outputs(run, weights):
@@ -175,13 +181,12 @@ def _of_secrets(run: BlockRun, node: Expression, x: Value, weights: Expression, 
                 made = _parted(ev, packs[group * every :], outputs * length, packed.each, bool(more))
                 made = [ev.drop(ct, limbs) for ct in made] if made[0].limbs > limbs else made
                 sums = [made[start : start + length] for start in range(0, len(made), length)]
-                return ev.repeat(len(mine), lambda line: summed(ev, mine[line], sums))
+                return summed(ev, mine, sums)
 
             groups, last = divmod(number, lines)
             found = ev.repeat(groups, of_outputs) + ([of_outputs(groups, last)] if last else [])
-            whole = iter([[ct] for group in found for ct in group[line]] for line in range(len(mine)))
-            made = [next(whole) if line else [[] for _ in range(number)] for line in _lines(cells, rows)]
-            return [list(row) for row in zip(*made, strict=True)] if rows else made
+            made = [[ct for group in found for ct in group[line]] for line in range(len(mine))]
+            return _arranged(_lines(cells, rows), rows, number, made)
 
     else:
         w = yield from run.factor(weights, repeated, x)
@@ -189,8 +194,9 @@ def _of_secrets(run: BlockRun, node: Expression, x: Value, weights: Expression, 
         x, w = run.lowered_to(x, limbs), run.lowered_to(w, limbs)
 
         def work(context: RunContext, cells: Cells, own: Cells) -> list[list[Handles]]:
-            ev, sums = context.slots, _lines(own, not rows)
-            return _made(ev, _lines(cells, rows), rows, len(sums), lambda cts: summed(ev, cts, sums))
+            sums, lines = _lines(own, not rows), _lines(cells, rows)
+            made = summed(context.slots, [line for line in lines if line], sums)
+            return _arranged(lines, rows, len(sums), made)
 
     cells = run.run.perform("multiply", [x.cells, w.cells], work)
     run.run.tick()
@@ -320,26 +326,24 @@ def constants(ev: Evaluator, ct: Any, count: int, each: int, divided: bool = Fal
     """Of a polynomial the first coefficients, each in all slots; or of Σ_k w_k·X^k, each w_k with `each` in its powers
     of X, the first of these.
 
-    With p = Σ p_k·X^k and X → X^(N + 1), which is X^k → (-1)^k·X^k, the sum of both is twice the even part, and the
-    difference twice the odd one, which X^-1 makes even. The next automorphism does so in X². The factors of 2 are
-    those of a scale. Levels: none. Keys: log2(each) rotations. Automorphisms: about one for each coefficient.
-
-    Source: Angel, Chen, Laine, Setty, "PIR with compressed queries and amortized query processing" (2018).
+    Polynomials are taken apart by exponents modulo 8, and their parts again. The factors of 2 that come of it are those
+    of a scale. Of an error every coefficient is in one part, so that a sum of products with parts sees it once; in the
+    slots of a period, those of a part are combined by orthogonal vectors, as independent errors are. Levels: none.
+    Keys: 7 rotations for three layers. Automorphisms: about one for each coefficient.
 
     Args:
         count: of coefficients that are wanted: each other one is zero.
         each: the scale is that of the ciphertext times this, a power of two.
-        divided: they are rescaled: before the last parts are made, most of which take less time then.
+        divided: they are rescaled: before the last layers, most of the parts of which take less time then.
     """
     found, levels = [ct], each.bit_length() - 1
-    for level in range(levels):
-        if divided and level == max(0, levels - LAST_PARTS):
+    most = min(LAYERS, ev.n.bit_length() - 3)  # kernels take eight words at a time
+    for level in range(0, levels, most):
+        if divided and level + most >= levels:
             found = _rescaled(ev, found)
-        nodes, power = found, 1 << level
-        odd = max(0, min(power, count - power))  # of them have an odd part
-        both = _parts(ev, nodes[:odd], level, 2)
-        rest = _parts(ev, nodes[odd:], level, 1 if power < count else 0)
-        found = [one[0] for one in (*both, *rest)] + [one[1] for one in both]
+        found = _taken_apart(ev, found, count, level, min(most, levels - level))
+    for part in found:
+        part.errors = part.errors.seen_once()
     return found
 
 
@@ -347,31 +351,27 @@ def _rescaled(ev: Evaluator, cts: Handles) -> Handles:
     return ev.repeat(len(cts), lambda number: ev.rescale(cts[number]))
 
 
-def _parts(ev: Evaluator, cts: Handles, level: int, number: int) -> list[Handles]:
-    """Of polynomials in X^(2^level) the even part, and the odd one where two are asked for; none: they are even."""
-
-    def parts(index: int) -> Handles:
-        x = cts[index]
-        moved = ev.rotate(x, step_of(ev.n, level)) if number else x
-        found = [_halved(ev, ev.add_distinct(x, moved), x.bound / 2)]
-        if number == 2:
-            odd = ev.times_monomial(ev.sub_distinct(moved, x), ev.n - (1 << level))
-            found.append(_halved(ev, odd, x.bound / 2))
-        return found
-
-    return ev.repeat(len(cts), parts)
+def _taken_apart(ev: Evaluator, cts: Handles, count: int, level: int, layers: int) -> list[Handles]:
+    """The parts of up to 2^level polynomials: the first ones of all, the second ones, and so on."""
+    power = 1 << level
+    more = (count - 1) % power + 1  # polynomials of as many parts as the first one
+    outputs = min(-(-count // power), 1 << layers)
+    fewer = outputs if count >= power << layers else outputs - 1
+    parts = _parts(ev, cts[:more], level, layers, outputs) + _parts(ev, cts[more:], level, layers, fewer)
+    return [own[b] for b in range(outputs) for own in parts if b < len(own)]
 
 
-def _halved(ev: Evaluator, ct: Any, bound: float) -> Any:
-    """Read at twice the scale."""
-    return ev.bounded(ev.fold_into_scale(ct, 0.5), bound)
+def _parts(ev: Evaluator, cts: Handles, level: int, layers: int, outputs: int) -> list[Handles]:
+    """The parts of each; a few together read keys once."""
 
+    def of_some(group: int) -> list[Handles]:
+        some = cts[group * BATCH : (group + 1) * BATCH]
+        made = ev.coefficient_parts(some, level, layers, outputs)
+        return [made[start : start + outputs] for start in range(0, len(made), outputs)]
 
-@functools.lru_cache(maxsize=256)
-def step_of(n: int, level: int) -> int:
-    """The rotation that is X → X^(1 + N/2^level)."""
-    first, element = n >> level + 2, (1 + (n >> level)) % (2 * n)
-    return next(step for step in range(first, n // 2, 2 * first) if pow(5, step, 2 * n) == element)
+    whole, left = divmod(len(cts), BATCH)
+    groups = ev.repeat(whole, of_some) + ([of_some(whole)] if left else [])
+    return list(itertools.chain.from_iterable(groups))
 
 
 def _factor(

@@ -279,6 +279,20 @@ class Evaluator(Products):
             return x.conjugated()
         return rotations.rotate_atoms(self, x, [CONJUGATE])[0]
 
+    def coefficient_parts(self, xs: Sequence[Ct], level: int, layers: int, outputs: int) -> list[Ct]:
+        """Of polynomials in Y = X^(2^level) the first parts by exponents modulo 2^layers, part b as one in Y^(2^layers)
+        after a division by Y^b; those of one after those of another. Levels: none. Keys: 2^layers - 1 rotations, with
+        one hoisting for each polynomial.
+
+        Source: Angel, Chen, Laine, Setty, "PIR with compressed queries and amortized query processing" (2018).
+
+        Args:
+            xs: at the same limbs, of two components; the bound of a part is theirs by 2^layers.
+            layers: 1 to 3.
+            outputs: parts that are wanted, at most 2^layers.
+        """
+        return rotations.coefficient_parts(self, xs, level, layers, outputs)
+
     def linear_transform(
         self,
         x: Any,

@@ -292,6 +292,12 @@ class Native(Evaluator):
             giants.append((*rotation(group.step), terms))
         return self.engine.giant_steps(datas, list(map(rotation, babies)), giants, keys, plaintexts, repeats)
 
+    def _coefficient_parts_data(
+        self, datas: Sequence[Any], level: int, steps: Sequence[int], outputs: int, limbs: int
+    ) -> list[Any]:
+        keys = [self._rotation_key(step, limbs) for step in steps]
+        return self.engine.coefficient_parts(datas, level, len(steps) + 1, outputs, keys)
+
     def _lefts(self, lefts: Sequence[Any]) -> Sequence[Any]:
         """The left factors of products, times what each is multiplied by."""
         factor = self.policy.product_factor
@@ -408,13 +414,14 @@ class Native(Evaluator):
         return self.engine.relinearise(data, self._relinearisation_key(limbs))
 
     def _relinearised_product_data(self, x: Any, y: Any, limbs: int) -> Any:
-        key, left_factor = self._relinearisation_key(limbs), self.policy.product_factor
-        return self.engine.multiply_relinearise(x, y, key, left_factor)
+        (x,) = self._lefts([x])
+        return self.engine.multiply_relinearise(x, y, self._relinearisation_key(limbs))
 
     def _relinearised_sums_data(
-        self, lefts: Sequence[Any], rights: Sequence[Sequence[Any]], limbs: int
+        self, lefts: Sequence[Sequence[Any]], rights: Sequence[Sequence[Any]], limbs: int
     ) -> list[Any]:
-        return self.engine.relinearised_sums(self._lefts(lefts), rights, self._relinearisation_key(limbs))
+        key = self._relinearisation_key(limbs)
+        return self.engine.relinearised_sums(lefts, rights, key, self.policy.product_factor)
 
     def _product_rescale_data(
         self,
@@ -428,8 +435,8 @@ class Native(Evaluator):
     ) -> Any:
         key, constant = self._relinearisation_key(limbs), self.policy.constant(numbers.constant, scale, limbs)
         other, of_other = (added[0], numbers.factors[1]) if added else (None, 0)
-        factors = numbers.factors[0], other, of_other, constant, self.policy.product_factor
-        return self.engine.multiply_rescale(x, y, key, *factors)
+        (x,) = self._lefts([x])
+        return self.engine.multiply_rescale(x, y, key, numbers.factors[0], other, of_other, constant)
 
     def _relinearise_rescale_data(self, data: Any, limbs: int) -> Any:
         return self.engine.relinearise(data, self._relinearisation_key(limbs), rescale=True)

@@ -71,11 +71,11 @@ class Noisy(Clear):
         return self._with_error(result, self._switched(result))
 
     def relinearised_sums(
-        self, lefts: Sequence[Ct], rights: Sequence[Sequence[Ct]], bound: float = math.inf
-    ) -> list[Ct]:
+        self, lefts: Sequence[Sequence[Ct]], rights: Sequence[Sequence[Ct]], bound: float = math.inf
+    ) -> list[list[Ct]]:
         """As `Evaluator.relinearised_sums`."""
         results = super().relinearised_sums(lefts, rights, bound)
-        return [self._with_error(result, self._switched(result)) for result in results]
+        return [[self._with_error(ct, self._switched(ct)) for ct in own] for own in results]
 
     def multiply_rescaled(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
@@ -25,7 +26,6 @@ from cipherblas.evaluators.slots.values import (
 )
 from cipherblas.rlwe.noise import SlotErrors, worst
 
-SUM_BATCH = 8  # of products that are relinearised, if there are no more threads: `kTogether` of the core
 SUMMED = 128  # ciphertexts that a clear matrix multiplies at a time
 MAX_SUMS = 512  # of products, whose bounds and errors are remembered
 
@@ -76,6 +76,19 @@ class Products(Levels):
             found += self._transform_data(sums, terms, 1, limbs, True, None)
         return found
 
+    def _coefficient_parts_data(
+        self, datas: Sequence[Any], level: int, steps: Sequence[int], outputs: int, limbs: int
+    ) -> list[Any]:
+        """See `Engine.coefficient_parts`; its automorphisms are rotations by these steps."""
+        found = []
+        for data in datas:
+            for b in range(outputs):
+                power = -(b << level) % (2 * self.n)
+                x = self._times_monomial_data(data, power % self.n, limbs) if power else data
+                x = self._scale_data(x, -1, -1.0) if power >= self.n else x
+                found.append(functools.reduce(self._add_data, self._rotate_data(x, steps, limbs), x))
+        return found
+
     @abstractmethod
     def _raise_data(self, data: Any, limbs: int) -> Any: ...
 
@@ -121,9 +134,13 @@ class Products(Levels):
         return self._relinearise_data(self._product_data([x], [y], None), limbs)
 
     def _relinearised_sums_data(
-        self, lefts: Sequence[Any], rights: Sequence[Sequence[Any]], limbs: int
+        self, lefts: Sequence[Sequence[Any]], rights: Sequence[Sequence[Any]], limbs: int
     ) -> list[Any]:
-        return [self._relinearise_data(self._product_data(lefts, each, None), limbs) for each in rights]
+        return [
+            self._relinearise_data(self._product_data(own, each, None), limbs)
+            for own in lefts
+            for each in rights
+        ]
 
     def _product_rescale_data(
         self,
@@ -221,22 +238,45 @@ class Products(Levels):
         return result
 
     def relinearised_sums(
-        self, lefts: Sequence[Ct], rights: Sequence[Sequence[Ct]], bound: float = math.inf
-    ) -> list[Ct]:
-        """`relinearise` of `multiply_sum` of the left factors and each list of right factors, of equal limbs, at once.
+        self, lefts: Sequence[Sequence[Ct]], rights: Sequence[Sequence[Ct]], bound: float = math.inf
+    ) -> list[list[Ct]]:
+        """`relinearise` of `multiply_sum` of each list of left factors and each list of right ones, at once: those of a
+        list of left factors are a list. All factors have equal limbs, all lists one length.
 
         Key: relinearisation. Errors: as `multiply_sum`.
 
         Args:
             bound: of slots, or coefficients, that mean something; others may be anything modulo Q.
         """
-        limbs = lefts[0].limbs
-        results = [self._relinearised(self._products(lefts, each, None, most=bound)) for each in rights]
-        self.ledger.touch(min(SUM_BATCH, len(results)) * self._handle_bytes(3, limbs))
-        factors = [ct.data for ct in lefts], [[ct.data for ct in each] for each in rights]
-        for result, data in zip(results, self._relinearised_sums_data(*factors, limbs), strict=True):
-            result.data = data
+        limbs, number = lefts[0][0].limbs, len(rights)
+        scaled = self.policy.product_factor != 1
+        self.costs.relinearised_sums(self.counts, len(lefts), number, len(lefts[0]), limbs, scaled)
+        self.ledger.touch(self.costs.sums_bytes(len(lefts), number, limbs))
+        self._use_relinearisation_key(limbs)
+        known: dict[Hashable, tuple[Any, ...]] = {}  # in a dry run most lists have the same ciphertexts
+
+        def made(own: Sequence[Ct], each: Sequence[Ct], key: Hashable) -> Ct:
+            if key not in known:
+                known[key] = self._sum_of_products(own, each, bound)
+            limbs, scale, most, errors = known[key]
+            return self.make(limbs, scale, most, errors, 2, None)
+
+        keys = [[tuple(map(id, one)) for one in side] for side in (lefts, rights)]
+        results = [
+            [made(own, each, (left, right)) for each, right in zip(rights, keys[1], strict=True)]
+            for own, left in zip(lefts, keys[0], strict=True)
+        ]
+        factors = [[[ct.data for ct in one] for one in side] for side in (lefts, rights)]
+        data = iter(self._relinearised_sums_data(factors[0], factors[1], limbs))
+        for result in itertools.chain.from_iterable(results):
+            result.data = next(data)
         return results
+
+    def _sum_of_products(self, lefts: Sequence[Ct], rights: Sequence[Ct], most: float) -> tuple[Any, ...]:
+        """Limbs, scale, bound and errors of such a sum, relinearised."""
+        scale, bound, errors = self._product_terms(lefts, rights)
+        place = lefts[0].limbs, scale
+        return (*place, min(bound, most), self.policy.key_switched(errors, place, place))
 
     def multiply_rescaled(
         self,
@@ -294,12 +334,10 @@ class Products(Levels):
         rights: Sequence[Ct],
         accumulator: Ct | None,
         dependent: bool = False,
-        most: float = math.inf,
     ) -> Ct:
         """The handle of a sum of products at equal limbs, everything but its data."""
         limbs = lefts[0].limbs
         scale, bound, errors = self._product_terms(lefts, rights)
-        bound = min(bound, most)
         if dependent:
             each = [self.policy.products([x], [y])[2] for x, y in zip(lefts, rights, strict=True)]
             errors = functools.reduce(lambda x, y: x.plus(y), each)

@@ -140,7 +140,10 @@ def _transform_group(
     results = []
     for transform, output in zip(transforms, data, strict=True):
         rows = transform.row_sum, transform.row_norm
-        errors = ev.policy.mapped(switched, rows, len(transform), masked)
+        if transform.distinct:
+            errors = switched.repeated(len(transform))
+        else:
+            errors = ev.policy.mapped(switched, rows, len(transform), masked)
         if masked:
             errors = errors.with_common(_encoding(ev, x, transform))
         errors = ev.policy.rounded(errors, before, after)
@@ -233,6 +236,38 @@ def transform_giant_steps(
     for start in range(0, len(xs), together):
         found += _double_hoisted(ev, xs[start : start + together], transform, groups, babies, most)
     return found
+
+
+def coefficient_parts(ev: Products, xs: Sequence[Ct], level: int, layers: int, outputs: int) -> list[Ct]:
+    """See `Evaluator.coefficient_parts`."""
+    for x in xs:
+        check_switchable(x)
+    limbs, parts = xs[0].limbs, 1 << layers
+    steps = [step_of(ev.n, level, number) for number in range(1, parts)]
+    ev.use_rotations(steps, limbs)
+    for _ in xs:
+        ev.counts.rotations += len(steps)
+        ev.costs.coefficient_parts(ev.counts, limbs, parts, outputs)
+    ev.ledger.touch(len(xs) * (ev.costs.giant_bytes(outputs, limbs) + ev.costs.switch_bytes(limbs)))
+    data = iter(ev._coefficient_parts_data([x.data for x in xs], level, steps, outputs, limbs))
+    found = []
+    for x in xs:
+        place = limbs, x.scale
+        errors = ev.policy.key_switched(x.errors.rotated().repeated(parts), place, place, len(steps))
+        sums = ev.make_all([next(data) for _ in range(outputs)], (limbs, x.scale, x.bound, errors, 2))
+        found += [ev.fold_into_scale(ct, 1 / parts) for ct in sums]
+    return found
+
+
+@functools.lru_cache(maxsize=1024)
+def step_of(n: int, level: int, number: int = 1) -> int:
+    """The rotation that is the product of X → X^(1 + N/2^(level + j)) over the ones of a number, j their place."""
+    element = 1
+    for j in range(number.bit_length()):
+        if number >> j & 1:
+            element = element * (1 + (n >> level + j)) % (2 * n)
+    first = (n >> level + number.bit_length() - 1) // 4  # 5^s - 1 has two factors of 2 more than s
+    return next(step for step in range(first, n // 2, 2 * first) if pow(5, step, 2 * n) == element)
 
 
 def raise_and_transform(

@@ -16,6 +16,7 @@ from cipherblas.engines.handles import Words
 from cipherblas.engines.protocol import Engine
 from cipherblas.evaluators.policy.interface import Numbers
 from cipherblas.evaluators.slots.native import Native
+from cipherblas.evaluators.slots.products import Products
 from cipherblas.evaluators.slots.scales import NumberSumData
 from cipherblas.evaluators.slots.shared import Shared
 from cipherblas.evaluators.slots.values import Plain
@@ -84,6 +85,8 @@ class SharedNative(Shared, Native):
             pairs.append(self.engine.download(self.engine.multiply_plain_sum(factors, sources, before)))
         found = aligned_empty((self.secrets + 1, *pairs[0].shape[1:]))
         return self.engine.upload(np.concatenate(pairs, out=found))
+
+    _coefficient_parts_data = Products._coefficient_parts_data
 
     def _times_monomial_data(self, x: Any, power: int, limbs: int) -> Any:
         return self._by_pairs([self._monomial(power, limbs)], [x], None)

@@ -245,6 +245,11 @@ class Symbolic(Evaluator):
     def _rotate_data(self, data: Any, steps: Sequence[int], limbs: int) -> list[Any]:
         return [None] * len(steps)
 
+    def _coefficient_parts_data(
+        self, datas: Sequence[Any], level: int, steps: Sequence[int], outputs: int, limbs: int
+    ) -> list[Any]:
+        return [None] * (len(datas) * outputs)
+
     def _transform_data(
         self,
         sources: Sequence[Any],

@@ -425,6 +425,8 @@ class Transform:
         row_sum: max_j Σ_z |u_z[j]|, the growth of the bound.
         row_norm: max_j sqrt(Σ_z |u_z[j]|²), the growth of independent noise.
         repeats: every diagonal is its first slots so many times: a power of two, not 2 nor 4.
+        distinct: no slot's own error occurs twice in a slot of the sum, nor in that of sums that are made of it in this
+            way; see `Evaluator.add_distinct`.
         grouped: number of baby steps → giant steps, made where it is asked for: a search applies one map many times.
     """
 
@@ -433,6 +435,7 @@ class Transform:
     row_norm: float
     key: Hashable = field(default=None)
     repeats: int = 1
+    distinct: bool = False
     grouped: dict[int, tuple[GiantStep, ...]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -217,5 +217,5 @@ def _sums_of_products(
     together = max(1, MAX_FACTORS // len(lefts))
     for start in range(0, count, together):
         factors = rights(start, min(start + together, count))
-        found += inner.relinearised_sums(lefts, factors, bound)
+        found += inner.relinearised_sums([lefts], factors, bound)[0]
     return found
