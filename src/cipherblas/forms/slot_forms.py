@@ -55,7 +55,7 @@ class SlotForm(Form):
             max(1, length // block) if one else 1
             for length, block, one in zip(shape, blocks, repeated, strict=False)
         )
-        return replace(self, equal=(down, across))
+        return self if (down, across) == self.equal else replace(self, equal=(down, across))
 
     @property
     def _cut(self) -> tuple[int, int, int]:

@@ -19,17 +19,18 @@ Step: TypeAlias = Union[int, "tuple[int, ...]"]
 
 
 KeyPolicy = Literal["direct", "composed", "binary"]
+KEY_POLICIES: tuple[KeyPolicy, ...] = get_args(KeyPolicy)
 Path = tuple[int, ...]
 
 
 def check_policy(policy: str) -> None:
     """Raise ParameterError for an unknown policy."""
-    if policy not in get_args(KeyPolicy):
+    if policy not in KEY_POLICIES:
         raise ParameterError(
             "There is no such key policy.",
-            expected=" | ".join(get_args(KeyPolicy)),
+            expected=" | ".join(KEY_POLICIES),
             got=policy,
-            advice=nearest_choice("key_policy", policy, get_args(KeyPolicy)),
+            advice=nearest_choice("key_policy", policy, KEY_POLICIES),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -70,6 +71,13 @@ class RingShape:
     operand_moduli: tuple[float, ...] | None = None
     level_limbs: int | None = None
     plain_modulus: int | None = None
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @functools.cached_property
+    def _hash(self) -> int:  # found once: what is counted on a ring is kept by it
+        return hash((self.n, self.q, self.p, self.alpha, self.scale_bits, self.row_degree, self.digit_limbs))
 
     @classmethod
     def from_bits(

@@ -216,7 +216,7 @@ class BlockRun(SlotRun):
         if node.secret and node.packable:
             encryption = self.usual(node)
             if other is not None and other.secret:
-                encryption = replace(encryption, limbs=other.first().limbs)
+                encryption = encryption._replace(limbs=other.first().limbs)
         value = yield from self.read(node, RequiredBlocks(layout, encryption))
         return self.rescaled(self.relaid(value, layout, node.bound))
 
@@ -298,7 +298,7 @@ def scale(run: BlockRun, node: Expression, required: RequiredBlocks | None) -> S
         return run.mapped("multiply by a number", value, lambda ev, ct: ev.multiply_scalar(ct, number))
     factor = node.gain(0)
     if encryption is not None:
-        encryption = replace(encryption, unit=abs(encryption.unit / factor))
+        encryption = encryption._replace(unit=abs(encryption.unit / factor))
     value = yield from run.read(node.children[0], RequiredBlocks(layout, encryption))
     return replace(value, unit=value.unit * math.copysign(factor, node.parameters["factor"]))
 
@@ -372,7 +372,7 @@ def polynomial(run: BlockRun, node: Expression, required: RequiredBlocks | None)
     function = polynomial_of(node)
     argument = function.x
     if argument.packable:
-        usual = replace(run.usual(argument), unit=function.reach)
+        usual = run.usual(argument)._replace(unit=function.reach)
         x = yield from run.read(argument, RequiredBlocks(run.dense(argument), usual))
     else:
         x = yield from run.read(argument)

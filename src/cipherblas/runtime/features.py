@@ -12,7 +12,6 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -166,7 +165,7 @@ def _of_secrets(run: BlockRun, node: Expression, x: Value, weights: Expression, 
     choice = run.run.choice_or_none(weights)
     if choice is not None and by_outputs(run, weights):
         packed = _packed(run, weights, choice, weights is node.children[0])
-        encryption = replace(run.usual(weights), limbs=x.first().limbs)
+        encryption = run.usual(weights)._replace(limbs=x.first().limbs)
         w = yield from run.read(weights, RequiredBlocks(packed, encryption))
         more = _more_limbs(run, weights, encryption.limbs)
         limbs = min(w.first().limbs - more, encryption.limbs)
@@ -305,7 +304,7 @@ def unpacked(run: BlockRun, node: Expression, choice: MethodChoice, required: Re
         packed = _packed(run, node, choice, True)
     more = _more_limbs(run, node, asked.limbs)
     scale = asked.scale / packed.each if run.modulus is None else asked.scale
-    sent = replace(asked, limbs=asked.limbs + more, scale=scale)
+    sent = asked._replace(limbs=asked.limbs + more, scale=scale)
     value = run.operand(node, PackedForm.of(packed), matrix_shape(node), sent)
     if isinstance(required.layout, CoefficientLayout):
         return value

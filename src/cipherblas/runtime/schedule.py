@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from cipherblas.common.errors import ShapeError
 from cipherblas.evaluators.slots.interface import Evaluator
@@ -231,8 +231,7 @@ def counted(
     graph: TaskGraph, ev: Evaluator, sources: Sequence[Grid], done: Done | None
 ) -> list[list[list[Any]]]:
     """Each template once, times the number of its tasks, on `Symbolic`: a grid of any size in the time of one block."""
-    assert isinstance(ev, Symbolic)
-    return _Counted(graph, ev, sources, done).run()
+    return _Counted(graph, cast(Symbolic, ev), sources, done).run()
 
 
 def bounded(

@@ -6,8 +6,8 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Container, Hashable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from cipherblas.common.errors import LevelError
 from cipherblas.evaluators.policy.approximate import MAX_ENCODED_BITS
@@ -40,8 +40,7 @@ KNOWN_BELOW = 0.99  # of the number of terms times a bound, that a sum is known 
 UNIT_TOLERANCE = 2.0**-46  # relative difference of two units below which they are the same
 
 
-@dataclass(frozen=True)
-class SlotEncryption:
+class SlotEncryption(NamedTuple):
     """Limbs, scale and unit that an operand is encrypted with."""
 
     limbs: int
@@ -144,7 +143,7 @@ class SlotRun(FormRun):
         """A secret operand, as the client encrypts it: what came with more limbs is not sent again with fewer."""
         assert node.operand is not None
         asked = self.usual(node) if encryption is None else encryption
-        how = self._given(node, form) or replace(asked, scale=self.ev.policy.fresh(asked.scale))
+        how = self._given(node, form) or asked._replace(scale=self.ev.policy.fresh(asked.scale))
         kind = id(node), form.layout.key, how.scale, how.unit
         value = self._sent.get(kind)
         if value is None or value.first().limbs < how.limbs:

@@ -96,7 +96,7 @@ class TensorRun(SlotRun):
         how = super().usual(node)
         readers = self.run.readers(node)
         layers = bool(readers) and all(one.product or one.window is not None for one in readers)
-        return replace(how, limbs=how.limbs + 1) if layers and refreshes_to_sines(self.run.node) else how
+        return how._replace(limbs=how.limbs + 1) if layers and refreshes_to_sines(self.run.node) else how
 
     def range_of(self, node: Expression) -> float:
         """The bound of a value once it has what nothing else than a promise or a bias makes of it: a polynomial takes

@@ -25,6 +25,10 @@ _WEIGHT_ROWS = 1 << 24
 _PLACES = 1 << 10
 
 
+Size = tuple[KeyRing, KeyModulus, int]
+_SIZES: dict[Size, Size] = {}  # each once: those of thousands of keys are compared
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyId:
     """The name of a switching key; ordered by its number.
@@ -44,14 +48,15 @@ class KeyId:
 
     ring: KeyRing = field(default="slots", kw_only=True)
     shared: int = field(default=0, kw_only=True)
-    size: tuple[KeyRing, KeyModulus, int] = field(init=False, repr=False)
+    size: Size = field(init=False, repr=False)
     _order: tuple[int, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         order = self.shared, int(self.ring == "rows"), self.numbers.start, *self._own()
         # Computed once: names are looked up for every operation, and requests have thousands of them.
         object.__setattr__(self, "_order", order)
-        object.__setattr__(self, "size", (self.ring, self.modulus, self.b_parts // 2 + 1))
+        size = self.ring, self.modulus, self.b_parts // 2 + 1
+        object.__setattr__(self, "size", _SIZES.setdefault(size, size))
 
     # ---- what a kind says ----
 

@@ -9,14 +9,14 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cipherblas.common.errors import MismatchError, ParameterError
 from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.products import Products
-from cipherblas.evaluators.slots.values import Ct, GiantStep, MaskGroup, Plain, Transform
+from cipherblas.evaluators.slots.values import Ct, GiantStep, GroupedSteps, MaskGroup, Plain, Transform
 from cipherblas.rlwe.key_policies import Path, Step, expand, rotation_tree, total_step
 from cipherblas.rlwe.noise import SlotErrors, worst
 
@@ -78,6 +78,13 @@ def transform_plain(x: Plain, transform: Transform) -> Plain:
     )
 
 
+class _Last(NamedTuple):
+    """The last rotation of a path, and those before it."""
+
+    prefix: Path
+    step: int
+
+
 def transform_many(ev: Products, x: Ct, transforms: Sequence[Transform], order: str | None) -> Iterator[Ct]:
     """Linear transforms of one ciphertext, in groups that fit the working memory.
 
@@ -88,13 +95,17 @@ def transform_many(ev: Products, x: Ct, transforms: Sequence[Transform], order: 
     if any(transform.masked for transform in transforms):
         ev.require_levels(x, 1, "a linear transform")
         x = ev.for_masks(x)
-    paths = [[expand(step, ev.key_policy, ev.slots) for step in t.terms] for t in transforms]
-    prefixes = {path[:-1] for row in paths for path in row}
-    sources = rotate_paths(ev, x, sorted(prefixes))
+    if ev.key_policy == "direct":
+        sources: dict[Path, Ct] = {(): x}
+        rows = [[_Last((), total_step(step) % ev.slots) for step in t.terms] for t in transforms]
+    else:
+        paths = [[expand(step, ev.key_policy, ev.slots) for step in t.terms] for t in transforms]
+        sources = rotate_paths(ev, x, sorted({path[:-1] for row in paths for path in row}))
+        rows = [[_Last(path[:-1], path[-1] if path else 0) for path in row] for row in paths]
     start = 0
     while start < len(transforms):
         stop = _group_end(ev, transforms, start, x.limbs)
-        yield from _transform_group(ev, x, sources, transforms[start:stop], paths[start:stop], order)
+        yield from _transform_group(ev, x, sources, transforms[start:stop], rows[start:stop], order)
         start = stop
 
 
@@ -115,16 +126,16 @@ def _transform_group(
     x: Ct,
     sources: dict[Path, Ct],
     transforms: Sequence[Transform],
-    paths: Sequence[Sequence[Path]],
+    rows: Sequence[Sequence[_Last]],
     order: str | None,
 ) -> list[Ct]:
     """One executor call: every output of the group."""
     index: dict[Path, int] = {}
-    terms = []
-    for output, (transform, row) in enumerate(zip(transforms, paths, strict=True)):
-        for path, plain in zip(row, transform.terms.values(), strict=True):
-            source = index.setdefault(path[:-1], len(index))
-            terms.append(Term(output, source, path[-1] if path else 0, plain))
+    terms = [
+        Term(output, index.setdefault(prefix, len(index)), step, plain)
+        for output, (transform, row) in enumerate(zip(transforms, rows, strict=True))
+        for (prefix, step), plain in zip(row, transform.terms.values(), strict=True)
+    ]
     used = [sources[prefix] for prefix in index]
     before = x.limbs, x.scale
     switched = ev.policy.key_switched(worst(ct.errors for ct in used), before)
@@ -139,11 +150,11 @@ def _transform_group(
     after = (ev.below(x.limbs), ev.policy.masked(x.scale)) if masked else before
     results = []
     for transform, output in zip(transforms, data, strict=True):
-        rows = transform.row_sum, transform.row_norm
+        sums = transform.row_sum, transform.row_norm
         if transform.distinct:
             errors = switched.repeated(len(transform))
         else:
-            errors = ev.policy.mapped(switched, rows, len(transform), masked)
+            errors = ev.policy.mapped(switched, sums, len(transform), masked)
         if masked:
             errors = errors.with_common(_encoding(ev, x, transform))
         errors = ev.policy.rounded(errors, before, after)
@@ -220,16 +231,9 @@ def transform_giant_steps(
             raise MismatchError("Ciphertexts of one transform differ in limbs.", expected=limbs, got=x.limbs)
     xs = [ev.for_masks(x) for x in xs]
     if baby_steps not in transform.grouped:
-        transform.grouped[baby_steps] = _giant_steps(transform, baby_steps)
-    groups = transform.grouped[baby_steps]
-    babies = sorted({baby for group in groups for baby in group.babies})
-    rotations = sum(len(expand(baby, ev.key_policy, ev.slots)) for baby in babies)
-    steps = [*babies, *(group.step for group in groups)]
-    if (
-        not double
-        or len(groups) >= rotations
-        or any(len(expand(step, ev.key_policy, ev.slots)) > 1 for step in steps)
-    ):
+        transform.grouped[baby_steps] = GroupedSteps.of(_giant_steps(transform, baby_steps))
+    groups, babies = transform.grouped[baby_steps]
+    if not double or not _worth_merging(ev, groups, babies):
         return [_of_rotations(ev, x, transform, groups, babies, order, most) for x in xs]
     together = max(1, min(MAX_BATCH, ev.working_bytes // ev.costs.giant_bytes(len(groups), limbs)))
     found: list[Ct] = []
@@ -268,6 +272,13 @@ def step_of(n: int, level: int, number: int = 1) -> int:
             element = element * (1 + (n >> level + j)) % (2 * n)
     first = (n >> level + number.bit_length() - 1) // 4  # 5^s - 1 has two factors of 2 more than s
     return next(step for step in range(first, n // 2, 2 * first) if pow(5, step, 2 * n) == element)
+
+
+def _worth_merging(ev: Products, groups: Sequence[GiantStep], babies: Sequence[int]) -> bool:
+    """Whether there are fewer giant steps than baby rotations, each by one key."""
+    keys = [len(expand(baby, ev.key_policy, ev.slots)) for baby in babies]
+    giants = (len(expand(group.step, ev.key_policy, ev.slots)) for group in groups)
+    return len(groups) < sum(keys) and max(keys) <= 1 and max(giants) <= 1
 
 
 def raise_and_transform(
@@ -451,6 +462,9 @@ def _rotated_sum(
     """The rotations that come last, under the key policy, and the data of the sum."""
     sources: list[Ct] = []
     terms: list[Term] = []
+    if ev.key_policy == "direct":
+        terms = [Term(0, source, step % ev.slots, None) for source, step in enumerate(steps)]
+        return list(sums), _execute(ev, sums, terms, 1, sums[0].limbs, rescale, order)[0]
     for ct, step in zip(sums, steps, strict=True):
         path = expand(step, ev.key_policy, ev.slots)
         terms.append(Term(0, len(sources), path[-1] if path else 0, None))
@@ -469,7 +483,7 @@ def split_steps(steps: Sequence[Step], baby_steps: int) -> dict[int, list[tuple[
     giants = totals // unit // baby_steps * baby_steps * unit
     pairs = list(zip((totals - giants).tolist(), steps, strict=True))
     groups: dict[int, list[tuple[int, Step]]] = {}
-    edges = [0, *(np.flatnonzero(np.diff(giants)) + 1).tolist(), len(pairs)]
+    edges = [0, *(np.flatnonzero(giants[1:] != giants[:-1]) + 1).tolist(), len(pairs)]
     for start, stop in itertools.pairwise(edges):  # those of a giant step mostly stand together
         if stop > start:
             groups.setdefault(int(giants[start]), []).extend(pairs[start:stop])

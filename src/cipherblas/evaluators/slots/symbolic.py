@@ -41,7 +41,7 @@ class _Known:
     counts: Counts
     peak: int
     results: Sequence[Properties]
-    calls: Tally[Any]
+    calls: Tally[Any] | None
 
 
 class Symbolic(Evaluator):
@@ -165,20 +165,22 @@ class Symbolic(Evaluator):
         known = self._transforms_known.get(key)
         if known is not None:
             self.counts += known.counts
-            if self.calls is not None:
+            if self.calls is not None and known.calls is not None:
                 self.calls += known.calls
             self._whole = self._whole[0], self._whole[1] + known.counts.operand_encodings
             self.ledger.touch(known.peak)
             xs.clear()
             return [self.make(*result, None) for result in known.results]
-        counts, ledger, calls = self.counts.copy(), self.ledger, Tally(self.calls)
+        counts, ledger = self.counts.copy(), self.ledger
+        calls = None if self.calls is None else self.calls.copy()
         peak, live = ledger.peak, ledger.live
         ledger.peak = live
         found = work()
         taken = self.counts - counts
         taken.mask_encodings = 0
         results = [(ct.limbs, ct.scale, ct.bound, ct.errors, ct.components) for ct in found]
-        self._transforms_known[key] = _Known(taken, ledger.peak - live, results, Tally(self.calls) - calls)
+        more = None if self.calls is None or calls is None else self.calls - calls
+        self._transforms_known[key] = _Known(taken, ledger.peak - live, results, more)
         ledger.peak = max(peak, ledger.peak)
         return found
 

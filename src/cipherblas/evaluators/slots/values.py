@@ -415,6 +415,18 @@ class GiantStep(NamedTuple):
     plains: MaskGroup
 
 
+class GroupedSteps(NamedTuple):
+    """All diagonals of a linear map by giant step, and the baby steps that these take, in order."""
+
+    groups: tuple[GiantStep, ...]
+    babies: tuple[int, ...]
+
+    @classmethod
+    def of(cls, groups: tuple[GiantStep, ...]) -> GroupedSteps:
+        """Return these giant steps with their baby steps."""
+        return cls(groups, tuple(sorted({baby for group in groups for baby in group.babies})))
+
+
 @dataclass(frozen=True, eq=False)
 class Transform:
     """A linear map of slot vectors, given by its non-zero diagonals: y = Σ_z u_z ⊙ Rot_z(x) (FAME, Eq. 11).
@@ -436,7 +448,7 @@ class Transform:
     key: Hashable = field(default=None)
     repeats: int = 1
     distinct: bool = False
-    grouped: dict[int, tuple[GiantStep, ...]] = field(default_factory=dict, init=False, repr=False)
+    grouped: dict[int, GroupedSteps] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.terms, Masks) and self.terms:

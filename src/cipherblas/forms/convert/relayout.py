@@ -247,10 +247,10 @@ def _transform(selections: Sequence[_Selection], slots: int, key: Hashable) -> T
     order = order[np.argsort((steps[order] + slots // 2 - 1).astype(np.uint16), kind="stable")]
     steps, targets = steps[order], targets[order]
     # Selections that take the same source slot to the same target slot are one entry.
-    different = np.flatnonzero((np.diff(steps, prepend=slots) != 0) | (np.diff(targets, prepend=slots) != 0))
+    different = _starts((steps[1:] != steps[:-1]) | (targets[1:] != targets[:-1]))
     summed = np.add.reduceat(values[order], different)
     steps, targets, sizes = steps[different], targets[different], np.abs(summed)
-    starts = np.flatnonzero(np.diff(steps, prepend=steps[0] - 1))
+    starts = _starts(steps[1:] != steps[:-1])
     bounds = np.maximum.reduceat(sizes, starts)
     stops = [*starts[1:], len(steps)]
     different_steps = steps[starts].tolist()
@@ -264,6 +264,15 @@ def _transform(selections: Sequence[_Selection], slots: int, key: Hashable) -> T
     row_sums = np.bincount(targets, sizes)
     row_squares = np.bincount(targets, sizes**2)
     return Transform(terms, float(row_sums.max()), math.sqrt(float(row_squares.max())), key)
+
+
+def _starts(differs: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Where runs of equal numbers begin.
+
+    Args:
+        differs: whether each number but the first one differs from the one before it.
+    """
+    return np.concatenate(([0], np.flatnonzero(differs) + 1))
 
 
 def _diagonal(
@@ -285,5 +294,5 @@ def best_baby_steps(steps: Sequence[int]) -> int:
     giants, babies = np.divmod(units, sizes[:, None])
     babies.sort(axis=1)
     # Different numbers in sorted rows are one more than the places where they change.
-    changes = [np.count_nonzero(np.diff(rows, axis=1), axis=1) for rows in (babies, giants)]
+    changes = [np.count_nonzero(rows[:, 1:] != rows[:, :-1], axis=1) for rows in (babies, giants)]
     return int(sizes[np.argmin(changes[0] + 1 + GIANT_COST * (changes[1] + 1))])

@@ -123,6 +123,13 @@ class Bicyclic(Algorithm):
         return [ev.relinearise(accumulator[0])]
 
     @classmethod
+    def fits(cls, m: int, k: int, n: int, slots: int, **options: Any) -> bool:
+        """As `Algorithm.fits`: planning asks for thousands of sizes, and needs no object for the usual options."""
+        if options:
+            return super().fits(m, k, n, slots, **options)
+        return _padding(m, k, n, slots, True) is not None
+
+    @classmethod
     def candidates(cls, m: int, k: int, n: int, slots: int) -> Iterator[dict[str, Any]]:
         """Full hoisting; paths cost nothing where the key policy does not walk them."""
         if cls.fits(m, k, n, slots):

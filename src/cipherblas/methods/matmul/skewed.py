@@ -163,6 +163,13 @@ class Skewed(Algorithm):
         return [total]
 
     @classmethod
+    def fits(cls, m: int, k: int, n: int, slots: int, **options: Any) -> bool:
+        """As `Algorithm.fits`: planning asks for thousands of sizes, and needs no object for the usual options."""
+        if options:
+            return super().fits(m, k, n, slots, **options)
+        return _shape(m, k, n, slots, True) is not None
+
+    @classmethod
     def candidates(cls, m: int, k: int, n: int, slots: int) -> Iterator[dict[str, Any]]:
         """Full hoisting, then fewer left rotations; paths cost nothing where the key policy does not walk them."""
         if not cls.fits(m, k, n, slots):

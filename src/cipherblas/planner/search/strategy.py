@@ -35,14 +35,13 @@ from cipherblas.planner.rings.sizing import (
     sizings,
 )
 from cipherblas.planner.search.budgets import Budgets
-from cipherblas.rlwe.key_policies import KeyPolicy
+from cipherblas.rlwe.key_policies import KEY_POLICIES, KeyPolicy
 from cipherblas.rlwe.rings import Ring, RingShape
 from cipherblas.runtime.values import Decisions
 
 # Pairs of ciphertexts that share their a part, to try: more take more keys, and little less time.
 SHARED_PAIRS = (3, 5, 7)
 NOMINAL_DEPTHS = (0, 2, 6, 14)
-KEY_POLICIES: tuple[KeyPolicy, ...] = ("direct", "composed", "binary")
 
 
 @dataclass(frozen=True)
