@@ -17,7 +17,7 @@ THREAD_SANITIZED ?= build/thread-sanitized
 MEMCHECKED ?= build/valgrind
 SANITIZING = -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCIPHERBLAS_SANITIZE=ON -DCIPHERBLAS_PYTHON=ON
 # Without what takes its time in Python, on arrays like those of the other tests.
-SANITIZED_PYTEST ?= -m 'not slow' -k 'not noise and not definition and not one_rotation' tests/core tests/crypto/test_keys.py
+SANITIZED_PYTEST ?= -m 'not slow' -k 'not noise and not typical and not definition and not one_rotation' tests/core tests/crypto/test_keys.py
 THREAD_SANITIZING = -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCIPHERBLAS_THREAD_SANITIZE=ON
 # What computes nothing with ciphertexts: sources, graphs, layouts, algorithms in the clear, plans, the documents.
 CHECKED = $(addprefix tests/,architecture common lang forms evaluators methods networks planner lab corpus report bench/report docs) \

@@ -16,6 +16,7 @@ mkdir -p "$build/python"
 cp -r "$source/src/cipherblas" "$package"
 rm -f "$package"/_core*.so
 cp "$build"/_core*.so "$package"
+"$python" -m compileall -q "$package"  # once, by an interpreter that is not watched
 
 # The interpreter is not linked to the sanitizers, so they come first; libstdc++ too, whose exceptions they intercept.
 # Python leaves memory to the end of the process, which is no leak; its own allocator would hide what lies behind an object.

@@ -9,6 +9,7 @@
 #include "gemm/rounding.h"
 #include "gemm/splitting.h"
 #include "gemm_support.h"
+#include "valgrind.h"
 
 namespace cipherblas::testing {
 namespace {
@@ -102,6 +103,7 @@ TEST_F(SmallGemm, TheLeastIntegers) {
 // Bytes as large as they may be, of one sign, on more than is packed at a time; shapes around those of a tile.
 TEST_F(SmallGemm, BytesAtTheirLimits) {
     for (const std::uint64_t q : {std::uint64_t{257}, modulus_of(16), modulus_of(33), modulus_of(50)}) {
+        if (kWatched && q != 257 && q >> 40 == 0) continue;
         for (const std::size_t k : {std::size_t{1}, gemm::kByteDepth + 1, gemm::kBytesDepth + 3}) {
             for (const std::size_t rows : {gemm::kByteRows - 1, gemm::kByteRows + 1}) {
                 Matrix<std::int8_t> bytes(rows, k);

@@ -31,6 +31,7 @@ def run(isa: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow  # a process for each: nothing that a sanitizer of the C++ suites would not see
 def test_every_instruction_set_gives_the_same_bits() -> None:
     usable = _core.isas()
     assert "scalar" in usable
