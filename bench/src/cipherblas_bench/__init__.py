@@ -1,13 +1,12 @@
 """Benchmarks: rows as dictionaries, printed as lines of JSON or as tables.
 
-`run_primitives`, `run_modular_primitives`, `run_ntt`, `run_linear_transform`, `run_bootstrap`, `run_mambo`, `run_gemm`,
-`run_transpose`,
-`run_masks`, `run_cc`, `run_pc`, `run_bae`, `run_fame_baselines`, `run_crossover`, `run_e2dm_study`, `run_peers`,
-`run_distributed`, `run_fhe4dmm`, `run_model`, `run_roofline`, `run_zn`, `run_nn` and `run_networks` yield rows as they
-are measured, `run_nn_counts` rows of counted operations, `run_nn_published` those of published patterns; `render`
-prints tables, `to_json` one line. Peers are measured in the same run; no figure of theirs is written here. What a paper
-reports of its own stands in `nn_shapes`, `networks`, `fame_baselines`, `fhe4dmm`, `bae`, `zn` and
-`report.e2dm_statements`, as such.
+`run_primitives`, `run_modular_primitives`, `run_ntt`, `run_linear_transform`, `run_bootstrap`, `run_mambo`,
+`run_gemm`, `run_transpose`, `run_masks`, `run_cc`, `run_pc`, `run_bae`, `run_fame_baselines`, `run_crossover`,
+`run_e2dm_study`, `run_peers`, `run_distributed`, `run_fhe4dmm`, `run_secret_network`, `run_model`, `run_roofline`,
+`run_zn`, `run_nn` and `run_networks` yield rows as they are measured, `run_nn_counts` rows of counted operations,
+`run_nn_published` those of published patterns; `render` prints tables, `to_json` one line. Peers are measured in the
+same run; no figure of theirs is written here. What a paper reports of its own stands in `nn_shapes`, `networks`,
+`fame_baselines`, `fhe4dmm`, `bae`, `zn`, `secret_network_model` and `report.e2dm_statements`, as such.
 """
 
 from .bae import run as run_bae
@@ -35,6 +34,7 @@ from .peers import PeerError
 from .primitives import run as run_primitives
 from .primitives import run_modular as run_modular_primitives
 from .roofline import run as run_roofline
+from .secret_network import run as run_secret_network
 from .transpose import run as run_transpose
 from .zn import run as run_zn
 
@@ -66,6 +66,7 @@ __all__ = [
     "run_peers",
     "run_primitives",
     "run_roofline",
+    "run_secret_network",
     "run_transpose",
     "run_zn",
     "to_json",

@@ -1,4 +1,5 @@
-"""Products by GEMM on several ranks beside fewer: the same files, each run by `one_rank` under mpiexec.
+"""Products by GEMM, or other programs, on several ranks beside fewer: the same files, each run by `one_rank` under
+mpiexec.
 
 The files are made once for a shape, and every rank reads them. Seconds are those of the server on the slowest rank,
 with all messages, of a run that is not its process's first, which is what plans predict; `speedup` is over the first
@@ -20,11 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from cipherblas.distributed.communicator import Sent
 from cipherblas.distributed.messages import Network
 from cipherblas.distributed.ranks import Distribution
 from cipherblas.distributed.stages import RankTimes, slowest
-from cipherblas.lang.modular import multiplied
 from cipherblas.lang.operands import secret
 from cipherblas.planner.predict.machine import Machine
 from cipherblas.roles.on_ranks import RankPlan, on_ranks
@@ -129,29 +131,33 @@ def _shape_rows(
 
 
 class OnRanks:
-    """A product of secrets in files, which any number of ranks run.
+    """A program in files, which any number of ranks run.
 
     Args:
-        program: a @ b.
+        program: of secrets; a @ b without `values`.
         folder: where its files are kept.
         threads: of each rank.
         times: runs of a process; more where they are short, unless it is one.
+        values: what is encrypted, by name.
+        case: its name in rows.
     """
 
-    def __init__(self, program: Program, folder: Path, threads: int, times: int = TIMES) -> None:
+    def __init__(
+        self,
+        program: Program,
+        folder: Path,
+        threads: int,
+        times: int = TIMES,
+        *,
+        values: Mapping[str, NDArray[Any]] | None = None,
+        case: str | None = None,
+    ) -> None:
         self.program, self.folder, self.threads = program, folder, threads
         often = math.ceil(ENOUGH / program.plan.stages.evaluate)
         self.times = times if times < 2 else max(times, min(often, MAX_TIMES))
-        (m, k), n = program.operands["a"].shape, program.operands["b"].shape[1]
-        self.case = f"{m}x{k}x{n}"
+        self.case = case or _shape_text(program)
         self._client = program.client()
-        random = np.random.default_rng(1)
-        self._values: dict[str, Any] = {
-            name: random.uniform(-1, 1, one.shape)
-            if one.modulus is None
-            else random.integers(0, one.modulus, one.shape)
-            for name, one in program.operands.items()
-        }
+        self._values = dict(values or _random_values(program))
         program.save(folder / "plan")
         for name, operand in self._client.encrypt(self._values).items():
             operand.save(folder / name)
@@ -192,10 +198,9 @@ class OnRanks:
         if len(self._digests) != 1:
             raise MeasurementError(f"{self.case}: ranks computed other residues than one process")
         got = self._client.decrypt(EncryptedResult.load(self.folder / "result"))
-        if (modulus := self.program.modulus) is None:
-            error = float(np.abs(got - self._values["a"] @ self._values["b"]).max())
-        else:
-            error = float(np.mean(got != multiplied(self._values["a"], self._values["b"], modulus)))
+        right = self.program.evaluate(self._values)
+        whole = self.program.exact or self.program.modulus is not None
+        error = float(np.mean(got != right) if whole else np.abs(got - right).max())
         if error > self.program.plan.error:
             raise MeasurementError(
                 f"{self.case}: off by {error:g}, where at most {self.program.plan.error:g} is right"
@@ -218,6 +223,40 @@ class OnRanks:
             **_predicted(predicted, base, timing, fields["user_seconds"] + fields["system_seconds"]),
             timing=timing,
         )
+
+
+def _shape_text(program: Program) -> str:
+    (m, k), n = program.operands["a"].shape, program.operands["b"].shape[1]
+    return f"{m}x{k}x{n}"
+
+
+def _random_values(program: Program) -> dict[str, NDArray[Any]]:
+    random = np.random.default_rng(1)
+    return {
+        name: random.uniform(-1, 1, one.shape)
+        if one.modulus is None
+        else random.integers(0, one.modulus, one.shape)
+        for name, one in program.operands.items()
+    }
+
+
+def check_sent(case: str, planned: RankPlan, runs: Sequence[Mapping[str, Any]]) -> Sent:
+    """What all ranks sent together: each in every run what was planned for it, to the byte.
+
+    Raises:
+        MeasurementError: one sent something else.
+    """
+    expected = [run.sent for run in planned.runs]
+    for run in runs:
+        for rank, (one, sent) in enumerate(zip(run["sent"], expected, strict=True)):
+            if Sent(**one) != sent:
+                raise MeasurementError(f"{case}: rank {rank} sent {Sent(**one)}, where {sent} was planned")
+    return sum(expected, Sent())
+
+
+def least_run(runs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Of several the one whose server took the least."""
+    return min(runs, key=lambda one: float(one["seconds"]))
 
 
 def least_of(runs: Sequence[Mapping[str, Any]]) -> RankTimes:

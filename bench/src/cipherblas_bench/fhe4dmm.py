@@ -23,10 +23,18 @@ from cipherblas.distributed.slots import DISTRIBUTIONS
 from cipherblas.lang.operands import secret
 from cipherblas.methods.matmul.baselines.fhe_mm import FheMm
 from cipherblas.roles.program import Program, compile
-from cipherblas_bench.distributed import BENCH, TIMES, OnRanks, least_of, network_here, network_row, stages
+from cipherblas_bench.distributed import (
+    BENCH,
+    TIMES,
+    OnRanks,
+    check_sent,
+    least_of,
+    network_here,
+    network_row,
+    stages,
+)
 from cipherblas_bench.fhe4dmm_model import CLASSES, METHODS, SLOTS, Modelled, class_shape, modelled, prices
 from cipherblas_bench.harness import (
-    MeasurementError,
     Row,
     Timing,
     machine_of_predictions,
@@ -83,7 +91,7 @@ def run(
         modulus: t of integers modulo t, as in the paper, in place of real numbers.
 
     Raises:
-        MeasurementError: a run failed, sent other than planned bytes, or computed something else than one process.
+        MeasurementError: a run failed, sent other than planned messages, or computed something else than one process.
         ValueError: there are no blocks of so many slots.
     """
     here = network_here() if ranks else None
@@ -155,7 +163,7 @@ def _real(
         found, base = runs[sharing, count], runs[cases[0]]
         timing = Timing.of([one["seconds"] for one in found])
         planned = product.predicted(count, network, sharing)
-        _check_sent(product.case, planned.runs[0].sent.nbytes, found)
+        check_sent(product.case, planned, found)
         (place,) = planned.runs[0].products or (None,)
         yield product.row(
             timing,
@@ -183,12 +191,6 @@ def _can(sharing: Distribution, blocks: Cuboid, ranks: int) -> bool:
     except ParameterError:
         return False
     return True
-
-
-def _check_sent(case: str, planned: int, runs: Sequence[Mapping[str, Any]]) -> None:
-    sent = {one["sent"]["nbytes"] for one in runs}
-    if sent != {planned}:
-        raise MeasurementError(f"{case}: sent {sorted(sent)} bytes, where {planned} were planned")
 
 
 def model_rows(name: str, threads: int, modulus: int | None = None) -> Iterator[Row]:

@@ -95,6 +95,7 @@ class Prices:
         product: all products of ciphertexts in a block product, added up.
         finish: relinearisation, and what follows it, of a block of the result.
         addition: of a block of the result to another.
+        encoding: of all masks of a block product.
         sent: what ranks send each other.
     """
 
@@ -103,11 +104,18 @@ class Prices:
     product: float
     finish: float
     addition: float
+    encoding: float
     sent: Sent
 
 
-def prices(block: Cuboid, parameters: Parameters, rates: Rates, threads: int) -> Prices:
-    """Of FHE-MM on blocks of (m, n, k), by a run on shapes."""
+def prices(
+    block: Cuboid, parameters: Parameters, rates: Rates, threads: int, limbs: int | None = None
+) -> Prices:
+    """Of FHE-MM on blocks of (m, n, k), by a run on shapes.
+
+    Args:
+        limbs: of both factors; all, without.
+    """
     algorithm = FheMm(block.m, block.k, block.n, parameters.slots)
     ev = Symbolic(parameters)
 
@@ -118,9 +126,14 @@ def prices(block: Cuboid, parameters: Parameters, rates: Rates, threads: int) ->
         counts.mask_encodings = counts.encode_ntt_limbs = 0  # masks are kept for all blocks
         return rates.seconds(counts, parameters.n, threads), made
 
-    left, right = ([ev.fresh(None, bound=1.0)] for _ in range(2))
+    left, right = ([ev.fresh(None, bound=1.0, limbs=limbs)] for _ in range(2))
+    before = ev.counts.copy()
     algorithm.prepare_left(ev, left)  # masks are encoded here
     algorithm.prepare_right(ev, right)
+    masks: Counts = ev.counts - before
+    encoded = Counts(encode_ntt_limbs=masks.encode_ntt_limbs)
+    encoding = masks.mask_encodings * rates.encoding(parameters.n, threads)
+    encoding += rates.seconds(encoded, parameters.n, threads)
     whole_left, lefts = priced(lambda: algorithm.prepare_left(ev, left))
     whole_right, rights = priced(lambda: algorithm.prepare_right(ev, right))
     steps = range(1, algorithm.terms)
@@ -141,6 +154,7 @@ def prices(block: Cuboid, parameters: Parameters, rates: Rates, threads: int) ->
         product,
         finish,
         addition,
+        encoding,
         Sent(*(8 * number for number in words)),
     )
 
@@ -179,12 +193,23 @@ class Modelled:
         return self.local + self.mpi
 
 
-def modelled(shape: Cuboid, slots: int, ranks: int, method: str, price: Prices, network: Network) -> Modelled:
+def modelled(
+    shape: Cuboid,
+    slots: int,
+    ranks: int,
+    method: str,
+    price: Prices,
+    network: Network,
+    layout: Cuboid | None = None,
+) -> Modelled:
     """A product of this shape in blocks of so many slots, by one of `METHODS`.
+
+    Args:
+        layout: numbers of blocks; the optimal ones, without.
 
     Source: FHE4DMM, Sections V-A and V-C.
     """
-    blocks = optimal_blocks(shape, slots)
+    blocks = layout or optimal_blocks(shape, slots)
     steps = steps_of(shape, blocks)
     sharing = METHODS[method]
     grid = grid_of(blocks, ranks, steps, sharing)

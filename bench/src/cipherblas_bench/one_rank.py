@@ -1,8 +1,9 @@
 """One rank of a program in files, several times in one process: run by `bench distributed`, under mpiexec.
 
 Rank 0 writes the result, and prints JSON: seconds of the first run, in which memory is handed out page by page and
-masks are encoded, and of the fastest later one; what the ranks did in that one; and the machine as this rank finds it,
-measured while the others measure theirs: ranks on one machine have less of its memory and its clock than one alone.
+masks are encoded, and of the fastest later one; what the ranks did and sent in that one, and the nodes of rank 0; and
+the machine as this rank finds it, measured while the others measure theirs: ranks on one machine have less of its
+memory and its clock than one alone.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import cipherblas._core as _core
 from cipherblas.common.process import peak_bytes
 from cipherblas.crypto.keys import EvaluationKeys
-from cipherblas.distributed.communicator import Communicator
+from cipherblas.distributed.communicator import Communicator, Sent
 from cipherblas.distributed.mpi import MpiCommunicator, ranks_launched
 from cipherblas.roles.program import Program
 from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult
@@ -65,10 +68,21 @@ def _runs(given: Any, communicator: Communicator | None) -> tuple[dict[str, Any]
         result = None  # the memory of a run is that of one result
         result = server.run(sent)
         ranks = [asdict(one) for one in server.rank_times]
-        runs.append({"seconds": server.seconds, "sent": asdict(server.sent), "rank_times": ranks})
+        sent_by_each = _of_all(communicator, server.sent)
+        nodes = [asdict(one) for one in server.node_seconds]
+        runs.append({"seconds": server.seconds, "sent": sent_by_each, "rank_times": ranks, "nodes": nodes})
     assert result is not None
     least = min(runs[1:] or runs, key=lambda one: float(one["seconds"]))
     return {**least, "first_seconds": runs[0]["seconds"], "peak_bytes": peak_bytes()}, result
+
+
+def _of_all(communicator: Communicator | None, sent: Sent) -> list[dict[str, int]]:
+    """What every rank sent, on rank 0."""
+    if communicator is None:
+        return [asdict(sent)]
+    words = np.array(list(asdict(sent).values()), np.uint64)
+    found = communicator.gather("times", [words]) or [[words]]
+    return [dict(zip(asdict(sent), map(int, one[0]), strict=True)) for one in found]
 
 
 if __name__ == "__main__":

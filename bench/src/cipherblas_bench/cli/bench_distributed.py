@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,6 +37,14 @@ class Suite(str, Enum):
     """Experiments of a paper."""
 
     fhe4dmm = "fhe4dmm"
+    secret_network = "secret-network"
+
+
+class SecretNetworkName(str, Enum):
+    """Networks whose weights are encrypted."""
+
+    digits = "digits"
+    photographs = "photographs"
 
 
 def distributed(
@@ -43,19 +52,26 @@ def distributed(
     ranks: Annotated[
         list[int] | None,
         typer.Option(
-            min=1, max=64, help="Number of ranks; repeatable.", show_default="1 2; of the suite 1 2 4 8"
+            min=1,
+            max=64,
+            help="Number of ranks; repeatable.",
+            show_default="1 2; of suites 1 2 4 8 and 1 2 4",
         ),
     ] = None,
     precision: Precision = None,
     memory_budget: MemoryBudget = None,
     threads: OneThread = 1,
-    rounds: Annotated[int, typer.Option(min=1, help="Processes of each, in turns.")] = 3,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Processes of each, in turns.", show_default="3; of networks 1")
+    ] = None,
     times: Annotated[
-        int,
+        int | None,
         typer.Option(
-            min=1, help="Runs of a process: the first one, and later ones, whose least time counts."
+            min=1,
+            help="Runs of a process: the first one, and later ones, whose least time counts.",
+            show_default="2; of networks 1",
         ),
-    ] = 2,
+    ] = None,
     network_output: Annotated[
         Path | None,
         output_option("--network-output", help="Keep latency and seconds per byte, for `plan --network`."),
@@ -64,7 +80,8 @@ def distributed(
         Suite | None,
         typer.Option(
             help="The experiments of FHE4DMM instead: its classes of shapes by FHE-MM, scaled down, on real ranks, "
-            "and its model to 256 ranks."
+            "and its model to 256 ranks; or networks whose weights are encrypted, on real ranks, and to 64 by a "
+            "model, beside FHE-MM."
         ),
     ] = None,
     slots: Annotated[
@@ -85,9 +102,32 @@ def distributed(
         list[Distribution] | None,
         typer.Option(help="How ranks of the suite share movements of data; repeatable.", show_default="all"),
     ] = None,
+    network: Annotated[
+        list[SecretNetworkName] | None,
+        typer.Option(help="Of the suite secret-network; repeatable.", show_default="both"),
+    ] = None,
+    images: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=1, help="That a network computes together; repeatable.", show_default="16384; 256 photographs"
+        ),
+    ] = None,
+    link: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MBIT",
+            min=1e-3,
+            help="A second, of the network's client: weights come packed where it is slow.",
+            show_default="100",
+        ),
+    ] = None,
     scheme: Annotated[
-        Scheme, typer.Option(help="bgv: of the suite, integers modulo a prime of 31 bits, as in the paper.")
-    ] = Scheme.ckks,
+        Scheme | None,
+        typer.Option(
+            help="Of a suite: bgv, integers modulo a prime of 31 bits, as in the paper, or exact scores of a network.",
+            show_default="ckks; of networks both",
+        ),
+    ] = None,
     model: Annotated[bool, typer.Option("--model", help="Of the suite the model alone.")] = False,
     real: Annotated[bool, typer.Option("--real", help="Of the suite the real runs alone.")] = False,
     json: JsonLines = False,
@@ -103,10 +143,27 @@ def distributed(
       cipherblas bench distributed --suite fhe4dmm --rounds 1 --json
       cipherblas bench distributed --suite fhe4dmm --model --scheme bgv
       cipherblas bench distributed --suite fhe4dmm --real --ranks 1 --ranks 2 --divided-by 4 --sharing 4d --json
+      cipherblas bench distributed --suite secret-network --real --network digits --images 8192 --ranks 1 --json
+      cipherblas bench distributed --suite secret-network --model
     """
-    from cipherblas_bench import run_distributed, run_fhe4dmm
+    from cipherblas_bench import run_distributed, run_fhe4dmm, run_secret_network
 
     display = Display(quiet=quiet)
+    often = without_none(rounds=rounds, times=times)
+    of_classes = {"--slots": slots, "--divided-by": divided_by, "--class": of_class, "--sharing": sharing}
+    of_networks = {"--network": network, "--images": images, "--link": link}
+    if suite == Suite.secret_network:
+        _refuse(of_classes, "--suite fhe4dmm")
+        chosen = without_none(
+            ranks=[] if model else ranks,
+            networks=None if network is None else [one.value for one in network],
+            schemes=None if scheme is None else [scheme.value],
+            images=images,
+            link=link,
+        )
+        rows = run_secret_network(**chosen, **often, threads=threads, model=not real)
+        return printed(rows, json, display)
+    _refuse(of_networks, "--suite secret-network")
     if suite is not None:
         chosen = without_none(
             ranks=[] if model else ranks,
@@ -116,27 +173,27 @@ def distributed(
             sharings=None if sharing is None else [one.value for one in sharing],
             modulus=MODULUS_31_BITS if scheme == Scheme.bgv else None,
         )
-        rows = run_fhe4dmm(**chosen, threads=threads, rounds=rounds, times=times, model=not real)
+        rows = run_fhe4dmm(**chosen, **often, threads=threads, model=not real)
         return printed(rows, json, display)
-    of_suite = {
-        "--slots": slots,
-        "--divided-by": divided_by,
-        "--class": of_class,
-        "--sharing": sharing,
-        "--model": model or None,
-        "--real": real or None,
-        "--scheme": scheme if scheme != Scheme.ckks else None,
-    }
-    for option, value in of_suite.items():
-        if value is not None:
-            raise typer.BadParameter("needs --suite", param_hint=option)
+    of_suites = {"--model": model or None, "--real": real or None, "--scheme": scheme}
+    _refuse({**of_classes, **of_suites}, "--suite")
     rows = run_distributed(
         shape or ((1024, 1024, 1024),),
         ranks or (1, 2),
         threads=threads,
-        rounds=rounds,
-        times=times,
+        **often,
         network_output=network_output,
         **without_none(precision=precision, memory_budget=memory_budget),
     )
     printed(rows, json, display)
+
+
+def _refuse(options: Mapping[str, object], needed: str) -> None:
+    """Options that something else needs.
+
+    Raises:
+        BadParameter: one was given.
+    """
+    for option, value in options.items():
+        if value is not None:
+            raise typer.BadParameter(f"needs {needed}", param_hint=option)
