@@ -56,33 +56,8 @@ class Ledger:
             self.peak = max(self.peak, self.live + nbytes)
 
 
-class _Booking:
-    """The bytes that a handle has booked, which are released when it dies."""
-
-    __slots__ = ("_ledger", "_nbytes", "number")
-
-    def __init__(self, ledger: Ledger, nbytes: int) -> None:
-        self._ledger, self._nbytes = ledger, nbytes
-        with ledger.lock:  # no call: planning books many
-            ledger.live += nbytes
-            if ledger.live > ledger.peak:
-                ledger.peak = ledger.live
-            ledger.handles += 1
-            self.number = ledger.handles
-
-    def __del__(self) -> None:
-        ledger = self._ledger
-        with ledger.lock:
-            ledger.live -= self._nbytes
-
-    def times(self, blocks: int) -> None:
-        """Book so many times as much."""
-        self._ledger.release((1 - blocks) * self._nbytes)
-        self._nbytes *= blocks
-
-
 class Ct:
-    """A handle on one ciphertext of an evaluator.
+    """A handle on one ciphertext of an evaluator, which books its bytes until it dies.
 
     Attributes:
         limbs: q-limbs left; `level = limbs - 1`.
@@ -93,7 +68,17 @@ class Ct:
         data: the evaluator's own representation (None in `Symbolic`).
     """
 
-    __slots__ = ("_booking", "bound", "components", "data", "errors", "limbs", "scale")
+    __slots__ = (
+        "_ledger",
+        "_nbytes",
+        "_number",
+        "bound",
+        "components",
+        "data",
+        "errors",
+        "limbs",
+        "scale",
+    )
 
     def __init__(
         self,
@@ -106,13 +91,27 @@ class Ct:
         ledger: Ledger | None = None,
         nbytes: int = 0,
     ) -> None:
+        self._ledger = ledger
         self.limbs = limbs
         self.scale = scale
         self.bound = bound
         self.errors = errors
         self.components = components
         self.data = data
-        self._booking = None if ledger is None else _Booking(ledger, nbytes)
+        if ledger is not None:
+            self._nbytes = nbytes
+            with ledger.lock:  # no call: planning books many
+                ledger.live += nbytes
+                if ledger.live > ledger.peak:
+                    ledger.peak = ledger.live
+                ledger.handles += 1
+                self._number = ledger.handles
+
+    def __del__(self) -> None:
+        ledger = self._ledger
+        if ledger is not None:
+            with ledger.lock:
+                ledger.live -= self._nbytes
 
     @property
     def basis(self) -> Basis:
@@ -127,7 +126,7 @@ class Ct:
             other = new(Ct)
             other.limbs, other.scale, other.bound = limbs, scale, bound
             other.errors, other.components, other.data = errors, components, one
-            other._booking = None
+            other._ledger = None
             found.append(other)
         return found
 
@@ -137,8 +136,9 @@ class Ct:
     def stand_for(self, blocks: int, booked_after: int) -> None:
         """Book the bytes of so many like ciphertexts, unless this one is among the first handles of the ledger: it
         stands for them from now on."""
-        if self._booking is not None and self._booking.number > booked_after:
-            self._booking.times(blocks)
+        if self._ledger is not None and self._number > booked_after:
+            self._ledger.release((1 - blocks) * self._nbytes)
+            self._nbytes *= blocks
 
     @property
     def noise(self) -> float:

@@ -58,7 +58,7 @@ def associated(request: PlanRequest, following: Following) -> Outcome:
     written: bounds of what lies between may be larger in another association.
     """
     written = following(request)
-    if is_exact(request.expression):
+    if is_exact(request.expression) or (request.any_plan and not isinstance(written, Infeasible)):
         return written
     limit = math.inf
     if not isinstance(written, Infeasible) and written.plan.form == BLOCKS:

@@ -34,9 +34,11 @@ def spelled(request: PlanRequest, following: Following) -> Outcome:
             found.append(outcome)
 
     for spelling in {id(one): one for one in (separate, once, traced)}.values():
+        if request.any_plan and found:
+            break
         if spelling is not traced or not found or not found[-1].plan.counts.modulus_raises:
             plan(following(request.of(spelling)))
-    if not found or found[-1].plan.counts.modulus_raises:
+    if not found or (found[-1].plan.counts.modulus_raises and not request.any_plan):
         entire = computed_once(once, entire=True)
         if entire is not once:
             plan(following(request.of(entire)))
