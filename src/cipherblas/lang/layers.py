@@ -90,7 +90,7 @@ class Conv2d(Expression):
             np.tensordot(weights, view, axes=([1, 2, 3], [0, 3, 4]))
             for weights, view in zip(filters, np.split(views, window.groups), strict=True)
         ]
-        return np.concatenate(found).reshape(self.shape)
+        return (found[0] if len(found) == 1 else np.concatenate(found)).reshape(self.shape)
 
 
 @operation

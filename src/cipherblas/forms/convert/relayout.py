@@ -235,8 +235,8 @@ def _nearest(
 
 
 def _centred(steps: Any, slots: int) -> Any:
-    """Representatives in (-S/2, S/2]."""
-    return (steps + slots // 2 - 1) % slots - (slots // 2 - 1)
+    """Representatives in (-S/2, S/2] modulo S, a power of two."""
+    return ((steps + slots // 2 - 1) & (slots - 1)) - (slots // 2 - 1)
 
 
 def _transform(selections: Sequence[_Selection], slots: int, key: Hashable) -> Transform:

@@ -501,8 +501,13 @@ def _count(numbers: Numbers, limit: int) -> int:
 
 def _split(steps: Numbers, unit: int, period: int) -> tuple[Numbers, Numbers]:
     """Baby steps and giant steps that add up to some steps."""
-    babies = (steps + unit // 2) % unit - unit // 2
-    return babies, (steps - babies) % period
+    babies = _modulo(steps + unit // 2, unit) - unit // 2
+    return babies, _modulo(steps - babies, period)
+
+
+def _modulo(numbers: Numbers, modulus: int) -> Numbers:
+    """As `%`; of powers of two far faster."""
+    return numbers % modulus if modulus & (modulus - 1) else numbers & (modulus - 1)
 
 
 def multiplexed_output(x: TensorLayout, window: Window) -> TensorLayout:

@@ -182,8 +182,8 @@ def noisy_results(
         step = steps.get(place[id(node)])
         if step is None:
             return value
-        found = value + _error(step, value, random)
-        if node.op == "assume" and not float(np.abs(found).max()) <= node.bound:
+        found = _erring(step, value, random)
+        if node.op == "assume" and not max(float(found.max()), -float(found.min())) <= node.bound:
             raise PrecisionError(
                 f"The errors of the program carry {node.title} out of its range on the samples.",
                 expected="a finer precision=…, or a larger slack=…",
@@ -194,19 +194,27 @@ def noisy_results(
     return evaluate_results(expression, samples.sample(number), through=through)
 
 
-def _error(step: StepError, value: Array, random: np.random.Generator) -> Array:
-    """A draw. What may depend on values and on other entries does so in one of three ways: it is the same for all
-    entries, has the sign of each, or is a draw of its own for each."""
-    own = random.standard_normal(value.shape) * step.own
-    if not step.common:
-        return np.asarray(own)
-    kind = random.integers(3)
-    size = step.common * random.standard_normal()
-    if kind == 0:
-        return np.asarray(own + size)
-    if kind == 1:
-        return np.asarray(own + size * np.sign(value))
-    return np.asarray(own + step.common * random.standard_normal(value.shape))
+def _erring(step: StepError, value: Array, random: np.random.Generator) -> Array:
+    """A value with errors drawn. What may depend on values and on other entries does so in one of three ways: it is the
+    same for all entries, has the sign of each, or is a draw of its own for each."""
+
+    def drawn(deviation: float) -> Array:
+        found = random.standard_normal(out=np.empty(value.shape))
+        found *= deviation
+        return found
+
+    found = drawn(step.own)
+    if step.common:
+        kind = random.integers(3)
+        size = step.common * random.standard_normal()
+        if kind == 0:
+            found += size
+        elif kind == 1:
+            found += size * np.sign(value)
+        else:
+            found += drawn(step.common)
+    found += value
+    return found
 
 
 def _largest(squares: Sequence[Array], count: int, batched: bool) -> float:
