@@ -427,8 +427,8 @@ class Products(Levels):
         """
         if not groups or not all(group.sources for group in groups):
             raise ShapeError("A weighted sum has no terms.", expected="at least one term each", got="none")
-        # Rotations of one vector are alike: one of them is looked at.
-        kinds = [*{(ct.errors, ct.bound, ct.scale, ct.limbs): ct for ct in cts}.values()]
+        # Rotations of one vector are alike, down to one object of errors: one of them is looked at.
+        kinds = [*{(id(ct.errors), ct.bound, ct.scale, ct.limbs): ct for ct in cts}.values()]
         limbs = min(ct.limbs for ct in kinds)
         if any(ct.limbs != limbs for ct in kinds):
             cts = kinds = self._dropped(cts, limbs)

@@ -472,7 +472,7 @@ class Transform:
         keys = [plain.key for plain in terms.values() if plain is not None]
         return rounding_norm([1.0] * len(terms), keys)
 
-    @property
+    @functools.cached_property
     def masked(self) -> bool:
         """Whether diagonals are multiplied (costs a level)."""
         return next(iter(self.terms.values())) is not None

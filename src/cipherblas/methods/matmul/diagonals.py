@@ -60,10 +60,13 @@ class Diagonals(Algorithm):
         self.complex_packing, self.giant_steps = complex_packing, giant_steps
         self.by_rows = n <= m  # the matrix is the left factor
         self.length, self.vectors = max(m, n), min(m, n)  # of the product
-        self.groups = self._most_groups()
+        groups = _most_groups(self.length, k, slots, complex_packing)
+        if groups is None:
+            raise self._refuse(self.length + _steps(k, complex_packing) - 1)
+        self.groups = groups
         self.width = slots // self.groups
         self.each = -(-k // self.groups)  # D: diagonals per group
-        self.steps = self._steps(self.each)
+        self.steps = _steps(self.each, complex_packing)
         self.babies = -(-self.steps // giant_steps)
         once = self.vectors == 1
         self.streamed = (once and self.by_rows, once and not self.by_rows)
@@ -83,24 +86,6 @@ class Diagonals(Algorithm):
     @property
     def options(self) -> dict[str, Any]:
         return {"complex_packing": self.complex_packing, "giant_steps": self.giant_steps}
-
-    def _steps(self, each: int) -> int:
-        """Rotations of x, of which the first is none."""
-        return -(-each // 2) if self.complex_packing else each
-
-    def _most_groups(self) -> int:
-        groups = min(1 << (self.k.bit_length() - 1), self.slots)
-        while groups >= 1:
-            width, each = self.slots // groups, -(-self.k // groups)
-            inside = self.length + self._steps(each) - 1 <= width
-            if inside or (self.length <= width and self._goes_on(width, groups, each)):
-                return groups
-            groups //= 2
-        raise self._refuse(self.length + self._steps(self.k) - 1)
-
-    def _goes_on(self, width: int, groups: int, each: int) -> bool:
-        """Whether each group goes on in the next one, the last in the first."""
-        return width % self.k == 0 and groups * each == self.k
 
     def _places(self, slot: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Group, and place in it."""
@@ -203,6 +188,13 @@ class Diagonals(Algorithm):
         return min(m, n) <= MAX_VECTORS
 
     @classmethod
+    def fits(cls, m: int, k: int, n: int, slots: int, **options: Any) -> bool:
+        """As `Algorithm.fits`: planning asks for thousands of sizes, and needs no object for the usual options."""
+        if options:
+            return super().fits(m, k, n, slots, **options)
+        return _most_groups(max(m, n), k, slots, True) is not None
+
+    @classmethod
     def candidates(cls, m: int, k: int, n: int, slots: int) -> Iterator[dict[str, Any]]:
         """More giant steps take fewer rotations of a vector, and more of every block of rows."""
         if not cls.fits(m, k, n, slots):
@@ -214,3 +206,21 @@ class Diagonals(Algorithm):
         for giant_steps in GIANT_STEPS:
             if giant_steps * giant_steps <= steps:
                 yield {"giant_steps": giant_steps}
+
+
+def _steps(each: int, complex_packing: bool) -> int:
+    """Rotations of x, of which the first is none."""
+    return -(-each // 2) if complex_packing else each
+
+
+def _most_groups(length: int, k: int, slots: int, complex_packing: bool) -> int | None:
+    """The largest number of groups of diagonals; None where the product does not fit."""
+    groups = min(1 << (k.bit_length() - 1), slots)
+    while groups >= 1:
+        width, each = slots // groups, -(-k // groups)
+        inside = length + _steps(each, complex_packing) - 1 <= width
+        goes_on = width % k == 0 and groups * each == k  # each group in the next one, the last in the first
+        if inside or (length <= width and goes_on):
+            return groups
+        groups //= 2
+    return None
