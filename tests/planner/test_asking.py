@@ -12,6 +12,7 @@ from cipherblas.planner import asking
 from cipherblas.planner.plan.passes import PlanRequest
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.planner.predict.feasible import Infeasible
+from tests.corpus.machine import MACHINE
 
 
 def _advised(monkeypatch: pytest.MonkeyPatch, fits: Any, **options: Any) -> list[tuple[str, dict[str, Any]]]:
@@ -60,3 +61,20 @@ def test_a_level_that_there_is_not(asked: int, advised: int) -> None:
     with pytest.raises(cb.ParameterError, match="no such level of security") as caught:
         cb.compile(lambda a: a * a, {"a": cb.secret(4)}, security=asked)
     assert [one.options for one in caught.value.advice] == [{"security": advised}]
+
+
+def test_advice_that_does_is_not_planned_in_other_ways() -> None:
+    said: list[str] = []
+    operands = {name: cb.secret(8, 8) for name in "abcd"}
+    with pytest.raises(cb.PrecisionError) as caught:
+        cb.compile(
+            lambda a, b, c, d: a @ b @ c @ d,
+            operands,
+            ring_degree=4096,
+            machine=MACHINE,
+            progress=said.append,
+        )
+    assert caught.value.advice[0].write == "the same without ring_degree="
+    tried = said.index("whether the same without ring_degree= does")
+    other = "how 4 factors are associated"
+    assert other in said[:tried] and other not in said[tried:]
