@@ -1,5 +1,7 @@
 #include "rlwe/baby_steps.h"
 
+#include <numeric>
+
 namespace cipherblas {
 namespace {
 
@@ -37,6 +39,18 @@ TransformPlan plan_of_babies(const Context& context, const std::vector<Ciphertex
     find_alike(plan);
     finish_plan(plan, false);
     return plan;
+}
+
+std::vector<int> special_rows(const TransformPlan& plan) {
+    std::vector<int> rows(static_cast<std::size_t>(plan.context->num_p()));
+    std::iota(rows.begin(), rows.end(), plan.kept);
+    return rows;
+}
+
+std::vector<int> kept_rows(const TransformPlan& plan) {
+    std::vector<int> rows(static_cast<std::size_t>(plan.kept));
+    std::iota(rows.begin(), rows.end(), 0);
+    return rows;
 }
 
 std::size_t BabyWorker::words_of_chunk(std::size_t n, std::size_t most) {

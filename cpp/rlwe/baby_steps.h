@@ -2,7 +2,6 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <vector>
 
 #include "ring/pool.h"
@@ -66,17 +65,19 @@ class BabyWorker {
     Buffer rotated_;  // [baby][component][chunk]
 };
 
-// use(worker, limb, row, source, begin) for all limbs, which are the rows of a sum modulo Q P, the special ones last.
-template <typename Use>
-void for_each_chunk(const TransformPlan& plan, std::size_t babies, std::size_t most, const Use& use) {
-    const Context& context = *plan.context;
-    const Decompositions decompositions = decompose(plan);
-    const std::size_t kept = static_cast<std::size_t>(plan.kept);
-    const std::vector<int>& special = plan.dropped->sources();
-    std::vector<int> limbs = special;
-    limbs.resize(special.size() + kept);
-    std::iota(limbs.begin() + static_cast<std::ptrdiff_t>(special.size()), limbs.end(), 0);
+// Rows of a sum modulo Q P, of which the special ones come last: those ones, or all others.
+std::vector<int> special_rows(const TransformPlan& plan);
+std::vector<int> kept_rows(const TransformPlan& plan);
 
+// use(worker, thread, limb, row, source, begin) for all chunks of some rows; before(thread, limb) comes before those of a limb.
+// There are at most threads_for(rows.size()) threads.
+template <typename Before, typename Use>
+void for_each_chunk(const TransformPlan& plan, const Decompositions& decompositions,
+                    const std::vector<int>& rows, std::size_t babies, std::size_t most, const Before& before,
+                    const Use& use) {
+    const Context& context = *plan.context;
+    std::vector<int> limbs;
+    for (const int row : rows) limbs.push_back(row < plan.kept ? row : row - plan.kept + context.num_q());
     const int group =
         limbs_per_group(context.n(), static_cast<int>(limbs.size()), std::min(context.alpha(), plan.limbs));
     const std::size_t step = static_cast<std::size_t>(group);
@@ -91,9 +92,9 @@ void for_each_chunk(const TransformPlan& plan, std::size_t babies, std::size_t m
         const std::size_t first = task * step, end = std::min(first + step, limbs.size());
         worker.convert(&limbs[first], static_cast<int>(end - first));
         for (std::size_t i = first; i < end; ++i) {
-            const std::size_t row = i < special.size() ? kept + i : i - special.size();
+            before(thread, limbs[i]);
             worker.run(limbs[i], static_cast<int>(i - first), [&](std::size_t source, std::size_t begin) {
-                use(worker, limbs[i], row, source, begin);
+                use(worker, thread, limbs[i], static_cast<std::size_t>(rows[i]), source, begin);
             });
         }
     });

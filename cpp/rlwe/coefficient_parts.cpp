@@ -152,52 +152,70 @@ void run_coefficient_parts(const Context& context, const CoefficientParts& of, s
         babies.push_back({element(n, of.level, k), static_cast<int>(k) - 1});
     }
     const TransformPlan plan = plan_of_babies(context, of.sources, babies, of.keys);
+    const Decompositions decompositions = decompose(plan);
     const std::size_t kept = static_cast<std::size_t>(plan.kept), special = plan.dropped->sources().size();
-    const std::size_t rows = kept + special;
-    const Buffer sums = Buffer::of_words(of.sources.size() * outputs * 2 * rows * n);
-    const auto sum = [&](std::size_t s, std::size_t b, std::size_t c, std::size_t row) {
-        return sums.words() + (((s * outputs + b) * 2 + c) * rows + row) * n;
-    };
     const std::size_t most = 2 * n / parts;  // within it the transforms of X^(2 N / parts) are equal
-    const Monomials monomials(context, of, BabyWorker::words_of_chunk(n, most));
+    const std::size_t chunk = BabyWorker::words_of_chunk(n, most);
+    const Monomials monomials(context, of, chunk);
+    // Part b of a component of the source that is rotated.
+    const auto add_up = [&](const BabyWorker& worker, int limb, std::size_t row, std::size_t begin,
+                            std::size_t b, std::size_t c, std::uint64_t* target) {
+        const Modulus& m = context.modulus(limb);
+        const std::uint64_t* const numbers = monomials.numbers(row, begin / chunk, b);
+        std::array<std::uint64_t, kMostParts> factors;
+        std::array<const std::uint64_t*, kMostParts> pointers;
+        std::size_t count = 0;
+        for (std::size_t k = 0; k < parts; ++k) {
+            if (worker.vanishes(k)) continue;
+            factors[count] = numbers[k];
+            pointers[count++] = worker.rotated(k, c);
+        }
+        kernel.scaled_sum(target, pointers.data(), factors.data(), static_cast<int>(count), nullptr, 0, chunk,
+                          m);
+        if (b > 0) kernel.mul_mont(target, target, monomials.power(row, b), chunk, m);
+    };
+
+    // Rows: the components of all parts of all sources.
+    const std::size_t rows = of.sources.size() * outputs * 2;
+    const auto number = [&](std::size_t s, std::size_t b, std::size_t c) {
+        return (s * outputs + b) * 2 + c;
+    };
+    const Buffer sums = Buffer::of_words(rows * special * n);
     for_each_chunk(
-        plan, parts, most,
-        [&](const BabyWorker& worker, int limb, std::size_t row, std::size_t s, std::size_t begin) {
-            const Modulus& m = context.modulus(limb);
-            const std::size_t words = worker.chunk();
+        plan, decompositions, special_rows(plan), parts, most, [](int, int) {},
+        [&](const BabyWorker& worker, int, int limb, std::size_t row, std::size_t s, std::size_t begin) {
             for (std::size_t b = 0; b < outputs; ++b) {
-                const std::uint64_t* const numbers = monomials.numbers(row, begin / words, b);
-                std::array<std::uint64_t, kMostParts> factors;
-                std::array<const std::uint64_t*, kMostParts> pointers[2];
-                std::size_t count = 0;
-                for (std::size_t k = 0; k < parts; ++k) {
-                    if (worker.vanishes(k)) continue;
-                    factors[count] = numbers[k];
-                    for (std::size_t c = 0; c < 2; ++c) pointers[c][count] = worker.rotated(k, c);
-                    ++count;
-                }
                 for (std::size_t c = 0; c < 2; ++c) {
-                    std::uint64_t* const target = sum(s, b, c, row) + begin;
-                    kernel.scaled_sum(target, pointers[c].data(), factors.data(), static_cast<int>(count),
-                                      nullptr, 0, words, m);
-                    if (b > 0) kernel.mul_mont(target, target, monomials.power(row, b), words, m);
+                    add_up(worker, limb, row, begin, b, c,
+                           sums.words() + (number(s, b, c) * special + row - kept) * n + begin);
                 }
             }
         });
-    for (std::size_t s = 0; s < of.sources.size(); ++s) {
-        for (std::size_t b = 0; b < outputs; ++b) {
-            std::vector<const std::uint64_t*> dropped, high;
-            std::vector<std::uint64_t*> results;
-            for (std::size_t c = 0; c < 2; ++c) {
-                for (std::size_t i = 0; i < special; ++i) dropped.push_back(sum(s, b, c, kept + i));
-                for (std::size_t i = 0; i < kept; ++i) {
-                    high.push_back(sum(s, b, c, i));
-                    results.push_back(out[s * outputs + b] + (c * kept + i) * n);
+    std::vector<const std::uint64_t*> dropped;
+    for (std::size_t i = 0; i < rows * special; ++i) dropped.push_back(sums.words() + i * n);
+    const DroppedRows negatives(context, *plan.dropped, rows, dropped.data());
+
+    const std::size_t room = rows * n + chunk;
+    const Buffer memory = Buffer::of_words(static_cast<std::size_t>(threads_for(kept)) * room);
+    for_each_chunk(
+        plan, decompositions, kept_rows(plan), parts, most,
+        [&](int thread, int limb) {
+            std::uint64_t* const words = memory.words() + static_cast<std::size_t>(thread) * room;
+            for (std::size_t row = 0; row < rows; ++row) negatives.transform(row, limb, words + row * n);
+        },
+        [&](const BabyWorker& worker, int thread, int limb, std::size_t row, std::size_t s,
+            std::size_t begin) {
+            std::uint64_t* const words = memory.words() + static_cast<std::size_t>(thread) * room;
+            std::uint64_t* const sum = words + rows * n;
+            for (std::size_t b = 0; b < outputs; ++b) {
+                for (std::size_t c = 0; c < 2; ++c) {
+                    add_up(worker, limb, row, begin, b, c, sum);
+                    kernel.add_mul_scalar(out[s * outputs + b] + (c * kept + row) * n + begin, sum,
+                                          words + number(s, b, c) * n + begin, plan.dropped->inverse(limb),
+                                          chunk, context.modulus(limb));
                 }
             }
-            mod_down(context, *plan.dropped, 2, plan.kept, dropped.data(), high.data(), results.data());
-        }
-    }
+        });
 }
 
 }  // namespace cipherblas

@@ -141,9 +141,11 @@ void add_up(const GiantSteps& steps, const BabyWorker& worker, const GiantStep& 
 void run_babies(const Context& context, const GiantSteps& steps, const Sums& sums) {
     const TransformPlan plan = plan_of_babies(context, steps.sources, steps.babies, steps.keys);
     const std::size_t pairs = pairs_of(steps);
+    std::vector<int> rows = special_rows(plan);
+    for (const int row : kept_rows(plan)) rows.push_back(row);
     for_each_chunk(
-        plan, steps.babies.size(), context.n(),
-        [&](const BabyWorker& worker, int limb, std::size_t row, std::size_t s, std::size_t begin) {
+        plan, decompose(plan), rows, steps.babies.size(), context.n(), [](int, int) {},
+        [&](const BabyWorker& worker, int, int limb, std::size_t row, std::size_t s, std::size_t begin) {
             const std::size_t source = s / pairs, c = s % pairs * 2;
             for (std::size_t g = 0; g < steps.giants.size(); ++g) {
                 add_up(steps, worker, steps.giants[g], limb, begin, sums.row(source, g, c, row) + begin,

@@ -67,37 +67,52 @@ int limbs_per_group(std::size_t n, int limbs, int sources) {
     return (limbs + groups - 1) / groups;
 }
 
+DroppedRows::DroppedRows(const Context& context, const BaseConversion& conversion, std::size_t rows,
+                         const std::uint64_t* const* dropped)
+    : context_(&context),
+      conversion_(&conversion),
+      n_(context.n()),
+      count_(static_cast<std::size_t>(conversion.count())),
+      together_(!converts_one_by_one(n_, conversion.count())),
+      counts_(conversion.count() > 1 && !together_),
+      coefficients_(Buffer::of_words(rows * count_ * n_)),
+      overflow_(counts_ ? Buffer::of_words(rows * n_) : Buffer()) {
+    const std::size_t prepared = rows * count_;
+    const int preparing = threads_for_work(prepared, prepared * context.transform_operations());
+    const Buffer room = Buffer::of_words(static_cast<std::size_t>(preparing) * n_);
+    parallel_for(prepared, preparing, [&](std::size_t task, int thread) {
+        conversion.prepare(coefficients_.words() + task / count_ * count_ * n_,
+                           static_cast<int>(task % count_), {dropped[task], nullptr, true}, together_,
+                           room.words() + static_cast<std::size_t>(thread) * n_);
+    });
+    parallel_rows(counts_ ? rows : 0, n_, count_,
+                  [&](std::size_t row, std::size_t offset, std::size_t length) {
+                      conversion.overflow(overflow_.words() + row * n_ + offset, block(row), offset, length);
+                  });
+}
+
+void DroppedRows::transform(std::size_t row, int limb, std::uint64_t* out) const {
+    const Kernels& k = kernels();
+    conversion_->convert(&out, &limb, 1, block(row), together_, overflow(row));
+    const int parts = k.ntt_parts(context_->log_n());
+    for (int part = 0; part < parts; ++part) {
+        std::uint64_t* const words =
+            out + static_cast<std::size_t>(part) * (n_ / static_cast<std::size_t>(parts));
+        k.ntt_part(&words, &words, 1, part, false, {}, context_->table(limb));
+    }
+}
+
 void mod_down(const Context& context, const BaseConversion& conversion, int rows, int kept_limbs,
               const std::uint64_t* const* dropped, const std::uint64_t* const* kept,
               std::uint64_t* const* out) {
     const Kernels& k = kernels();
     const std::size_t n = context.n();
-    const std::size_t count = static_cast<std::size_t>(conversion.count());
-    const bool together = !converts_one_by_one(n, conversion.count());
-    const bool counts = conversion.count() > 1 && !together;
-    const Buffer coefficients = Buffer::of_words(static_cast<std::size_t>(rows) * count * n);
-    const Buffer overflow = counts ? Buffer::of_words(static_cast<std::size_t>(rows) * n) : Buffer();
-    const auto block = [&](std::size_t row) { return coefficients.words() + row * count * n; };
-
-    const std::size_t prepared = static_cast<std::size_t>(rows) * count;
-    const int preparing = threads_for_work(prepared, prepared * context.transform_operations());
-    const Buffer room = Buffer::of_words(static_cast<std::size_t>(preparing) * n);
-    parallel_for(prepared, preparing, [&](std::size_t task, int thread) {
-        conversion.prepare(block(task / count), static_cast<int>(task % count),
-                           {dropped[task], nullptr, true}, together,
-                           room.words() + static_cast<std::size_t>(thread) * n);
-    });
-    parallel_rows(counts ? static_cast<std::size_t>(rows) : 0, n, count,
-                  [&](std::size_t row, std::size_t offset, std::size_t length) {
-                      conversion.overflow(overflow.words() + row * n + offset, block(row), offset, length);
-                  });
-
+    const DroppedRows negatives(context, conversion, static_cast<std::size_t>(rows), dropped);
     const std::size_t rows_count = static_cast<std::size_t>(rows);
     const bool bypass =
         out[0] != kept[0] && bypasses_caches(rows_count * static_cast<std::size_t>(kept_limbs) * n);
     if (divides_in_halves(context, conversion, kept_limbs)) {
-        return divide_in_halves(context, conversion, coefficients.words(), rows, kept_limbs, bypass, kept,
-                                out);
+        return divide_in_halves(context, conversion, negatives.block(0), rows, kept_limbs, bypass, kept, out);
     }
     const int group = limbs_per_group(n, kept_limbs, conversion.count());
     const std::size_t tasks = static_cast<std::size_t>((kept_limbs + group - 1) / group);
@@ -127,8 +142,8 @@ void mod_down(const Context& context, const BaseConversion& conversion, int rows
                 std::vector<std::uint64_t*> parts;
                 for (std::size_t t = 0; t < targets.size(); ++t)
                     parts.push_back(converted + (row - first_row) * row_words + t * n);
-                conversion.convert(parts.data(), targets.data(), limbs, block(row), together,
-                                   counts ? overflow.words() + row * n : nullptr);
+                conversion.convert(parts.data(), targets.data(), limbs, negatives.block(row),
+                                   negatives.together(), negatives.overflow(row));
             }
             for (std::size_t t = 0; t < targets.size(); ++t) {
                 for (int part = 0; part < part_count; ++part) {  // the rows together: they share the table
