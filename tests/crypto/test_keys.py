@@ -314,13 +314,13 @@ def test_keys_rotate(toy_secret: SecretKey, evaluation_keys: EvaluationKeys) -> 
 
 def test_every_stream_is_used_once(toy_secret: SecretKey, monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[tuple[bytes, int, int]] = []
-    whole = randomness.keystream
+    whole = randomness.keystreams
 
-    def spy(seed: Any, purpose: Any, index: int, out: Any) -> None:
-        used.append((bytes(seed), int(purpose), index))
-        whole(seed, purpose, index, out)
+    def spy(seed: Any, purpose: Any, indices: Any, targets: Any) -> None:
+        used.extend((bytes(seed), int(purpose), index) for index in indices)
+        whole(seed, purpose, indices, targets)
 
-    monkeypatch.setattr(randomness, "keystream", spy)
+    monkeypatch.setattr(randomness, "keystreams", spy)
     made = keys.make_evaluation_keys(toy_secret, REQUEST)
     public = keys.generate_public_key(toy_secret)
     message = np.zeros(N, np.int64)

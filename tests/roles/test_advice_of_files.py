@@ -319,7 +319,7 @@ WITHOUT = {
     "machine.load": BY_FORM,
     "feeds.feed_tensors": OURS,
     "one_run._told": "who cancels a run knows why",
-    "randomness.keystream": OURS,
+    "randomness.keystreams": OURS,
     "reading._checked_metadata": BY_FORM,
     "reading._open_regular": BY_FORM,
     "request.check": BEFORE,

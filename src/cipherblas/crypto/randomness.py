@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 import functools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,17 +65,18 @@ def _ciphers() -> tuple[Any, Any, Any]:
 
 
 def keystream(seed: bytes | Array, purpose: Purpose, index: int, out: Array) -> None:
-    """Fill a C-contiguous array with the keystream of (seed, purpose, index).
+    """Fill a C-contiguous array with the keystream of (seed, purpose, index); raises as `keystreams`."""
+    keystreams(seed, purpose, [index], [bytes_of(out)])
+
+
+def keystreams(
+    seed: bytes | Array, purpose: Purpose, indices: Sequence[int], targets: Sequence[memoryview]
+) -> None:
+    """Fill the bytes of each target with the keystream of (seed, purpose, its index).
 
     Raises:
-        ParameterError: the seed is not 32 bytes, or the index is not below 2^48.
+        ParameterError: the seed is not 32 bytes, or an index is not below 2^48.
     """
-    _fill(seed, purpose, [index], [bytes_of(out)])
-
-
-def _fill(
-    seed: bytes | Array, purpose: Purpose, indices: Iterable[int], targets: Iterable[memoryview]
-) -> None:
     key = bytes(seed)
     if len(key) != SEED_BYTES:
         raise ParameterError(
@@ -105,7 +106,9 @@ def streams(
     microseconds, so that threads would wait for each other longer than they work."""
     rows = aligned_empty((len(indices), length), dtype)
     nbytes, whole = length * rows.itemsize, bytes_of(rows)
-    _fill(seed, purpose, indices, [whole[row * nbytes : (row + 1) * nbytes] for row in range(len(indices))])
+    keystreams(
+        seed, purpose, indices, [whole[row * nbytes : (row + 1) * nbytes] for row in range(len(indices))]
+    )
     return rows
 
 

@@ -45,6 +45,7 @@ class ResidueSlots:
         middle = np.zeros(n, np.uint64)
         middle[n // 2] = 1
         self._i = int(self._values(middle)[self._pairs[0, 0]])
+        self._half_of_i = pow(2 * self._i, -1, modulus)  # 1/2i
 
     def _values(self, residues: NDArray[np.uint64]) -> NDArray[np.int64]:
         found: NDArray[np.int64] = self._context.rows_to_ntt(residues[None, None])[0, 0].view(np.int64)
@@ -73,22 +74,26 @@ class ResidueSlots:
             pairs = real
         elif np.iscomplexobj(slots):
             times_i = self._residues(slots.imag) * self._i % t
-            pairs = np.stack([(real + times_i) % t, (real - times_i) % t])
+            pairs = np.stack([_once(real + times_i, t), _once(real - times_i + t, t)])
         else:
             pairs = np.stack([real, real])
         values = np.empty(self.n, np.int64)
         values[self._pairs] = pairs
         found = self._context.rows_from_ntt(values.view(np.uint64)[None, None])[0, 0].view(np.int64)
-        return centred(found * (factor % t), t)
+        return _centred_once(self._times(found, factor), t)
+
+    def _times(self, residues: NDArray[np.int64], factor: int) -> NDArray[np.int64]:
+        t = self.modulus
+        return residues if factor % t == 1 else residues * (factor % t) % t
 
     def _residues(self, numbers: NDArray[Any]) -> NDArray[np.int64]:
         if np.issubdtype(numbers.dtype, np.integer):
             return np.asarray(numbers % self.modulus).astype(np.int64)
         for bits in (0, MAX_FRACTION_BITS):
-            scaled = np.ldexp(numbers, bits)
-            if (np.abs(scaled) <= MAX_INTEGER).all() and (scaled == np.rint(scaled)).all():
+            scaled = np.ldexp(numbers, bits) if bits else numbers
+            if np.abs(scaled).max(initial=0.0) <= MAX_INTEGER and (scaled == np.rint(scaled)).all():
                 whole: NDArray[np.int64] = scaled.astype(np.int64) % self.modulus
-                return whole * pow(2, -bits, self.modulus) % self.modulus
+                return self._times(whole, pow(2, -bits, self.modulus))
         raise RangeError(
             f"Numbers in slots modulo {self.modulus} must be whole.",
             expected="whole numbers up to 2^53 in absolute value",
@@ -98,20 +103,21 @@ class ResidueSlots:
     def slots(self, coefficients: NDArray[np.int64], factor: int = 1) -> NDArray[np.complex128]:
         """A factor times the slots of a polynomial of int64 coefficients, whose parts are centred modulo t."""
         t = self.modulus
-        pairs = self._pairs_of(coefficients, factor)
-        half = (t + 1) // 2
-        real = (pairs[0] + pairs[1]) % t * half % t
-        imaginary = (pairs[0] - pairs[1]) % t * half % t * pow(self._i, -1, t) % t
-        return centred(real, t) + 1j * centred(imaginary, t)
+        first, second = self._pairs_of(coefficients, factor)
+        found = np.empty(self.n // 2, np.complex128)
+        twice = _once(first + second, t)
+        found.real = _centred_once(twice + (twice & 1) * t >> 1, t)  # an even number is halved by a shift
+        found.imag = _centred_once(self._times(first - second + t, self._half_of_i), t)
+        return found
 
     def halves(self, coefficients: NDArray[np.int64], factor: int = 1) -> NDArray[np.int64]:
         """2 × N/2: the first and the second halves of these slots, centred modulo t."""
-        return centred(self._pairs_of(coefficients, factor), self.modulus)
+        return _centred_once(self._pairs_of(coefficients, factor), self.modulus)
 
     def _pairs_of(self, coefficients: NDArray[np.int64], factor: int) -> NDArray[np.int64]:
         t = self.modulus
         found: NDArray[np.int64] = self._values((coefficients % t).view(np.uint64))[self._pairs]
-        return found * (factor % t) % t
+        return self._times(found, factor)
 
 
 @functools.lru_cache(maxsize=16)
@@ -134,6 +140,17 @@ def check_has_slots(n: int, modulus: int) -> None:
             got=modulus,
             advice="65537, which has slots up to N = 32768",
         )
+
+
+def _once(values: NDArray[np.int64], modulus: int) -> NDArray[np.int64]:
+    """Integers from 0 to 2t - 1 modulo t: what is negative after a subtraction is huge without its sign."""
+    smaller = (values - modulus).view(np.uint64)
+    return np.minimum(values.view(np.uint64), smaller).view(np.int64)
+
+
+def _centred_once(residues: NDArray[np.int64], modulus: int) -> NDArray[np.int64]:
+    """`centred`, of integers from 0 to t - 1, t being odd."""
+    return _once(residues + modulus // 2, modulus) - modulus // 2
 
 
 def centred(residues: NDArray[np.int64], modulus: int) -> NDArray[np.int64]:
