@@ -217,18 +217,33 @@ void check_sums(const Coefficients& errors, const char* what, const Coefficients
     check(message, "message");
 }
 
+// A message times a Python integer.
+class Multiplied {
+  public:
+    Multiplied(const Context& context, const Coefficients& message, const nb::object& factor, int limbs)
+        : view_{message.data(), nullptr}, residues_(residues_of(context, factor, limbs)) {
+        if (!factor.equal(nb::int_(1))) view_.factors = residues_.data();
+    }
+    const MessageView& view() const { return view_; }
+
+  private:
+    MessageView view_;
+    std::vector<std::uint64_t> residues_;
+};
+
 Words encrypt_symmetric_array(const Context& context, const AnyArray& secret, const AnyArray& a,
-                              const AnyArray& noise, const AnyArray& message) {
+                              const AnyArray& noise, const AnyArray& message, const nb::object& factor) {
     const Polynomial s(context, secret, "secret", context.basis().size());
     const LimbsOfQ uniform_part(context, a, "a");
     const Coefficients e(context, noise, "noise");
     const Coefficients m(context, message, "message");
     check_sums(e, "noise", m);
+    const Multiplied scaled(context, m, factor, uniform_part.limbs());
     Result<std::uint64_t> result({static_cast<std::size_t>(uniform_part.limbs()), context.n()});
     {
         const nb::gil_scoped_release release;
-        encrypt_symmetric(context, s.view(), uniform_part.view(), e.data(), m.data(), uniform_part.limbs(),
-                          result.data());
+        encrypt_symmetric(context, s.view(), uniform_part.view(), e.data(), scaled.view(),
+                          uniform_part.limbs(), result.data());
     }
     return result.array();
 }
@@ -255,7 +270,8 @@ void expand(const Context& context, const AnyArray& b, const AnyArray& words, co
 }
 
 Words encrypt_public_array(const Context& context, const AnyArray& public_key, const AnyArray& v,
-                           const AnyArray& e0, const AnyArray& e1, const AnyArray& message, int limbs) {
+                           const AnyArray& e0, const AnyArray& e1, const AnyArray& message, int limbs,
+                           const nb::object& factor) {
     const Ciphertext key(context, public_key, "public_key");
     if (key.view().components != 2) fail("public_key", "2 components", shape_text(public_key));
     const Coefficients v_argument(context, v, "v");
@@ -267,11 +283,12 @@ Words encrypt_public_array(const Context& context, const AnyArray& public_key, c
         fail("limbs", "1 to " + std::to_string(key.view().limbs) + " (of the public key)",
              std::to_string(limbs));
     }
+    const Multiplied scaled(context, m, factor, limbs);
     CiphertextResult result(context, 2, limbs);
     {
         const nb::gil_scoped_release release;
         encrypt_public(context, key.view(), v_argument.data(), e0_argument.data(), e1_argument.data(),
-                       m.data(), result.span());
+                       scaled.view(), result.span());
     }
     return result.array();
 }
@@ -415,9 +432,10 @@ void bind_client(nb::class_<Context>& context) {
              "(limbs, N + 128), as\n"
              "by uniform.")
         .def("encrypt_symmetric", &encrypt_symmetric_array, "secret"_a, "a"_a, "noise"_a, "message"_a,
-             "The b part -a s + e + m of a ciphertext, on the limbs of a.")
+             "factor"_a = 1,
+             "The b part -a s + e + factor m of a ciphertext, on the limbs of a: an integer of any size.")
         .def("encrypt_public", &encrypt_public_array, "public_key"_a, "v"_a, "e0"_a, "e1"_a, "message"_a,
-             "limbs"_a, "Public-key encryption (pk_0 v + e_0 + m, pk_1 v + e_1).")
+             "limbs"_a, "factor"_a = 1, "Public-key encryption (pk_0 v + e_0 + factor m, pk_1 v + e_1).")
         .def("phase", &phase, "secret"_a, "ciphertext"_a,
              "Centred coefficients of b + a s + c2 s^2 as float64, modulo all limbs.")
         .def("switching_key", &switching_key, "secret"_a, "source"_a, "a"_a, "noise"_a, "limbs"_a,

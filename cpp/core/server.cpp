@@ -373,20 +373,24 @@ Words relinearise_with(const Context& context, const AnyArray& ct3, const AnyArr
 }
 
 Words multiply_relinearise_with(const Context& context, const AnyArray& left, const AnyArray& right,
-                                const AnyArray& key) {
+                                const AnyArray& key, const nb::object& left_factor) {
     const Ciphertext x(context, left, "left"), y(context, right, "right");
     const SwitchingKey switching_key(context, key, "relinearisation key");
+    const std::vector<std::uint64_t> left_factors = residues_of(context, left_factor, x.view().limbs);
+    ProductView product{x.view(), y.view()};
+    if (!left_factor.equal(nb::int_(1))) product.left_factors = left_factors.data();
     CiphertextResult result(context, 2, x.view().limbs);
     {
         const nb::gil_scoped_release release;
-        multiply_relinearise(context, {x.view(), y.view()}, switching_key.view(), false, result.span().data);
+        multiply_relinearise(context, product, switching_key.view(), false, result.span().data);
     }
     return result.array();
 }
 
 Words multiply_rescale(const Context& context, const AnyArray& left, const AnyArray& right,
                        const AnyArray& key, const nb::object& factor, const std::optional<AnyArray>& added,
-                       const nb::object& added_factor, const nb::object& constant) {
+                       const nb::object& added_factor, const nb::object& constant,
+                       const nb::object& left_factor) {
     const Ciphertext x(context, left, "left"), y(context, right, "right");
     const SwitchingKey switching_key(context, key, "relinearisation key");
     const int limbs = x.view().limbs;
@@ -395,8 +399,10 @@ Words multiply_rescale(const Context& context, const AnyArray& left, const AnyAr
     const std::vector<std::uint64_t> factors = residues_of(context, factor, limbs);
     const std::vector<std::uint64_t> added_factors = residues_of(context, added_factor, limbs);
     const std::vector<std::uint64_t> constants = residues_of(context, constant, limbs);
+    const std::vector<std::uint64_t> left_factors = residues_of(context, left_factor, limbs);
     if (!factor.equal(nb::int_(1))) product.factors = factors.data();
     if (!constant.equal(nb::int_(0))) product.constants = constants.data();
+    if (!left_factor.equal(nb::int_(1))) product.left_factors = left_factors.data();
     std::optional<Ciphertext> z;
     if (added) {
         z.emplace(context, *added, "added");
@@ -589,10 +595,13 @@ void bind_server(nb::class_<Context>& context) {
              "Division with rounding by the last `count` limbs.")
         .def("drop", &drop, "ct"_a, "limbs"_a, "A copy of the first `limbs` limbs.")
         .def("multiply_relinearise", &multiply_relinearise_with, "left"_a, "right"_a, "key"_a,
-             "The relinearised product of two ciphertexts; the product itself is never stored.")
+             "left_factor"_a = 1,
+             "The relinearised product of two ciphertexts, the left one times an integer; neither is ever "
+             "stored.")
         .def("multiply_rescale", &multiply_rescale, "left"_a, "right"_a, "key"_a, "factor"_a,
-             "added"_a.none(), "added_factor"_a, "constant"_a,
-             "left right factor + added added_factor + constant in every slot, relinearised and divided by "
+             "added"_a.none(), "added_factor"_a, "constant"_a, "left_factor"_a = 1,
+             "left_factor left right factor + added added_factor + constant in every slot, relinearised and "
+             "divided by "
              "the last limb\n"
              "in one ModDown: integers of any size, `added` a ciphertext or None.")
         .def("relinearise", &relinearise_with, "ct3"_a, "key"_a, "rescale"_a = false,

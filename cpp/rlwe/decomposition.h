@@ -15,10 +15,12 @@ namespace cipherblas {
 struct SwitchedPolynomial {
     PolynomialView view;
     const ProductView* product = nullptr;
+    const std::uint64_t* factors = nullptr;  // that c2 is multiplied by, all of the product together; null: 1
 
     LimbSource limb(int i) const {
         if (product == nullptr) return {view.limb(i), nullptr};
-        return {product->left.limb(1, i), product->right.limb(1, i), false, product->factor(i)};
+        const std::uint64_t factor = factors == nullptr ? 1 : factors[i];
+        return {product->left.limb(1, i), product->right.limb(1, i), false, factor};
     }
 };
 

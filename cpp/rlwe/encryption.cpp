@@ -54,14 +54,50 @@ Buffer sum(const std::int64_t* x, const std::int64_t* y, std::size_t n) {
     return result;
 }
 
+// Errors and a message, to be brought into NTT form limb by limb.
+class Plain {
+  public:
+    Plain(const Context& context, const std::int64_t* errors, const MessageView& message)
+        : context_(context), errors_(errors), message_(message) {
+        if (message.factors == nullptr) sum_ = sum(errors, message.coefficients, context.n());
+    }
+
+    void transform(int limb, std::uint64_t* out) const {
+        constexpr std::size_t kPiece = 1024;  // words that stay in the first-level cache
+        const Kernels& k = kernels();
+        const std::size_t n = context_.n();
+        const Modulus& m = context_.modulus(limb);
+        if (message_.factors == nullptr) {
+            k.ntt_of_signed(out, static_cast<const std::int64_t*>(sum_.data()), 1, false,
+                            context_.table(limb));
+            return;
+        }
+        alignas(64) std::uint64_t errors[kPiece];
+        for (std::size_t offset = 0; offset < n; offset += kPiece) {
+            const std::size_t words = std::min(kPiece, n - offset);
+            std::uint64_t* const x = out + offset;
+            k.from_signed(x, message_.coefficients + offset, words, m);
+            k.mul_scalar(x, x, message_.factors[limb], words, m);
+            k.from_signed(errors, errors_ + offset, words, m);
+            k.add(x, x, errors, words, m);
+        }
+        k.ntt(out, context_.table(limb));
+    }
+
+  private:
+    const Context& context_;
+    const std::int64_t* errors_;
+    MessageView message_;
+    Buffer sum_;
+};
+
 }  // namespace
 
 void encrypt_symmetric(const Context& context, const PolynomialView& secret, const PolynomialView& a,
-                       const std::int64_t* noise, const std::int64_t* message, int limbs,
-                       std::uint64_t* out) {
+                       const std::int64_t* noise, const MessageView& message, int limbs, std::uint64_t* out) {
     const Kernels& k = kernels();
     const std::size_t n = context.n();
-    const Buffer plain = sum(noise, message, n);
+    const Plain plain(context, noise, message);
     const std::size_t tasks = static_cast<std::size_t>(limbs);
     const int threads = threads_for_work(tasks, tasks * context.transform_operations());
     const Buffer scratch = Buffer::of_words(static_cast<std::size_t>(threads) * n);
@@ -70,7 +106,7 @@ void encrypt_symmetric(const Context& context, const PolynomialView& secret, con
         const Modulus& m = context.modulus(limb);
         std::uint64_t* const b = out + task * n;
         std::uint64_t* const product = scratch.words() + static_cast<std::size_t>(thread) * n;
-        k.ntt_of_signed(b, static_cast<const std::int64_t*>(plain.data()), 1, false, context.table(limb));
+        plain.transform(limb, b);
         k.mul(product, a.limb(limb), secret.limb(limb), n, m);
         k.sub(b, b, product, n, m);
     });
@@ -101,11 +137,11 @@ void expand_fresh(const Context& context, const PolynomialView& b, const std::ui
 }
 
 void encrypt_public(const Context& context, const CiphertextView& public_key, const std::int64_t* v,
-                    const std::int64_t* e0, const std::int64_t* e1, const std::int64_t* message,
+                    const std::int64_t* e0, const std::int64_t* e1, const MessageView& message,
                     const CiphertextSpan& out) {
     const Kernels& k = kernels();
     const std::size_t n = context.n();
-    const Buffer plain0 = sum(e0, message, n);
+    const Plain plain(context, e0, message);
     const std::size_t tasks = static_cast<std::size_t>(out.limbs);
     const int threads = threads_for_work(tasks, tasks * context.transform_operations());
     const Buffer scratch = Buffer::of_words(static_cast<std::size_t>(threads) * 2 * n);
@@ -117,8 +153,11 @@ void encrypt_public(const Context& context, const CiphertextView& public_key, co
         k.ntt_of_signed(factor, v, 1, false, context.table(limb));
         for (int c = 0; c < 2; ++c) {
             std::uint64_t* const x = out.limb(c, limb);
-            k.ntt_of_signed(x, c == 0 ? static_cast<const std::int64_t*>(plain0.data()) : e1, 1, false,
-                            context.table(limb));
+            if (c == 0) {
+                plain.transform(limb, x);
+            } else {
+                k.ntt_of_signed(x, e1, 1, false, context.table(limb));
+            }
             k.mul(product, public_key.limb(c, limb), factor, n, m);
             k.add(x, x, product, n, m);
         }

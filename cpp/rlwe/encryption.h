@@ -8,18 +8,24 @@
 
 namespace cipherblas {
 
-// b = -a s + e + m on `limbs` limbs. secret and a in NTT form; noise and message are coefficients; out in NTT form.
+// A message as it is encrypted: its coefficients times a number, of which there is a residue for each limb (null: 1).
+struct MessageView {
+    const std::int64_t* coefficients = nullptr;
+    const std::uint64_t* factors = nullptr;
+};
+
+// b = -a s + e + m on `limbs` limbs. secret and a in NTT form; noise are coefficients; out in NTT form.
 void encrypt_symmetric(const Context& context, const PolynomialView& secret, const PolynomialView& a,
-                       const std::int64_t* noise, const std::int64_t* message, int limbs, std::uint64_t* out);
+                       const std::int64_t* noise, const MessageView& message, int limbs, std::uint64_t* out);
 
 // The ciphertext (b, a) whose b part was sent, times a number, of which there is a residue for each limb (null: 1). Row i
 // of random words, n + kUniformSpareWords of them and a stride apart, is what limb i of a is made of.
 void expand_fresh(const Context& context, const PolynomialView& b, const std::uint64_t* random,
                   std::ptrdiff_t stride, const std::uint64_t* factors, const CiphertextSpan& out);
 
-// (pk_0 v + e_0 + m, pk_1 v + e_1) on out.limbs limbs; v, e_0, e_1, m are coefficients.
+// (pk_0 v + e_0 + m, pk_1 v + e_1) on out.limbs limbs; v, e_0, e_1 are coefficients.
 void encrypt_public(const Context& context, const CiphertextView& public_key, const std::int64_t* v,
-                    const std::int64_t* e0, const std::int64_t* e1, const std::int64_t* message,
+                    const std::int64_t* e0, const std::int64_t* e1, const MessageView& message,
                     const CiphertextSpan& out);
 
 // Coefficients of b + a s (+ c2 s^2) in (-Q/2, Q/2), with Q the product of the ciphertext's primes: the message is there

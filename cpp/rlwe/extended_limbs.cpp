@@ -22,7 +22,7 @@ Decompositions decompose(const TransformPlan& plan) {
 DigitParts::DigitParts(const TransformPlan& plan)
     : part_words_(plan.context->n() /
                   static_cast<std::size_t>(kernels().ntt_parts(plan.context->basis().log_n()))) {
-    bool has_product = false, adds = false;
+    bool has_product = false, adds = false, scales = false;
     std::size_t digits = 0;
     for (const PlannedSource& source : plan.sources) {
         first_digit_.push_back(source.alike < 0 ? digits
@@ -32,12 +32,15 @@ DigitParts::DigitParts(const TransformPlan& plan)
         has_product = true;
         adds =
             source.switched.product->added.data != nullptr || source.switched.product->constants != nullptr;
+        scales = source.switched.product->left_factors != nullptr;
     }
     digits_.resize(digits);
-    words_ = Buffer::of_words((digits + (has_product ? 3 : 0) + (adds ? 1 : 0)) * part_words_);
-    if (adds) addend_ = words_.words() + (digits + 3) * part_words_;
-    for (std::size_t c = 0; has_product && c < 3; ++c)
-        product_[c] = words_.words() + (digits + c) * part_words_;
+    const std::size_t rooms = digits + (has_product ? 3 : 0) + (adds ? 1 : 0) + (scales ? 2 : 0);
+    words_ = Buffer::of_words(rooms * part_words_);
+    const auto room = [&](std::size_t number) { return words_.words() + number * part_words_; };
+    if (adds) addend_ = room(digits + 3);
+    for (std::size_t c = 0; scales && c < 2; ++c) scaled_[c] = room(rooms - 2 + c);
+    for (std::size_t c = 0; has_product && c < 3; ++c) product_[c] = room(digits + c);
 }
 
 RotationTerm DigitParts::at(const RotationTerm& term, int source) const {
@@ -177,11 +180,14 @@ void DigitParts::make_product(const ProductView& product, int limb, const Modulu
     for (int c = 0; c < 2; ++c) {
         factors[c] = product.left.limb(c, limb) + begin_;
         factors[2 + c] = product.right.limb(c, limb) + begin_;
+        if (product.left_factors == nullptr) continue;
+        k.mul_scalar(scaled_[c], factors[c], product.left_factors[limb], part_words_, m);
+        factors[c] = scaled_[c];
     }
     k.multiply_sum(product_[0], product_[1], product_[2], &factors[0], &factors[1], &factors[2], &factors[3],
                    1, false, false, part_words_, m);
     for (std::uint64_t* const words : product_) {
-        if (product.factors != nullptr) k.mul_scalar(words, words, product.factor(limb), part_words_, m);
+        if (product.factors != nullptr) k.mul_scalar(words, words, product.factors[limb], part_words_, m);
     }
     for (int c = 0; product.added.data != nullptr && c < 2; ++c) {
         k.mul_scalar(addend_, product.added.limb(c, limb) + begin_, product.added_factors[limb], part_words_,

@@ -41,6 +41,7 @@ class DigitParts {
     std::vector<std::size_t> first_digit_;      // by source
     std::uint64_t* product_[3] = {};            // null: no source is a product
     std::uint64_t* addend_ = nullptr;           // of that product
+    std::uint64_t* scaled_[2] = {};             // its left factor, multiplied
 };
 
 // Room for `capacity` limbs, numbered t = 0, 1, ..., and for so many digits of every source at one time.

@@ -234,7 +234,16 @@ void multiply_relinearise(const Context& context, const ProductView& product, co
     check("left", product.left);
     check("right", product.right);
     if (product.added.data != nullptr) check("added", product.added);
-    relinearise_source(context, {{}, {{}, &product}, true, true}, product.left.limbs, key, rescale, out);
+    const std::uint64_t* factors = product.factors == nullptr ? product.left_factors : product.factors;
+    std::vector<std::uint64_t> both;
+    if (product.factors != nullptr && product.left_factors != nullptr) {
+        for (int i = 0; i < product.left.limbs; ++i) {
+            both.push_back(mul_mod(product.factors[i], product.left_factors[i], context.modulus(i)));
+        }
+        factors = both.data();
+    }
+    relinearise_source(context, {{}, {{}, &product, factors}, true, true}, product.left.limbs, key, rescale,
+                       out);
 }
 
 }  // namespace cipherblas

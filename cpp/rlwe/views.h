@@ -39,12 +39,11 @@ struct RowsView {
 // where it is read. Numbers are residues, one for each limb.
 struct ProductView {
     CiphertextView left, right;
-    const std::uint64_t* factors = nullptr;  // null: 1
-    CiphertextView added = {};               // without data: none
+    const std::uint64_t* left_factors = nullptr;  // that the left one is multiplied by; null: 1
+    const std::uint64_t* factors = nullptr;       // that their product is multiplied by; null: 1
+    CiphertextView added = {};                    // without data: none
     const std::uint64_t* added_factors = nullptr;
     const std::uint64_t* constants = nullptr;  // null: 0
-
-    std::uint64_t factor(int limb) const { return factors == nullptr ? 1 : factors[limb]; }
 };
 
 // A ciphertext in contiguous memory.

@@ -74,7 +74,7 @@ class Toy {
         std::uint64_t* const a = out.data() + static_cast<std::size_t>(limbs) * n;
         for (int i = 0; i < limbs; ++i) uniform(a + static_cast<std::size_t>(i) * n, i);
         encrypt_symmetric(context, view(secret), {a, static_cast<std::ptrdiff_t>(n)}, noise(n).data(),
-                          scaled.data(), limbs, out.data());
+                          {scaled.data(), nullptr}, limbs, out.data());
         return out;
     }
     Words key(const Words& source, int limbs) {

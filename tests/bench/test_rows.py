@@ -59,6 +59,12 @@ def test_primitives_are_right() -> None:
     assert ciphertext // 2 < by_case["encrypt_symmetric"]["upload_bytes"] < ciphertext // 2 + 100
 
 
+def test_primitives_modulo_t_stand_beside_those_of_real_numbers() -> None:
+    for found in bench.run_modular_primitives(cases=["rescale", "decrypt"], budget=0.0):
+        check(found, bench="primitives", error=0.0)
+        assert found["modular_over_float"] == found["seconds"] / found["float_seconds"] > 0
+
+
 def test_the_ntt_follows_when_no_case_is_chosen() -> None:
     rows = list(bench.run_primitives(ring_degrees=[1 << 12], budget=0.0))
     assert [found["case"] for found in rows] == ["ntt per limb"] * len(_core.isas())

@@ -127,7 +127,13 @@ BY_HAND: dict[str, Call] = {
     "ternary": Call({"bytes": below(256, N + 300, dtype=np.uint8)}),
     "gaussian": Call({"words": words(N)}),
     "encrypt_symmetric": Call(
-        {"secret": RING.secret, "a": limbs(3, N), "noise": RING.small(), "message": RING.small()}
+        {
+            "secret": RING.secret,
+            "a": limbs(3, N),
+            "noise": RING.small(),
+            "message": RING.small(),
+            "factor": 3**90,
+        }
     ),
     "encrypt_public": Call(
         {
@@ -137,6 +143,7 @@ BY_HAND: dict[str, Call] = {
             "e1": RING.small(),
             "message": RING.small(),
             "limbs": 2,
+            "factor": 3**90,
         }
     ),
     "phase": Call({"secret": RING.secret, "ciphertext": CT3}),

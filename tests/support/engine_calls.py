@@ -205,7 +205,10 @@ def _switches(draw: Draw) -> Iterator[Call]:
     for limbs in (1, 2, draw.top):
         x, y, product = draw.ciphertext(limbs), draw.ciphertext(limbs), draw.ciphertext(limbs, 3)
         yield lambda e, x=product: e.relinearise(e.upload(x), e.upload_key(key))
-        yield lambda e, x=x, y=y: e.multiply_relinearise(e.upload(x), e.upload(y), e.upload_key(key))
+        for left in (1, -(3**40)):
+            yield lambda e, x=x, y=y, left=left: e.multiply_relinearise(
+                e.upload(x), e.upload(y), e.upload_key(key), left
+            )
         yield lambda e, x=x: e.switch(e.upload(x), e.upload_key(key))
         yield lambda e, limbs=limbs: e.raised(e.upload(one), limbs)
 
@@ -232,7 +235,13 @@ def _rescaled_products(draw: Draw) -> Iterator[Call]:
     for limbs in range(2, draw.top + 1):
         x, y, z, product = (draw.ciphertext(limbs, components) for components in (2, 2, 2, 3))
         yield lambda e, x=product: e.relinearise(e.upload(x), e.upload_key(key), True)
-        for added, numbers in ((None, (1, 0, 0)), (z, (2, -large, large)), (None, (-large, 0, -1))):
+        for added, numbers in (
+            (None, (1, 0, 0, 1)),
+            (z, (2, -large, large, 1)),
+            (None, (-large, 0, -1, 1)),
+            (None, (1, 0, 0, large)),
+            (z, (-3, large, 2, -large)),
+        ):
             yield lambda e, x=x, y=y, z=added, numbers=numbers: e.multiply_rescale(
                 *(e.upload(x), e.upload(y), e.upload_key(key)),
                 *(numbers[0], None if z is None else e.upload(z), *numbers[1:]),

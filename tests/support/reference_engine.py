@@ -326,8 +326,10 @@ class ReferenceEngine(Engine):
         sums = [self.multiply_sum(own, each, None) for own in lefts for each in rights]
         return [self.relinearise(self.multiply_scalar(each, factor), key) for each in sums]
 
-    def multiply_relinearise(self, x: Ciphertext, y: Ciphertext, key: Key) -> Ciphertext:
-        return self.relinearise(self.multiply_sum([x], [y], None), key)
+    def multiply_relinearise(
+        self, x: Ciphertext, y: Ciphertext, key: Key, left_factor: int = 1
+    ) -> Ciphertext:
+        return self.relinearise(self.multiply_sum([self.multiply_scalar(x, left_factor)], [y], None), key)
 
     def multiply_rescale(
         self,
@@ -338,8 +340,9 @@ class ReferenceEngine(Engine):
         added: Ciphertext | None,
         added_factor: int,
         constant: int,
+        left_factor: int = 1,
     ) -> Ciphertext:
-        total = self._scaled_sum([self.multiply_sum([x], [y], None)], [factor], constant)
+        total = self._scaled_sum([self.multiply_sum([x], [y], None)], [factor * left_factor], constant)
         if added is not None:
             words = _words(self.multiply_scalar(added, added_factor), Ciphertext)
             total = self.add(total, Ciphertext(np.concatenate([words, np.zeros_like(words[:1])])))

@@ -25,10 +25,21 @@ import numpy as np
 
 from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas_bench import modular_primitives, ntt
-from cipherblas_bench.harness import Row, Timing, compare, measure, params_fields, peak_memory, row
+from cipherblas_bench.harness import (
+    Row,
+    Timing,
+    compare,
+    in_turns,
+    local,
+    measure,
+    params_fields,
+    peak_memory,
+    row,
+)
 from cipherblas_bench.peers import Peer, PeerError
 
 HOISTED = 8
+MULTIPLY_RESCALE = "multiply_rescale"  # beside that of integers modulo t alone
 CASES = (
     "encode",
     "encrypt",
@@ -133,6 +144,9 @@ class Primitives:
         def multiply() -> Any:
             return context.multiply_relinearise(x, y, relinearisation)
 
+        def multiply_rescale() -> Any:
+            return context.multiply_rescale(x, y, relinearisation, 1, None, 0, 0)
+
         self.cases: dict[str, Callable[[], Any]] = {
             "encode": lambda: context.encode(values.astype(np.complex128), scale),
             "encrypt": lambda: keys.encrypt(public, coefficients, limbs),
@@ -142,6 +156,7 @@ class Primitives:
             "rotate_hoisted": lambda: rotate(HOISTED),
             "multiply": multiply,
             "rescale": lambda: context.rescale(x, 1),
+            MULTIPLY_RESCALE: multiply_rescale,
         }
 
         def worst(found: Any, expected: Any) -> float:
@@ -160,6 +175,9 @@ class Primitives:
             "multiply": worst(decrypt(multiply(), scale * scale), values * values),
             "rescale": worst(
                 decrypt(context.rescale(multiply(), 1), scale * scale / params.q[-1]), values * values
+            ),
+            MULTIPLY_RESCALE: worst(
+                decrypt(multiply_rescale(), scale * scale / params.q[-1]), values * values
             ),
         }
 
@@ -275,7 +293,7 @@ def run_modular(
     if wrong:
         raise PeerError(f"our results modulo t: all entries equal, got other ones of {', '.join(wrong)}")
     if peer is None:
-        yield from _rows(ours, None, threads, cases, budget)
+        yield from _rows(ours, None, threads, cases, budget, Primitives(setting.parameters()))
     else:
         worker, request = setting.of_integers(peer, peer_scheme)
         with Peer(worker, request, python=peer_python, threads=threads) as theirs:
@@ -310,12 +328,20 @@ def _rows(
     threads: int,
     cases: Sequence[str],
     budget: float,
+    floats: Primitives | None = None,
 ) -> Iterator[Row]:
+    """Rows of one side, alone, beside a peer or, of integers modulo t, beside `floats` in turns."""
     for case in cases:
         operations = HOISTED if case == "rotate_hoisted" else 1
         peer_timing: Timing | None = None
+        beside: Row = {}
         with peak_memory() as peak:
-            if theirs is None:
+            if floats is not None:
+                sides = [local(one.cases[case]) for one in (ours, floats)]
+                timing, other = (Timing.of(runs, operations) for runs in in_turns(sides, budget=budget))
+                ratio = timing.seconds / other.seconds
+                beside = {"float_seconds": other.seconds, "modular_over_float": ratio}
+            elif theirs is None:
                 timing = measure(ours.cases[case], budget=budget, operations=operations)
             else:
                 timing, peer_timing = compare(
@@ -330,6 +356,7 @@ def _rows(
             "primitives",
             case,
             **ours.fields(case),
+            **beside,
             threads=threads,
             timing=timing,
             peak_bytes=peak.bytes,

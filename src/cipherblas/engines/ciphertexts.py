@@ -75,8 +75,20 @@ def _multiply_rescale(
     added: Any,
     added_factor: int,
     constant: int,
+    left_factor: int,
 ) -> None:
+    _scaled_left(costs, counts, x, left_factor)
     costs.multiply_rescale(counts, x.shape[1], factor != 1, int(added is not None), bool(constant))
+
+
+def _multiply_relinearise(costs: Costs, counts: Counts, x: Any, y: Any, key: Any, left_factor: int) -> None:
+    _scaled_left(costs, counts, x, left_factor)
+    costs.multiply_relinearise(counts, x.shape[1])
+
+
+def _scaled_left(costs: Costs, counts: Counts, x: Any, factor: int) -> None:
+    if factor != 1:
+        costs.multiply_scalar(counts, *x.shape[:2])
 
 
 def _giant_steps(
@@ -329,12 +341,14 @@ class OnCiphertexts(Protocol):
         ...
 
     @operation(
-        made=lambda _, x, y, key: x.shape,
-        cost=lambda costs, counts, x, y, key: costs.multiply_relinearise(counts, x.shape[1]),
+        made=lambda _, x, **others: x.shape,
+        cost=_multiply_relinearise,
         memory=lambda costs, x, **_: costs.switch_bytes(x.shape[1]),
     )
-    def multiply_relinearise(self, x: Ciphertext, y: Ciphertext, key: Key) -> Ciphertext:
-        """`relinearise` of x·y."""
+    def multiply_relinearise(
+        self, x: Ciphertext, y: Ciphertext, key: Key, left_factor: int = 1
+    ) -> Ciphertext:
+        """`relinearise` of left_factor·x·y, an integer of any size."""
         ...
 
     @operation(
@@ -369,9 +383,11 @@ class OnCiphertexts(Protocol):
         added: Ciphertext | None,
         added_factor: int,
         constant: int,
+        left_factor: int = 1,
     ) -> Ciphertext:
-        """`relinearise`, with `rescale`, of factor·x·y + added_factor·(added, 0) + (constant, 0, 0): integers of any
-        size, two components and equal limbs of x, y and what is added."""
+        """`relinearise`, with `rescale`, of left_factor·factor·x·y + added_factor·(added, 0) + (constant, 0, 0):
+        integers of any size, two components and equal limbs of x, y and what is added. Costs are those of scaling x by
+        the first of them, and the product by the second."""
         ...
 
     @operation(

@@ -190,8 +190,8 @@ class CpuEngine(Engine):
             part[...] = self._context.plaintext(each, limbs)
         return found
 
-    def multiply_relinearise(self, x: Words, y: Words, key: Words) -> Words:
-        return self._context.multiply_relinearise(x, y, key)
+    def multiply_relinearise(self, x: Words, y: Words, key: Words, left_factor: int = 1) -> Words:
+        return self._context.multiply_relinearise(x, y, key, left_factor)
 
     def relinearised_sums(
         self, lefts: Sequence[Sequence[Words]], rights: Sequence[Sequence[Words]], key: Words, factor: int
@@ -207,8 +207,9 @@ class CpuEngine(Engine):
         added: Words | None,
         added_factor: int,
         constant: int,
+        left_factor: int = 1,
     ) -> Words:
-        return self._context.multiply_rescale(x, y, key, factor, added, added_factor, constant)
+        return self._context.multiply_rescale(x, y, key, factor, added, added_factor, constant, left_factor)
 
     def extended_factor(self, message: Signed, limbs: int, repeats: int) -> Halves:
         return self._context.factor(message, limbs, special=True, repeats=repeats)

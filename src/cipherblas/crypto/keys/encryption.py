@@ -307,35 +307,23 @@ def encrypt(
     _check_message(params, coefficients, limbs)
     context = params.context()
     message = np.ascontiguousarray(coefficients)
-    modular = params.plain_modulus is not None
-    sealed = np.zeros_like(message) if modular else message
+    factor = 1
+    if params.plain_modulus is not None:
+        factor = pow(params.plain_modulus, -1, math.prod(params.q[:limbs]))
     if isinstance(key, SecretKey):
         seed = randomness.fresh_seed()
         a = _uniform_rows(params, seed, randomness.Purpose.CIPHERTEXT_UNIFORM, limbs)
         errors = randomness.noise(context, 1)
         with key.held_open():
-            data = context.encrypt_symmetric(key.ntt(), a, errors[0], sealed)
+            data = context.encrypt_symmetric(key.ntt(), a, errors[0], message, factor)
         errors.fill(0)
-        if modular:
-            data = _with_residues(params, data, message)
         return FreshCiphertext(params, limbs, seed, _placed(data, into))
     errors = randomness.noise(context, 2)
     mask = randomness.ephemeral(context)
-    data = context.encrypt_public(key.data, mask, errors[0], errors[1], sealed, limbs)
+    data = context.encrypt_public(key.data, mask, errors[0], errors[1], message, limbs, factor)
     errors.fill(0)
     mask.fill(0)
-    if modular:
-        data[0] = _with_residues(params, np.ascontiguousarray(data[0]), message)
     return FreshCiphertext(params, limbs, None, _placed(data, into))
-
-
-def _with_residues(params: Parameters, b: Array, message: Array) -> Array:
-    """A b part with t^-1 modulo Q times the message added."""
-    assert params.plain_modulus is not None
-    context, limbs = params.context(), len(b)
-    inverse = pow(params.plain_modulus, -1, math.prod(params.q[:limbs]))
-    scaled = context.scale_limbs(context.plaintext(message, limbs)[:, None], inverse)
-    return context.add_limbs(b[:, None], scaled)[:, 0]
 
 
 def _placed(data: Array, into: Array | None) -> Array:
@@ -390,11 +378,15 @@ def _decoded_limbs(moduli: Sequence[int]) -> int:
 MAX_REMAINDER = 0.45  # of t·phase/Q, beside the nearest integer: beyond that a ciphertext has no room left
 
 
-def decrypt_residues(secret: SecretKey, ciphertext: Array) -> Array:
+def decrypt_residues(secret: SecretKey, ciphertext: Array, *, within: float = math.inf) -> Array:
     """The coefficients modulo t of γ times the message, int64 (N,), γ being the factor of the ciphertext.
 
     t·phase = w + Q·k, where w = γ·m modulo t is below Q/2: k is the nearest integer to t·phase/Q, and γ·m = -k·Q. Of a
     longer modulus the first limbs are taken, up to 2^MAX_DECODED_BITS: plans leave no errors that need more.
+
+    Args:
+        within: what no coefficient of w/t exceeds in absolute value, where that is known: the fewest limbs that leave
+            it room are decrypted.
 
     Raises:
         RangeError: a ciphertext whose errors left no room, or that was not computed as planned.
@@ -402,12 +394,15 @@ def decrypt_residues(secret: SecretKey, ciphertext: Array) -> Array:
     """
     params = secret.params
     assert params.plain_modulus is not None
+    t = params.plain_modulus
     if ciphertext.ndim == 3 and ciphertext.shape[1] <= params.limbs:
         ciphertext = ciphertext[:, : _decoded_limbs(params.q[: ciphertext.shape[1]])]
-    t, modulus = params.plain_modulus, math.prod(params.q[: ciphertext.shape[1]])
+        room = within * t / (2 * MAX_REMAINDER)
+        ciphertext = ciphertext[:, : _limbs_that_hold(params, room, ciphertext.shape[1])]
+    modulus = math.prod(params.q[: ciphertext.shape[1]])
     quotients = decrypt_coefficients(secret, ciphertext) * (t / modulus)
     nearest = np.rint(quotients)
-    if not (np.abs(quotients - nearest) <= MAX_REMAINDER).all():
+    if not np.abs(quotients - nearest).max() <= MAX_REMAINDER:  # nor NaN
         raise RangeError(
             "A ciphertext modulo t has errors that leave no room: it was not computed as planned.",
             expected=f"a remainder of {MAX_REMAINDER} at most",

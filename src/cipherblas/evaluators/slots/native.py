@@ -414,8 +414,8 @@ class Native(Evaluator):
         return self.engine.relinearise(data, self._relinearisation_key(limbs))
 
     def _relinearised_product_data(self, x: Any, y: Any, limbs: int) -> Any:
-        (x,) = self._lefts([x])
-        return self.engine.multiply_relinearise(x, y, self._relinearisation_key(limbs))
+        key, left_factor = self._relinearisation_key(limbs), self.policy.product_factor
+        return self.engine.multiply_relinearise(x, y, key, left_factor)
 
     def _relinearised_sums_data(
         self, lefts: Sequence[Sequence[Any]], rights: Sequence[Sequence[Any]], limbs: int
@@ -435,8 +435,8 @@ class Native(Evaluator):
     ) -> Any:
         key, constant = self._relinearisation_key(limbs), self.policy.constant(numbers.constant, scale, limbs)
         other, of_other = (added[0], numbers.factors[1]) if added else (None, 0)
-        (x,) = self._lefts([x])
-        return self.engine.multiply_rescale(x, y, key, numbers.factors[0], other, of_other, constant)
+        factors = numbers.factors[0], other, of_other, constant, self.policy.product_factor
+        return self.engine.multiply_rescale(x, y, key, *factors)
 
     def _relinearise_rescale_data(self, data: Any, limbs: int) -> Any:
         return self.engine.relinearise(data, self._relinearisation_key(limbs), rescale=True)
