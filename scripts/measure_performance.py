@@ -3,18 +3,19 @@
 usage: measure_performance.py [--openfhe-python INTERPRETER] [--suite NAME [--files FOLDER]] [--only WORD]
                               [--minutes M] [FILE]
 
-Writes the rows that the benchmarks print to FILE (docs/measured/performance.jsonl), each with the command that made it,
-the commit, and `others`: how many cores other processes kept busy meanwhile, on average. Where that is more than a
+Writes the rows that the benchmarks print to FILE (docs/measured/performance.jsonl), each with the command that made
+it, the commit, and `others`: how many cores other processes kept busy meanwhile, on average. Where that is more than a
 tenth of a core, a command is measured again later, until the minutes are over; of several tries the quietest is kept,
 also of those that FILE held before. SEAL must be installed (`pip install '.[peers]'`); without an interpreter for
 OpenFHE its rows are left out. With --suite it measures published comparisons instead, for another file of that folder:
 "fame", FAME's products by all methods; "bae", clear × secret in every form; "kernels", MetaKernel's in its ring;
 "e2dm-study", E2DM stage by stage on three libraries (10 minutes, needs an interpreter for OpenFHE); "peers", the
 libraries that install by pip (10 minutes); "roofline", what bounds single operations (a minute); "ranks", products on
-ranks of MPI (10 minutes); "networks", whole encrypted networks (15 minutes, needs --files: the folder in which the
-networks and images are that `NETWORKS` names). `scripts/draw_performance.py --write`, `scripts/draw_claims.py --write`,
-`scripts/draw_peers.py --write`, `scripts/draw_ranks.py --write` and `scripts/draw_networks.py --write` put them on the
-pages.
+ranks of MPI (10 minutes); "secret-network", networks whose weights are encrypted, on ranks (an hour, 16 GiB of
+memory); "networks", whole encrypted networks (15 minutes, needs --files: the folder in which the networks and images
+are that `NETWORKS` names). `scripts/draw_performance.py --write`, `scripts/draw_claims.py --write`,
+`scripts/draw_peers.py --write`, `scripts/draw_ranks.py --write`, `scripts/draw_secret_network.py --write` and
+`scripts/draw_networks.py --write` put them on the pages.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ NETWORKS = [
     network("ace_squeezenet_cifar10", "--error 4", 4, *NORMALISE),
     *(network(name, target, 3, *NORMALISE) for name, target in TRAINED.items()),
 ]
+SECRET = ["distributed", "--suite", "secret-network", "--real"]
 # The memory is given: what is free differs from run to run, and with it the keys that a plan takes.
 SUITES = {
     "fame": [["cc", "--suite", "fame", "--baselines", "--limit", "12", "--memory-budget", "16GiB"]],
@@ -74,6 +76,24 @@ SUITES = {
     "peers": [["peers"]],
     "roofline": [["primitives", "--roofline"]],
     "networks": NETWORKS,
+    "secret-network": [
+        [*SECRET, "--network", "digits", "--images", "8192", "--ranks", "1"],
+        [
+            *(*SECRET, "--network", "digits", "--images", "8192", "--ranks", "1"),
+            *("--link", "100000", "--scheme", "bgv"),
+        ],
+        [*SECRET, "--network", "photographs", "--images", "1024", "--ranks", "1"],
+        [
+            *(*SECRET, "--network", "digits", "--images", "32768", "--scheme", "ckks"),
+            *("--ranks", "1", "--ranks", "2", "--ranks", "4"),
+        ],
+        [
+            *(*SECRET, "--network", "digits", "--images", "32768", "--scheme", "bgv"),
+            *("--ranks", "1", "--ranks", "2"),
+        ],
+        [*SECRET, "--network", "photographs", "--images", "256", "--ranks", "1", "--ranks", "2"],
+        ["distributed", "--suite", "secret-network", "--model"],
+    ],
     "ranks": [
         ["distributed", "--shape", "2048x2048x2048", "--ranks", "1", "--ranks", "2"],
         ["distributed", "--shape", "4096x4096x4096", "--ranks", "1", "--ranks", "2", "--rounds", "1"],

@@ -12,14 +12,14 @@ from tests.support import documents
 from tests.support.scripts import script
 
 PAGES = script("measured_pages")  # which the others import
-PERFORMANCE, CLAIMS, BOOTSTRAPPING, PEERS, RANKS, NETWORKS = (
+PERFORMANCE, CLAIMS, BOOTSTRAPPING, PEERS, RANKS, SECRET, NETWORKS = (
     script(f"draw_{name}")
-    for name in ("performance", "claims", "bootstrapping", "peers", "ranks", "networks")
+    for name in ("performance", "claims", "bootstrapping", "peers", "ranks", "secret_network", "networks")
 )
 ROWS = PAGES.rows(PERFORMANCE.ROWS)
 TABLES = {
     (drawn.__name__, page, name): text
-    for drawn in (PERFORMANCE, CLAIMS, BOOTSTRAPPING, PEERS, RANKS, NETWORKS)
+    for drawn in (PERFORMANCE, CLAIMS, BOOTSTRAPPING, PEERS, RANKS, SECRET, NETWORKS)
     for (page, name), text in drawn.tables().items()
 }
 
@@ -113,6 +113,26 @@ def test_rows_of_ranks_are_right() -> None:
         assert {f"fhe-mm {sharing}" for sharing in ["e3d", "4d-s", "4d*", "4d", *diagonal]} == set(shared)
         moved = [by[method, 8]["movements"] for method in RANKS.METHODS]
         assert moved == sorted(moved, reverse=True)
+
+
+def test_rows_of_networks_with_encrypted_weights_are_right() -> None:
+    """Secure, of right scores; predictions on 64 ranks where there are as many blocks of samples, and where not."""
+    rows = PAGES.rows(SECRET.ROWS)
+    start = "cipherblas bench distributed --suite secret-network "
+    for row in rows:
+        assert row["command"].startswith(start) and row["commit"] and row["machine"]
+        assert row["params"] is None or row["params"]["security"] == 128
+    for row in SECRET.real(rows):
+        assert row["error"] <= row["predicted_error"] and (row["error"] == 0 or SECRET.scheme(row) == "CKKS")
+        assert (row["messages"] > 0) == (row["ranks"] > 1)
+    last = [row for row in SECRET.features(rows) if row["ranks"] == 64]
+    assert {SECRET.scheme(row) for row in last} == {"exact", "CKKS"}
+    for row in last:
+        assert row["ranks_taking_part"] == min(64, row["sample_blocks"]) >= row["predicted_speedup"]
+    compared = SECRET.blocks(rows)
+    assert {of["4d"]["published_network"] for of in compared.values()} == {"EMNIST", "CIFAR-10"}
+    for of in compared.values():
+        assert of["4d"]["movements"] < of["baseline"]["movements"] and of["4d"]["speedup_over_baseline"] > 1
 
 
 def test_rows_of_networks_are_right() -> None:

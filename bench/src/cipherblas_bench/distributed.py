@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import cipherblas._core as _core
 from cipherblas.distributed.communicator import Sent
 from cipherblas.distributed.messages import Network
 from cipherblas.distributed.ranks import Distribution
@@ -162,6 +163,7 @@ class OnRanks:
         for name, operand in self._client.encrypt(self._values).items():
             operand.save(folder / name)
         self._client.evaluation_keys().save(folder / "keys")
+        _core.trim_pool()  # ranks need the memory
         self._digests: set[str] = set()
         # This one beside each run, by the number of ranks: a shared one is slower now, faster then.
         self._machines: defaultdict[int, list[Machine]] = defaultdict(list)
