@@ -63,7 +63,7 @@ def test_compile_plans_in_a_pause_and_ends_it() -> None:
     operands = {"a": cb.secret(4, 4), "b": cb.secret(4, 4)}
     during: list[bool] = []
     cb.compile(lambda a, b: a @ b, operands, progress=lambda _: during.append(gc.isenabled()))
-    assert during and not any(during)
+    assert during[1:] and not any(during[1:])  # the first is told before
     assert gc.isenabled()
     with pytest.raises(cb.CipherblasError):
         cb.compile(lambda a, b: a @ b, operands, precision=1e-30)

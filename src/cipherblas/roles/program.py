@@ -148,7 +148,6 @@ def _exactly(
 
 
 @operands_in_one_mapping
-@collector_paused()  # a plan makes many objects, most of which live until it is found
 def compile(
     function: Callable[..., Any],
     operands: Mapping[str, Operand],
@@ -233,7 +232,8 @@ def compile(
         written, operands, units = in_integers(without_joins(written), operands)
     wanted = exact_options(written, wanted, options.get("precision"))
     check_options(written, wanted, options)
-    expression, plan, run = planned_as_asked(written, wanted, "precision" in options, progress)
+    with collector_paused():  # a plan makes many objects, most of which live until it is found
+        expression, plan, run = planned_as_asked(written, wanted, "precision" in options, progress)
     program = Program(expression, operands, plan, run, units)
     program.written = written
     warn_of_default(operands, expression, plan, options)

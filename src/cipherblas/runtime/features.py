@@ -341,9 +341,11 @@ def constants(ev: Evaluator, ct: Any, count: int, each: int, divided: bool = Fal
         if divided and level + most >= levels:
             found = _rescaled(ev, found)
         found = _taken_apart(ev, found, count, level, min(most, levels - level))
-    for part in found:
+    different = {id(part): part for part in found}
+    for part in different.values():
         part.errors = part.errors.seen_once()
-    return found
+    # In a dry run one of them stands for several, which are no multiples of it.
+    return [different.pop(id(part), None) or part.twins([part.data])[0] for part in found]
 
 
 def _rescaled(ev: Evaluator, cts: Handles) -> Handles:

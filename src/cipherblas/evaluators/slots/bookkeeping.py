@@ -318,7 +318,7 @@ class Bookkeeper:
         """
         if limbs < 1 or limbs > self.top_limbs:
             raise LevelError("There is no such level.", expected=f"1 to {self.top_limbs} limbs", got=limbs)
-        self.policy.check_room(limbs, scale, bound, errors.deviation)
+        self.check_room(limbs, scale, bound, errors.deviation)
         nbytes = self._handle_bytes(components, limbs) if booked else 0
         return Ct(limbs, scale, bound, errors, components, data, self.ledger, nbytes)
 
