@@ -351,6 +351,22 @@ class ReferenceEngine(Engine):
     def extended_factor(self, message: Message, limbs: int, repeats: int) -> Factor:
         return Factor(self._encoded(message, self._extended(limbs)))
 
+    def _rotated(
+        self, words: Words, rotations: Sequence[tuple[int, int]], keys: Sequence[Key]
+    ) -> list[Words]:
+        """A ciphertext by Galois elements and their keys, modulo Q·P; key -1: as it is."""
+        limbs, n = words.shape[1:]
+        digits, found = self._digits(words[-1]), []
+        for galois, key in rotations:
+            if key >= 0:
+                value = self._switched(digits, keys[key], limbs, galois)
+                self._add_lifted(value, words[:-1][..., ring.permutation(n, galois)])
+            else:
+                value = np.zeros((len(words), len(self._extended(limbs)), n), np.uint64)
+                self._add_lifted(value, words)
+            found.append(value)
+        return found
+
     def giant_steps(
         self,
         sources: Sequence[Ciphertext],
@@ -364,15 +380,7 @@ class ReferenceEngine(Engine):
         for source in sources:
             words = _words(source, Ciphertext)
             limbs, n = words.shape[1:]
-            positions, digits, rotated = self._extended(limbs), self._digits(words[-1]), []
-            for galois, key in babies:
-                if key >= 0:
-                    value = self._switched(digits, keys[key], limbs, galois)
-                    self._add_lifted(value, words[:-1][..., ring.permutation(n, galois)])
-                else:
-                    value = np.zeros((len(words), len(positions), n), np.uint64)
-                    self._add_lifted(value, words)
-                rotated.append(value)
+            positions, rotated = self._extended(limbs), self._rotated(words, babies, keys)
             total = np.zeros_like(rotated[0])
             for galois, key, terms in giants:
                 inner = np.zeros_like(total)
@@ -395,21 +403,17 @@ class ReferenceEngine(Engine):
         for source in sources:
             words = _words(source, Ciphertext)
             limbs, n = words.shape[1:]
-            positions, digits, rotated = self._extended(limbs), self._digits(words[-1]), []
-            for number in range(parts):
+            elements = [1]
+            for number in range(1, parts):
                 element = 1
                 for j in range(number.bit_length()):
                     element = element * (1 + (number >> j & 1) * (n >> level + j)) % (2 * n)
-                if number:
-                    value = self._switched(digits, keys[number - 1], limbs, element)
-                    self._add_lifted(value, words[:-1][..., ring.permutation(n, element)])
-                else:
-                    value = np.zeros((len(words), len(positions), n), np.uint64)
-                    self._add_lifted(value, words)
-                rotated.append((element, value))
+                elements.append(element)
+            positions = self._extended(limbs)
+            rotated = self._rotated(words, [(one, key - 1) for key, one in enumerate(elements)], keys)
             for b in range(outputs):
-                total = np.zeros_like(rotated[0][1])
-                for element, value in rotated:
+                total = np.zeros_like(rotated[0])
+                for element, value in zip(elements, rotated, strict=True):
                     power = -(b << level) * element % (2 * n)
                     factor = np.stack([ring.monomial(n, power, self._primes[limb]) for limb in positions])
                     self._accumulate(total, value, positions, factor)
