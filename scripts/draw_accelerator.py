@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cipherblas_hardware import run_fame_model
-from cipherblas_hardware.report import accelerator_figure
+from cipherblas_hardware.model.report import accelerator_figure
 from measured_pages import MEASURED, ROOT, Row, main, number, rows, table
 
 PAGE = ROOT / "docs" / "fame-accelerator.md"

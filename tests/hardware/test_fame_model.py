@@ -21,9 +21,9 @@ from cipherblas_hardware import (
     published_program,
     run_fame_model,
 )
-from cipherblas_hardware.configuration import WORD_BYTES, scratchpad_bytes
-from cipherblas_hardware.fame_model import best_cpu
-from cipherblas_hardware.operations import published_ring
+from cipherblas_hardware.model.configuration import WORD_BYTES, scratchpad_bytes
+from cipherblas_hardware.model.fame_model import best_cpu
+from cipherblas_hardware.model.operations import published_ring
 from tests.support.fame import PUBLISHED_TRANSFORMS, ROTATIONS
 from tests.support.scripts import script
 

@@ -3,10 +3,10 @@
 `run_fame_model` yields rows of it, beside those of a CPU where they are given.
 """
 
-from .configuration import CONFIGURATIONS, Configuration
-from .fame_model import run as run_fame_model
-from .operations import Program, published_program
-from .performance import Accelerator, Latency
+from .model.configuration import CONFIGURATIONS, Configuration
+from .model.fame_model import run as run_fame_model
+from .model.operations import Program, published_program
+from .model.performance import Accelerator, Latency
 
 __all__ = [
     "CONFIGURATIONS",

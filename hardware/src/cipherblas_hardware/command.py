@@ -16,7 +16,7 @@ from cipherblas.crypto import files
 from cipherblas.report import Display, check_drawing, stdout_console
 from cipherblas_bench.cli.bench import collected
 from cipherblas_bench.cli.bench_options import Picture, product_shapes
-from cipherblas_hardware import report
+from cipherblas_hardware.model import report
 
 OURS = "Another machine"
 

@@ -16,14 +16,14 @@ from cipherblas.crypto.digits import digit_ranges
 from cipherblas_bench.fame_baselines import OURS, PUBLISHED_SECONDS, PUBLISHED_SPEEDUP
 from cipherblas_bench.harness import Row
 from cipherblas_bench.sets import FAME_SETS, Shape
-from cipherblas_hardware.configuration import (
+from cipherblas_hardware.model.configuration import (
     CONFIGURATIONS,
     U280_DSP,
     WORD_BITS,
     Configuration,
 )
-from cipherblas_hardware.operations import Program, published_program, published_ring
-from cipherblas_hardware.performance import Accelerator
+from cipherblas_hardware.model.operations import Program, published_program, published_ring
+from cipherblas_hardware.model.performance import Accelerator
 
 AS_PUBLISHED = "as published"
 ONE_RELINEARISATION = "one relinearisation"

@@ -16,7 +16,7 @@ from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import Step
 from cipherblas.rlwe.rings import Ring, RingShape
 from cipherblas_bench.sets import FameSet, Shape
-from cipherblas_hardware.configuration import WORD_BITS
+from cipherblas_hardware.model.configuration import WORD_BITS
 
 SCALE_BITS = WORD_BITS - 5  # two limbs have room for a product of two scales
 

@@ -10,8 +10,8 @@ from cipherblas.crypto.digits import digit_ranges
 from cipherblas.crypto.params import key_words
 from cipherblas.rlwe.fast_memory import FastMemory
 from cipherblas.rlwe.rings import Ring
-from cipherblas_hardware.configuration import WORD_BYTES, Configuration
-from cipherblas_hardware.operations import Operation, Program
+from cipherblas_hardware.model.configuration import WORD_BYTES, Configuration
+from cipherblas_hardware.model.operations import Operation, Program
 
 
 @dataclass(frozen=True)
