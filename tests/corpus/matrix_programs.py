@@ -182,6 +182,15 @@ case(
 )
 case("features/several columns", "cb.square(x @ W(30, 16))[:, ::4]", x=S(5000, 30), form="features")
 case("features/encrypted weights", "w @ x", w=S(8, 30), x=S(30, 3000), form="features")
+POSITIONS = {"x": S(8 * 3000, 9), "w": S(9, 4, column_sum=3.0), "v": S(32, 5, column_sum=4.0)}
+for way, link in (("packed", 1e8), ("one by one", 1e11)):
+    case(
+        f"features/encrypted weights {way}, positions in slots",
+        "cb.square(x @ w).reshape(-1, 8, 4).transpose(0, 2, 1).reshape(-1, 32) @ v",
+        **POSITIONS,
+        form="features",
+        link=link,
+    )
 case("features/weights that are samples", "x @ x.T", x=S(30, 30), form="features")
 
 # --- integers modulo t ---

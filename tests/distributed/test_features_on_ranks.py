@@ -11,7 +11,12 @@ import pytest
 import cipherblas as cb
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.in_process import run_ranks
+from cipherblas.distributed.slots import Division, SlotsPlanned
+from cipherblas.evaluators.family import Evaluators
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.runtime.blocks import COEFFICIENTS
+from cipherblas.runtime.inputs import SymbolicInputs
+from cipherblas.runtime.listing import Replay
 from tests.support.runs import toy, values_of
 
 RANKS = (2, 3, 5)  # more than there are blocks
@@ -82,3 +87,30 @@ def test_blocks_of_samples_are_shared(name: str) -> None:
         else:
             assert sum(one.counts.mac_limbs for one in servers) == counts.mac_limbs
         assert max(one.counts.mac_limbs for one in servers) < counts.mac_limbs
+
+
+def test_errors_of_a_handle_that_stands_for_many_blocks_are_added_once() -> None:
+    """On the shapes of a rank, as in one process: of samples in 40 blocks, by weights whose sums are known."""
+    program = toy(
+        lambda x, w, v: cb.square(x @ w) @ v,
+        x=cb.secret(40 * 1024, 7),
+        w=cb.secret(7, 3, column_sum=2.0),
+        v=cb.secret(3, 2, column_sum=1.5),
+        form="features",
+        precision=1e-2,
+    )
+    params, policy = program.plan.parameters, program.plan.key_policy
+
+    def error(slots: Symbolic) -> float:
+        evaluators = Evaluators(lambda: slots, lambda: pytest.fail("there are no rows"))
+        (result,) = Replay(program.listing, evaluators, SymbolicInputs()).results()
+        return result.error()
+
+    def of_rank(communicator: Communicator) -> float:
+        slots = SlotsPlanned(params, key_policy=policy)
+        slots.division = Division(communicator, "4d-s")
+        return error(slots)
+
+    assert "errors" in {one.name for one in program.listing}
+    (found,), planned = run_ranks(1, of_rank), error(Symbolic(params, key_policy=policy))
+    assert 0.9 * planned < found <= planned  # which takes the terms of a sum to be alike

@@ -353,12 +353,15 @@ class SlotRun(FormRun):
     def _with_errors(self, value: Value, errors: SlotErrors, most: float) -> Value:
         """The value with further errors of its slots."""
 
-        def more(ev: Evaluator, ct: Any) -> Any:
-            own = ct.errors
-            total = own.plus(errors) if errors.own else own.with_spread(errors)
-            return ev.assume_errors(ct, total, ev.worst_error(ct) + most * ct.scale)
+        def work(context: RunContext, cells: Cells) -> Cells:
+            ev = context.slots
+            different = {id(ct): ct for ct in handles_of(cells)}  # in a dry run one stands for many blocks
+            for ct in different.values():
+                total = ct.errors.plus(errors) if errors.own else ct.errors.with_spread(errors)
+                ev.assume_errors(ct, total, ev.worst_error(ct) + most * ct.scale)
+            return cells
 
-        return self.mapped("errors", value, more)
+        return value.holding(self.run.perform("errors", (value.cells,), work))
 
     def _of_this_form(self, inner: Container[int]) -> bool:
         return all(self.run.form_of(one) == self.name for one in self.run.order if id(one) in inner)
