@@ -156,8 +156,7 @@ def _of_secrets(run: BlockRun, node: Expression, x: Value, weights: Expression, 
         """Of each line and each list of weights."""
         if not lines:
             return []
-        found = ev.relinearised_sums(lines, sums)
-        whole = ev.one_for_all(list(itertools.chain.from_iterable(found)))
+        whole = ev.one_for_all([*itertools.chain.from_iterable(ev.relinearised_sums(lines, sums))])
         if positions > 1:
             whole = ev.repeat(len(whole), lambda number: folded_by_eights(ev, whole[number], positions, 1))
         return [whole[start : start + len(sums)] for start in range(0, len(whole), len(sums))]
