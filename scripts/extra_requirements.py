@@ -1,4 +1,4 @@
-"""Prints what an extra of the package, or of the benchmarks, asks for, for `pip install`: neither is built again.
+"""Prints what an extra of a distribution of this repository asks for, for `pip install`: none is built again.
 
 usage: extra_requirements.py EXTRA
 """
@@ -9,10 +9,15 @@ import importlib.metadata
 import re
 import sys
 
+PACKAGES = ("cipherblas", "cipherblas-bench", "cipherblas-hardware")
+
 
 def main() -> int:
     (extra,) = sys.argv[1:]
-    packages = [importlib.metadata.distribution(name) for name in ("cipherblas", "cipherblas-bench")]
+    packages = [
+        importlib.metadata.distribution(name)
+        for name in ("cipherblas", "cipherblas-bench", "cipherblas-hardware")
+    ]
     offered = [one for one in packages if extra in (one.metadata.get_all("Provides-Extra") or ())]
     if not offered:
         print(f"cipherblas has no extra {extra!r}", file=sys.stderr)

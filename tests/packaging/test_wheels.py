@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = os.environ.get("CIPHERBLAS_WHEELS")
 WHEELS = sorted(Path(FOLDER).resolve().glob("cipherblas-*.whl")) if FOLDER else []
 PURE = {name: ROOT / name / "src" / f"cipherblas_{name}" for name in ("bench", "hardware")}
+KINDS = (".py", ".sv", ".vlt", ".cpp")  # of files that they hold
 NO_WHEELS = pytest.mark.skipif(not FOLDER, reason="CIPHERBLAS_WHEELS names no folder: `make wheel` sets it")
 
 
@@ -65,13 +66,15 @@ def test_there_is_one_for_each_interpreter(make_wheels: ModuleType) -> None:
 @NO_WHEELS
 @pytest.mark.parametrize("name", PURE)
 def test_what_stands_beside_is_whole(name: str) -> None:
-    """All modules, and the version of the package, which it asks for."""
+    """All modules, those of hardware too, and the version of the package, which it asks for."""
     with zipfile.ZipFile(wheel_apart(name)) as wheel:
-        held = {file for file in wheel.namelist() if file.endswith(".py")}
+        held = {file for file in wheel.namelist() if Path(file).suffix in KINDS}
         (metadata,) = [file for file in wheel.namelist() if file.endswith("/METADATA")]
         said = wheel.read(metadata).decode()
     source = PURE[name]
-    assert held == {path.relative_to(source.parent).as_posix() for path in source.rglob("*.py")}
+    assert held == {
+        path.relative_to(source.parent).as_posix() for path in source.rglob("*") if path.suffix in KINDS
+    }
     version = cipherblas.__version__
     assert f"\nVersion: {version}\n" in said and f"\nRequires-Dist: cipherblas=={version}\n" in said
 
