@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.errors import FormatError, ParameterError
+from cipherblas_hardware.accelerator.timing import Timing
 from cipherblas_hardware.model.configuration import BANKS, WORD_BITS
 
 Words = NDArray[np.uint64]
@@ -322,13 +323,13 @@ class Element(Protocol):
     """A processing element: the functional model, or the simulated hardware.
 
     Attributes:
-        lanes: dp.
-        log_n: log2(N).
+        timing: of lanes, ring degree, and registers of the multipliers.
+        bank_rows: rows of each bank.
         width: bits of a word.
     """
 
-    lanes: int
-    log_n: int
+    timing: Timing
+    bank_rows: int
     width: int
 
     def set_moduli(self, moduli: Sequence[Modulus]) -> None:
