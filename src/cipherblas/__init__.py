@@ -38,6 +38,7 @@ from cipherblas.common.errors import (
     WorkBudgetError,
 )
 from cipherblas.crypto.keys import EvaluationKeys, PublicKey
+from cipherblas.lang import from_numpy  # noqa: F401  (enters NumPy's functions of nodes)
 from cipherblas.lang.approximation import chebyshev
 from cipherblas.lang.array_functions import (
     broadcast_to,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import cipherblas as cb
+from tests.support import numpy_table
 from tests.support.array_programs import ROWS
 from tests.support.documents import ROOT, blocks, table
 from tests.support.operation_table import line
@@ -25,10 +27,23 @@ def test_rows_say_what_the_planner_takes(row: Any) -> None:
     assert tuple(LINES[f"`{row.formula}`"].values()) == line(row)
 
 
+@pytest.mark.skipif(not hasattr(np, "astype"), reason="rows name functions of NumPy 2.1")
+def test_tables_from_numpy() -> None:
+    """`python -m tests.support.numpy_table` prints them."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    for header, rows in (
+        (numpy_table.TAKEN, numpy_table.taken()),
+        (numpy_table.NOT_TAKEN, numpy_table.refused()),
+    ):
+        first = lines.index(f"| {' | '.join(header)} |") + 2
+        assert lines[first : lines.index("", first)] == rows
+
+
 def test_its_code_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    formulas, joined = blocks(PAGE, "python")
+    formulas, from_numpy, joined = blocks(PAGE, "python")
     exec(compile(formulas.text, "operations.md", "exec"), {"__name__": "__docs__"})
     assert float(capsys.readouterr().out) < 0.1
+    exec(compile(from_numpy.text, "operations.md", "exec"), {"__name__": "__docs__"})
     exec(compile(joined.text, "operations.md", "exec"), {"__name__": "__docs__"})
     assert capsys.readouterr().out == "1\n"
 

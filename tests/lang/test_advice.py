@@ -49,7 +49,6 @@ ELSEWHERE = {
     "deferred._fitted": "advice of another error",
     "exact.check_exact": "tests/corpus",
     "nodes.operation": "who writes an operation of their own",
-    "nodes._not_of_numpy": "is raised where it is called",
     "polynomials.__init__": BEFORE,
     "polynomials._check": BEFORE,
     "samples.made": "bounds are refused before values overflow",

@@ -333,5 +333,5 @@ def test_a_batch_is_no_number_and_is_not_compared() -> None:
     ):
         with pytest.raises(cb.CipherblasError):
             made()
-    with pytest.raises(AttributeError):
+    with pytest.raises(cb.DTypeError, match=r"rounds of cb\.relu"):
         batch.argmax()

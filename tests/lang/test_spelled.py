@@ -22,17 +22,12 @@ SQUARE = Leaf("y", cb.secret(3, 3))
 @pytest.mark.parametrize(
     ("write", "says"),
     [
-        (lambda: np.mean(X), r"x.mean\(…\) or cb.mean\(x, …\)"),
-        (lambda: np.sum(X, axis=0), r"x.sum\("),
-        (lambda: np.exp(X), r"cb.exp\(x\)"),
-        (lambda: np.maximum(X, 0), r"cb.relu\(x\)"),
-        (lambda: np.where(np.ones((3, 4), bool), X, 0), r"cb.where\(…\)"),
         (lambda: np.linalg.norm(X), "cb.squared_norm"),
-        (lambda: np.cos(X), r"cb.chebyshev\(f, x\)"),
+        (lambda: np.cbrt(X), r"cb.chebyshev\(np.cbrt, x"),
+        (lambda: np.spacing(X), r"cb.chebyshev\(f, x\)"),
         (lambda: np.add.reduce(X), "np.add"),
         (lambda: X.max(), "client"),
         (lambda: X.std(), "cb.sqrt"),
-        (lambda: abs(X), r"cb.relu\(x\) \+ cb.relu\(-x\)"),
         (lambda: float(X), "client"),
         (lambda: cb.softmax(X), "cb.exp"),
         (lambda: cb.max_pool2d(X, 2), "cb.avg_pool2d"),
@@ -75,7 +70,7 @@ def test_operators_of_numpy(numpy: Callable[[Any], Any], python: Callable[[Any],
 
 
 def test_names_that_are_not_there_are_attribute_errors() -> None:
-    assert not hasattr(X, "max") and not hasattr(X, "__len_hint__") and not hasattr(cb, "softmax")
+    assert not hasattr(X, "std") and not hasattr(X, "__len_hint__") and not hasattr(cb, "softmax")
     with pytest.raises(AttributeError):
         cb.no_such_name  # noqa: B018
 

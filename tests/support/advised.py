@@ -280,7 +280,6 @@ WRITTEN: dict[str, dict[str, str]] = {
             "(lambda m: m * x + (1 - m) * 1)(cb.greater(x, 0, margin=0.1))"
         )
     },
-    "abs(x)": {"cb.relu(x) + cb.relu(-x)": "cb.relu(x) + cb.relu(-x)"},
     "float(n)": {CLIENT: "n * n"},
     "x % 2": {CLIENT: "x * x"},
     "round(batch // 2)": {CLIENT: "batch"},
@@ -301,9 +300,31 @@ WRITTEN: dict[str, dict[str, str]] = {
     "np.asarray(x)": {
         "@, +, -, * with arrays of NumPy; S.toarray() in place of a sparse matrix S": "x + np.asarray(A[0])"
     },
-    "np.exp(x)": {"cb.exp(x)": "cb.exp(x)"},
-    "np.sum(x)": {"x.sum(…) or cb.sum(x, …)": "x.sum() + cb.sum(x)"},
-    "np.sum(batch)": {"x.sum(…) or cb.sum(x, …)": "batch.sum() + cb.sum(batch)"},
+    "np.log(x)": {
+        "cb.chebyshev(np.log, x, interval=(low, high), promised=True)": (
+            "cb.chebyshev(np.log, x, interval=(0.5, 1), promised=True)"
+        )
+    },
+    "np.std(batch)": {"cb.sqrt(x.var(), lower=…)": "cb.sqrt(batch.var(), lower=0.1)"},
+    "np.fft.fft(x)": {"@, +, -, * and sums of x, or the decrypted result on the client": "A @ x"},
+    "np.sum(a, out=A)": {
+        "np.sum(a, axis, keepdims)": "np.sum(a, axis=0, keepdims=True)",
+        "x.sum(axis)": "a.sum(axis=0)",
+    },
+    "np.atleast_1d(x, a)": {"np.atleast_1d(a)": "np.atleast_1d(x)"},
+    "np.moveaxis(a, [0, 1], [1])": {
+        "x.transpose(order), with all axes in their order": "a.transpose((1, 0))"
+    },
+    "np.tensordot(a, b, axes=([0], [1]))": {
+        "axes=(axes of the first, axes of the second), in one order": "np.tensordot(a, b, axes=([0], [0]))"
+    },
+    "np.argmax(x)": {
+        CLIENT: "x",
+        "y + cb.relu(x - y) for the larger of two, and y - cb.relu(y - x) for the smaller": (
+            "x[:2] + cb.relu(x[2:] - x[:2], precision=0.01)"
+        ),
+    },
+    "x.mT": {"x.T": "x.T"},
     "x.softmax()": {
         "e = cb.exp(x), then e * cb.inverse(e.sum(), lower=…)": (
             "(lambda e: e * cb.inverse(e.sum(), lower=1.0))(cb.exp(x))"

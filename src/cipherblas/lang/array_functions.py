@@ -361,16 +361,22 @@ def var(x: Expression, axis: Axis = None, ddof: float = 0, keepdims: bool = Fals
     """
     node: Any = x if is_batch(x) else _node(x)
     count = math.prod(node.shape[one] for one in _axes(axis, len(node.shape)))
+    divisor = divisor_of(count, ddof)
+    average = mean(node, axis, keepdims)
+    spread = mean(node * node, axis, keepdims) - average * average
+    result: Expression = spread * (count / divisor)
+    return result
+
+
+def divisor_of(count: int, ddof: float) -> float:
+    """A number of entries less `ddof`; ParameterError where that is not positive."""
     if not (is_scalar(ddof) and 0 <= ddof < count):
         raise ParameterError(
             f"The divisor of a variance, {count} less ddof, must be positive.",
             got=ddof,
             advice="ddof=0" if count < 2 else "ddof=0 or ddof=1",
         )
-    average = mean(node, axis, keepdims)
-    spread = mean(node * node, axis, keepdims) - average * average
-    result: Expression = spread * (count / (count - float(ddof)))
-    return result
+    return count - float(ddof)
 
 
 @node_function

@@ -35,7 +35,6 @@ class Batch(Shaped, Sequence[Expression]):
         shape: the number of nodes, then their shape.
     """
 
-    __array_ufunc__ = None
     batched = True
 
     def __init__(self, nodes: Sequence[Expression]) -> None:
@@ -48,8 +47,19 @@ class Batch(Shaped, Sequence[Expression]):
             )
         self.shape = (len(self.nodes), *self.nodes[0].shape)
 
-    def __array_function__(self, *called: Any, **named: Any) -> NoReturn:
-        self.nodes[0].__array_function__(*called, **named)
+    def __array_function__(self, function: Any, types: Any, args: Any, named: Any) -> Any:
+        return self.nodes[0].__array_function__(function, types, args, named)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return self.nodes[0].__array_ufunc__(ufunc, method, *inputs, **options)
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        self.nodes[0].__array__()
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of its nodes."""
+        return self.nodes[0].dtype
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -140,6 +150,9 @@ class Batch(Shaped, Sequence[Expression]):
 
     def __pow__(self, exponent: int) -> Batch:
         return Batch([node**exponent for node in self])
+
+    def __abs__(self) -> Any:
+        return np.absolute(self)
 
     def __neg__(self) -> Batch:
         return Batch([-node for node in self])

@@ -24,7 +24,7 @@ from cipherblas.common.arrays import Shaped, finite_array, is_scalar, real_array
 from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError, UnknownNameError
 from cipherblas.lang.operands import CLEAR_BITS, Operand, checked_bound
 from cipherblas.lang.places import Place, place_of_caller
-from cipherblas.lang.spelled import OTHERS, SPELLED, spelled
+from cipherblas.lang.spelled import OTHER_ARRAYS, OTHERS, spelled
 from cipherblas.lang.steps import Step
 from cipherblas.lang.windows import Window
 
@@ -154,18 +154,31 @@ class Expression(Shaped, metaclass=_Watched):
             advice="@, +, -, * with arrays of NumPy; S.toarray() in place of a sparse matrix S",
         )
 
-    def __array_function__(self, function: Any, *_: Any, **__: Any) -> NoReturn:
-        raise _not_of_numpy(getattr(function, "__name__", str(function)))
+    def __array_function__(self, function: Any, _: Any, args: Any, named: Any) -> Any:
+        return of_numpy(function, function.__name__, args, named)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        """`array @ node`, which NumPy must not take apart element by element."""
-        name = OPERATORS.get(ufunc.__name__)
-        if name is None or method != "__call__" or options or len(inputs) != 2:
-            raise _not_of_numpy(ufunc.__name__)
-        left, right = inputs
-        if isinstance(left, Expression):
-            return getattr(left, f"__{name}__")(right)
-        return getattr(right, f"__{REFLECTED.get(name, f'r{name}')}__")(left)
+        """`array @ node`, which NumPy must not take apart element by element, and functions of entries."""
+        name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+        return of_numpy(ufunc if method == "__call__" else name, name, inputs, options)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The array API's functions for it: NumPy's, which ask it (`lang.from_numpy`)."""
+        return np
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the decrypted result, as in NumPy: float64, or int64 of exact integers and of those modulo t
+        (uint64 beyond 2^63)."""
+        leaves = (node.operand for node in ordered(self) if node.operand is not None)
+        if self.modulus is None and not any(operand.exact for operand in leaves):
+            return np.dtype(np.float64)
+        return np.dtype(np.uint64 if (self.modulus or 0) > 1 << 63 else np.int64)
+
+    @property
+    def mT(self) -> Expression:
+        """The matrix, or each matrix of an array, transposed, as in NumPy."""
+        return self.T if len(self.shape) == 2 else _function("transpose")(self, *_last_swapped(self.shape))
 
     @property
     def T(self) -> Expression:
@@ -397,8 +410,8 @@ class Expression(Shaped, metaclass=_Watched):
     def __rsub__(self, other: Any) -> Expression:
         return (-self).__add__(other)
 
-    def __abs__(self) -> NoReturn:
-        raise DTypeError("The absolute value is not computed.", advice=SPELLED["abs"])
+    def __abs__(self) -> Any:
+        return np.absolute(self)
 
     def __float__(self) -> NoReturn:
         raise DTypeError(
@@ -517,7 +530,7 @@ class Expression(Shaped, metaclass=_Watched):
         if name.startswith("_") or name not in FUNCTIONS:
             if name.startswith("_"):
                 raise AttributeError(f"a node of a program has no attribute {name!r}")
-            advice = spelled(name, FUNCTIONS, CALLED)
+            advice = spelled(name, FUNCTIONS, CALLED, OTHERS)
             raise UnknownNameError(
                 f"An encrypted value has no attribute {name!r}.", advice=() if advice == OTHERS else advice
             )
@@ -537,14 +550,30 @@ def _operation_on(
     return kind(*children, **parameters)
 
 
-def _not_of_numpy(name: str) -> DTypeError:
-    return DTypeError(
-        f"The function np.{name} cannot be applied to an encrypted value.",
-        advice=spelled(name, FUNCTIONS, CALLED),
-    )
+def of_numpy(function: Any, name: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """Return the node that stands for a call of NumPy's function on nodes: see `lang.from_numpy`.
+
+    Raises:
+        DTypeError: it is not computed.
+    """
+    found = NUMPY.get(function, NUMPY.get(name))
+    if found is None:
+        one = isinstance(function, np.ufunc) and function.nin == 1
+        raise DTypeError(
+            f"The function np.{name} cannot be applied to an encrypted value.",
+            advice=spelled(name, FUNCTIONS, CALLED, OTHERS if one else OTHER_ARRAYS),
+        )
+    return found(*args, **named)
 
 
-# NumPy's functions that operators of arrays call, and how Python calls them.
+def operated(name: str, left: Any, right: Any) -> Any:
+    """The operator that Python calls by a name, of two sides of which one is a node or a batch."""
+    if isinstance(left, Shaped):
+        return getattr(left, f"__{name}__")(right)
+    return getattr(right, f"__{REFLECTED.get(name, f'r{name}')}__")(left)
+
+
+# How Python calls the operators of NumPy's functions.
 OPERATORS = {
     "matmul": "matmul",
     "add": "add",
@@ -573,6 +602,7 @@ CALLED = (
 )
 OPERATIONS: dict[str, type[Expression]] = {}  # by the name that they have in files
 FUNCTIONS: dict[str, Callable[..., Expression]] = {}  # that are methods of nodes
+NUMPY: dict[Any, Callable[..., Any]] = {}  # by NumPy's function, or its name, what computes it
 Function = TypeVar("Function", bound=Callable[..., Expression])
 
 
@@ -600,6 +630,14 @@ def operation(kind: Kind) -> Kind:
             "An operation of that name exists.", got=kind.op, advice="another name as its op"
         )
     return kind
+
+
+def _last_swapped(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """All axes of a shape, the last two in the other order."""
+    if len(shape) < 2:
+        raise ShapeError("Only matrices are transposed.", got=shape_text(shape), advice="x.T")
+    axes = range(len(shape))
+    return *axes[:-2], axes[-1], axes[-2]
 
 
 def _short(value: Any) -> str:
