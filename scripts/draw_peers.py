@@ -3,7 +3,8 @@
 usage: draw_peers.py [--write] [--pictures FOLDER]
 
 The pages are docs/e2dm-study.md and docs/peers.md. Without arguments it prints the tables. The rows, in docs/measured,
-are those of `scripts/measure_performance.py --suite e2dm-study` and `--suite peers`. Pictures need matplotlib.
+are those of `scripts/measure_performance.py --suite e2dm-study`, `--suite diagonals` and `--suite peers`. Pictures need
+matplotlib.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from cipherblas_bench.report import e2dm_study, peers
-from cipherblas_bench.report.e2dm_picture import e2dm_figure
+from cipherblas_bench.report.e2dm_picture import e2dm_figure, stages_figure
 from cipherblas_bench.report.e2dm_statements import statements_markdown
 from measured_pages import MEASURED, ROOT, Row, conditions, main, rows
 
-STUDY, PEERS = MEASURED / "e2dm-study.jsonl", MEASURED / "peers.jsonl"
+STUDY, DIAGONALS, PEERS = (MEASURED / f"{name}.jsonl" for name in ("e2dm-study", "diagonals", "peers"))
 BUSY = 0.3  # cores of others, beyond which ratios mislead
 STUDY_PAGE, PEERS_PAGE = ROOT / "docs" / "e2dm-study.md", ROOT / "docs" / "peers.md"
 
@@ -42,7 +43,7 @@ def busy(found: list[Row]) -> str:
 
 def tables() -> dict[tuple[Path, str], str]:
     """Page and name → text."""
-    found, side = measured(STUDY), measured(PEERS)
+    found, side, beside = measured(STUDY), measured(PEERS), measured(DIAGONALS)
     study = e2dm_study.Study.of(found)
     largest = max(d for d in study.sizes if d <= e2dm_study.FITTED)
     return {
@@ -53,6 +54,8 @@ def tables() -> dict[tuple[Path, str], str]:
         (STUDY_PAGE, "ratios"): e2dm_study.degradation(study),
         (STUDY_PAGE, "fits"): e2dm_study.fitted(study),
         (STUDY_PAGE, "extrapolation"): e2dm_study.extrapolated(study),
+        (STUDY_PAGE, "diagonals"): e2dm_study.by_diagonals(e2dm_study.Study.of(beside)),
+        (STUDY_PAGE, "conditions of diagonals"): busy(beside),
         (PEERS_PAGE, "conditions"): busy(side),
         (PEERS_PAGE, "seconds"): peers.seconds_table(side),
         (PEERS_PAGE, "installed"): peers.installed_table(side),
@@ -61,8 +64,10 @@ def tables() -> dict[tuple[Path, str], str]:
 
 def figures() -> dict[str, Any]:
     """Name → picture."""
+    study = e2dm_study.Study.of(measured(STUDY))
     return {
-        "e2dm-study": e2dm_figure(e2dm_study.Study.of(measured(STUDY))),
+        "e2dm-study": e2dm_figure(study),
+        "e2dm-stages": stages_figure(study),
         "peers": peers.peers_figure(measured(PEERS)),
     }
 

@@ -1,21 +1,25 @@
 """Measures what docs/performance.md and the table of the README show, with `cipherblas bench`.
 
 usage: measure_performance.py [--openfhe-python INTERPRETER] [--suite NAME [--files FOLDER]] [--only WORD]
-                              [--minutes M] [FILE]
+                              [--minutes M] [--others CORES] [FILE]
 
-Writes the rows that the benchmarks print to FILE (docs/measured/performance.jsonl), each with the command that made
-it, the commit, and `others`: how many cores other processes kept busy meanwhile, on average. Where that is more than a
-tenth of a core, a command is measured again later, until the minutes are over; of several tries the quietest is kept,
-also of those that FILE held before. SEAL must be installed (`pip install '.[peers]'`); without an interpreter for
-OpenFHE its rows are left out. With --suite it measures published comparisons instead, for another file of that folder:
-"fame", FAME's products by all methods; "bae", clear × secret in every form; "kernels", MetaKernel's in its ring;
-"e2dm-study", E2DM stage by stage on three libraries (10 minutes, needs an interpreter for OpenFHE); "peers", the
-libraries that install by pip (10 minutes); "roofline", what bounds single operations (a minute); "ranks", products on
-ranks of MPI (10 minutes); "secret-network", networks whose weights are encrypted, on ranks (an hour, 16 GiB of
-memory); "networks", whole encrypted networks (15 minutes, needs --files: the folder in which the networks and images
-are that `NETWORKS` names). `scripts/draw_performance.py --write`, `scripts/draw_claims.py --write`,
-`scripts/draw_peers.py --write`, `scripts/draw_ranks.py --write`, `scripts/draw_secret_network.py --write` and
-`scripts/draw_networks.py --write` put them on the pages.
+Writes the rows that the benchmarks print to FILE (docs/measured/performance.jsonl), each with the command that made it,
+the commit, and `others`: how many cores other processes kept busy meanwhile, on average. Where that is more than a
+tenth of a core, or than --others, a command is measured again later, until the minutes are over; of several tries the
+quietest is kept, also of those that FILE held before. SEAL must be installed (`pip install '.[peers]'`); without an
+interpreter for OpenFHE its rows are left out. With --suite it measures published comparisons instead, for another file
+of that folder: "fame", FAME's products by all methods; "bae", clear × secret in every form; "kernels", MetaKernel's in
+its ring; "e2dm-study", E2DM stage by stage on three libraries (10 minutes), and "diagonals", Halevi and Shoup's product
+beside it (2 minutes), both of which need an interpreter for OpenFHE; "peers", the libraries that install by pip (10
+minutes); "roofline", what bounds single operations (a minute); "ranks", products on ranks of MPI (10 minutes);
+"secret-network", networks whose weights are encrypted, on ranks (an hour, 16 GiB of memory); "crossover", products in
+slots and by GEMM (10 minutes); "exact", products of exact integers (5 minutes); "layers", MetaKernel's kernels in the
+rings that the planner takes (15 minutes); "predictions", plans beside runs (5 minutes); "mambo", products inside of
+bootstrapping (15 minutes, 20 GiB); "examples", what examples print (10 minutes, needs --files, as networks);
+"networks", whole encrypted networks (15 minutes, needs --files: the folder in which the networks and images are that
+`NETWORKS` names). `scripts/draw_performance.py --write`, `scripts/draw_claims.py --write`, `scripts/draw_peers.py
+--write`, `scripts/draw_ranks.py --write`, `scripts/draw_secret_network.py --write` and `scripts/draw_networks.py
+--write` put them on the pages.
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from cipherblas.report.rates import machine_line
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE = ROOT / "docs" / "measured" / "performance.jsonl"
@@ -63,6 +69,18 @@ NETWORKS = [
     network("ace_squeezenet_cifar10", "--error 4", 4, *NORMALISE),
     *(network(name, target, 3, *NORMALISE) for name, target in TRAINED.items()),
 ]
+EXAMPLES = [
+    ["examples/encrypted_table.py"],
+    ["examples/recommender.py"],
+    ["examples/encrypted_cnn.py", "--data", "mnist"],
+    ["examples/batch_classification.py", "--data", "mnist", "--sizes", "1", "10000", "--threads", "1"],
+    [
+        *("examples/attention.py", "--heads", "12", "--tokens", "128", "--width", "64"),
+        *("--error", "1.2", "--refresh", "--runs", "3"),
+    ],
+]
+EXACT = ["--exact", "--dtype", "int8", "--dtype", "int16"]
+EXACT += [word for d in (256, 1024, 4096) for word in ("--shape", f"{d}x{d}x{d}")]
 SECRET = ["distributed", "--suite", "secret-network", "--real"]
 # The memory is given: what is free differs from run to run, and with it the keys that a plan takes.
 SUITES = {
@@ -73,9 +91,21 @@ SUITES = {
     ],
     "kernels": [["nn", "--published-ring", "--limit", "30", "--seconds", "1"]],
     "e2dm-study": [["e2dm-study", "--peer", "seal", "--peer", "openfhe"]],
+    "diagonals": [
+        [
+            *("e2dm-study", "--sizes", "2,4,8,16,19", "--limit", "0", "--isa", "avx512ifma"),
+            *("--peer", "seal", "--peer", "openfhe"),
+        ],
+    ],
     "peers": [["peers"]],
     "roofline": [["primitives", "--roofline"]],
     "networks": NETWORKS,
+    "examples": EXAMPLES,
+    "crossover": [["crossover", "--limit", "20", "--memory-budget", "16GiB"]],
+    "exact": [["pc", *EXACT], ["cc", *EXACT]],
+    "layers": [["nn", "--limit", "30", "--seconds", "1"], ["nn", "--baseline", "none", "--threads", "2"]],
+    "predictions": [["model"]],
+    "mambo": [["mambo", *(f"--size={d}" for d in (256, 768, 1024, 4096))]],
     "secret-network": [
         [*SECRET, "--network", "digits", "--images", "8192", "--ranks", "1"],
         [
@@ -115,6 +145,8 @@ CC_SIZES, PC_SIZES, PEER_SIZES = (
 )
 CASES = ["--case", "rotate", "--case", "multiply", "--case", "rescale"]
 QUIET = 0.1  # cores
+STUDIES = ("e2dm-study", "diagonals")  # which need OpenFHE
+NEED_FILES = ("networks", "examples")
 Row = dict[str, object]
 
 
@@ -165,13 +197,17 @@ def others_during(seconds: float) -> float:
 def measured(arguments: list[str], shown: str, folder: Path | None = None) -> list[Row]:
     """The rows of one command, run in a folder."""
     start, before, at, day = time.perf_counter(), busy(), commit(), time.strftime("%Y-%m-%d")
-    program = [sys.executable, "-m", "cipherblas", "bench", *arguments, "--json", "--quiet"]
+    example = arguments[0].startswith("examples/")
+    if example:
+        program = [sys.executable, str(ROOT / arguments[0]), *arguments[1:]]
+    else:
+        program = [sys.executable, "-m", "cipherblas", "bench", *arguments, "--json", "--quiet"]
     done = subprocess.run(program, stdout=subprocess.PIPE, text=True, check=True, cwd=folder)
     others = round(max(0.0, (busy() - before) / (time.perf_counter() - start)), 3)
-    return [
-        {"command": shown, "commit": at, "date": day, "others": others, **json.loads(line)}
-        for line in done.stdout.splitlines()
-    ]
+    known = {"command": shown, "commit": at, "date": day, "others": others}
+    if example:
+        return [{**known, "machine": machine_line(), "output": done.stdout}]
+    return [{**known, **json.loads(line)} for line in done.stdout.splitlines()]
 
 
 def main() -> int:
@@ -183,20 +219,24 @@ def main() -> int:
     parser.add_argument("--suite", choices=SUITES, help="a published comparison instead")
     parser.add_argument("--files", type=Path, metavar="FOLDER", help="of networks and images")
     parser.add_argument("--only", default="", metavar="WORD", help="commands that contain this word")
+    parser.add_argument(
+        "--others", type=float, default=QUIET, metavar="CORES", help=f"that others may keep busy ({QUIET})"
+    )
     parser.add_argument("--minutes", type=float, default=30.0, help="when to stop (30)")
     given = parser.parse_args()
-    if given.suite == "e2dm-study" and not given.openfhe_python:
-        parser.error("e2dm-study needs --openfhe-python")
-    if (given.suite == "networks") != (given.files is not None):
-        parser.error("networks, and they alone, need --files")
+    if given.suite in STUDIES and not given.openfhe_python:
+        parser.error(f"{given.suite} needs --openfhe-python")
+    if (given.suite in NEED_FILES) != (given.files is not None):
+        parser.error(f"{' and '.join(NEED_FILES)}, and they alone, need --files")
     file: Path = given.file or (FILE.with_name(f"{given.suite}.jsonl") if given.suite else FILE)
     end = time.monotonic() + 60 * given.minutes
     wanted: dict[str, list[str]] = {}
     for arguments in SUITES[given.suite] if given.suite else commands(given.openfhe_python):
-        if given.suite == "e2dm-study":
+        if given.suite in STUDIES:
             arguments = [*arguments, "--peer-python", f"openfhe={given.openfhe_python}"]
         words = [word.replace(given.openfhe_python or "\0", "python3.10") for word in arguments]
-        wanted[shlex.join(["cipherblas", "bench", *words])] = arguments
+        begun = ["python"] if given.suite == "examples" else ["cipherblas", "bench"]
+        wanted[shlex.join([*begun, *words])] = arguments
     kept: dict[str, list[Row]] = {shown: [] for shown in wanted}
     if file.exists():
         for line in file.read_text(encoding="utf-8").splitlines():
@@ -208,11 +248,11 @@ def main() -> int:
         return max((float(str(row["others"])) for row in kept[shown]), default=float("inf"))
 
     while time.monotonic() < end:
-        waiting = [shown for shown in wanted if noise(shown) > QUIET and given.only in shown]
+        waiting = [shown for shown in wanted if noise(shown) > given.others and given.only in shown]
         if not waiting:
             break
         for shown in sorted(waiting, key=noise, reverse=True):
-            while others_during(3.0) > QUIET and time.monotonic() < end:
+            while others_during(3.0) > given.others and time.monotonic() < end:
                 pass
             if time.monotonic() >= end:
                 break

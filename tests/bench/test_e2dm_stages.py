@@ -15,7 +15,7 @@ from cipherblas import _core
 from cipherblas_bench import e2dm_study
 from cipherblas_bench.peers import PeerError, build_of
 from cipherblas_bench.peers.build import instruction_sets
-from cipherblas_bench.peers.e2dm_stages import BESIDE, STAGES, Layout, Stages, counts
+from cipherblas_bench.peers.e2dm_stages import BESIDE, DIAGONAL_STAGES, STAGES, Layout, Stages, counts
 from cipherblas_bench.peers.library import Slots
 from tests.support.bench_fields import check_fields
 
@@ -33,6 +33,21 @@ def in_the_clear(d: int) -> Stages:
 def test_products_are_right_with_the_keys_of_the_layout(d: int) -> None:
     """In the clear nothing is rounded: no more than the rounding of float64 over d products."""
     assert in_the_clear(d).error <= 4 * d * np.finfo(float).eps
+
+
+def test_the_product_by_diagonals_is_right_and_has_the_published_counts() -> None:
+    """Halevi and Shoup: d (d - 1) rotations and d^2 products, whose error is kept like that of E2DM."""
+    for d in (2, 3, 8):
+        both, alone = in_the_clear(d), counts(d, N)
+        found = both.describe()
+        assert found["rotations"] - alone["rotations"] == d * (d - 1)
+        assert found["products"] - alone["products"] == d * d
+        (lap,) = both.laps(1)
+        assert set(lap) == {*STAGES, *BESIDE}
+        both.B[0, 0] += 1  # both products see it, whatever was packed before
+        assert both.laps(1) and both.error <= 4 * d * np.finfo(float).eps
+        both.laps(2)
+        assert set(both.laps(1)[0]).isdisjoint(DIAGONAL_STAGES)  # a few runs have it
 
 
 @pytest.mark.parametrize("d", ALL)

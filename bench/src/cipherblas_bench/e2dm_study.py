@@ -159,7 +159,8 @@ def _of_size(
 def _in_turns(running: Sequence[Peer], repeats: int, limit: float) -> list[list[dict[str, float]]]:
     """Laps of each: as many as the limit allows, at least three, in rounds, so that a slow moment meets all."""
     laps = [peer.laps(1) for peer in running]  # the set-up ran once: it is warm
-    wanted = [max(3, min(repeats, int(limit / max(sum(first[0].values()), 1e-7)))) for first in laps]
+    totals = [sum(first[0][stage] for stage in STAGES) for first in laps]
+    wanted = [max(3, min(repeats, int(limit / max(total, 1e-7)))) for total in totals]
     for turn in range(ROUNDS):
         for peer, found, number in zip(running, laps, wanted, strict=True):
             due = number * (turn + 1) // ROUNDS - len(found)
@@ -219,5 +220,9 @@ def _row(
         library=ready["peer"],
         isa=ready.get("isa"),
         build=one.build,
-        stages={stage: spread([lap[stage] for lap in laps]) for stage in (*STAGES, *BESIDE)},
+        stages={
+            stage: spread(seconds)
+            for stage in (*STAGES, *BESIDE)
+            if (seconds := [lap[stage] for lap in laps if stage in lap])
+        },
     )

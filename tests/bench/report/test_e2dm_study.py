@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from cipherblas_bench.peers.e2dm_stages import DIAGONAL_STAGES
 from cipherblas_bench.report import e2dm_statements, e2dm_study
+from cipherblas_bench.report.e2dm_picture import stages_figure
 from cipherblas_bench.report.e2dm_study import STAGES, Study
 
 SIZES = (*range(2, 20), 24, 64)
@@ -53,6 +55,24 @@ def test_lines_need_no_cubic_and_are_extrapolated() -> None:
         "-0 %", "+0 %"
     )
     assert "Degree 1 is the least" in e2dm_study.fitted(study)
+
+
+def test_every_figure_of_the_study_has_two_panels() -> None:
+    pytest.importorskip("matplotlib")
+    figure = stages_figure(Study.of(LINES))
+    assert len(figure.axes) == 22
+    assert [axis.get_title() for axis in figure.axes[:2]] == ["encode U_σ, ms", "times openfhe"]
+    times = {line.get_color(): line.get_ydata()[0] for line in figure.axes[21].lines[:2]}
+    assert min(times.values()) == pytest.approx(0.02 / 0.22)  # the total, at d = 2
+
+
+def test_the_product_by_diagonals_stands_beside() -> None:
+    """Of the rows that have it: counts by their formulas, and ratios of medians."""
+    assert e2dm_study.by_diagonals(Study.of(LINES)) == ""
+    one = row("seal", 4, 12.0)
+    half = {name: {**one["stages"]["step_3"], "seconds": 0.5} for name in DIAGONAL_STAGES}
+    text = e2dm_study.by_diagonals(Study.of([{**one, "rotations": 18, "stages": {**one["stages"], **half}}]))
+    assert "| 4 | seal | 2 : 8 | 18 : 12 | 4 : 16 | 2000 : 500 (0.25) | 4000 : 1000 (0.25) |" in text
 
 
 def test_cubics_that_end_are_found_out() -> None:

@@ -21,6 +21,7 @@ Like the other workers this file needs nothing of cipherblas (see protocol.py).
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -34,7 +35,10 @@ STAGES = (
     "encode_sigma", "encode_tau", "encode_v", "encode_w", "encode_inputs", "encrypt",
     "step_1_1", "step_1_2", "step_2", "step_3", "decrypt", "decode",
 )  # fmt: skip
-BESIDE = ("encrypt_rows",)  # timed, but no part of the total: A row by row, d ciphertexts
+# Timed, but no part of the total: A row by row, d ciphertexts; and both matrices by diagonals, in a few runs.
+DIAGONAL_STAGES = ("diagonals_encrypt", "diagonals_rotate", "diagonals_multiply", "diagonals_decrypt")
+BESIDE = ("encrypt_rows", *DIAGONAL_STAGES)
+DIAGONAL_LAPS, DIAGONAL_SIZE = 3, 24  # runs, after the one that warms up, of d up to this
 LEVELS = 2  # that masks spend; the product is left at the scale that it has
 
 
@@ -102,13 +106,19 @@ class Stages:
     the whole algorithm r times and answers with the seconds of each stage of each run.
     """
 
-    def __init__(self, request: dict[str, Any], make: Callable[[dict[str, Any], set[int]], Library]) -> None:
+    def __init__(
+        self,
+        request: dict[str, Any],
+        make: Callable[[dict[str, Any], set[int]], Library],
+        by_diagonals: bool = True,
+    ) -> None:
         self.layout = Layout(int(request["d"]), int(request["n"]) // 2)
         self.library = make(request, self.layout.rotations())
         random = numpy.random.default_rng(int(request.get("seed", 1)))
         self.A, self.B = (random.uniform(-1, 1, (self.layout.d, self.layout.d)) for _ in range(2))
         self.cases: dict[str, Callable[[], Any]] = {}
         self.error = 0.0
+        self.by_diagonals = 1 + DIAGONAL_LAPS if by_diagonals and self.layout.d <= DIAGONAL_SIZE else 0
         self.laps(1)
 
     def laps(self, repeats: int) -> list[dict[str, float]]:
@@ -123,12 +133,7 @@ class Stages:
         rows = [layout.alone(row) for row in self.A]
         clear = layout.packed(self.A), layout.packed(self.B)
         seconds: dict[str, float] = {}
-
-        def timed(stage: str, work: Callable[[], Any]) -> Any:
-            start = time.perf_counter()
-            result = work()
-            seconds[stage] = time.perf_counter() - start
-            return result
+        timed = functools.partial(_timed, seconds)
 
         def encoded(maps: Sequence[Diagonals], level: int) -> list[Diagonals]:
             plains = iter(library.encode([v for diagonals in maps for v in diagonals.values()], level))
@@ -148,8 +153,41 @@ class Stages:
         product = timed("step_3", lambda: library.products(lefts, rights))
         plain = timed("decrypt", lambda: library.decrypt(product))
         slots = timed("decode", lambda: library.decode(plain))
-        self.error = max(self.error, float(numpy.abs(layout.unpacked(slots) - self.A @ self.B).max()))
+        self._found(layout.unpacked(slots))
+        if self.by_diagonals:
+            self.by_diagonals -= 1
+            self._multiplied_by_diagonals(seconds)
         return seconds
+
+    def _found(self, product: Any) -> None:
+        self.error = max(self.error, float(numpy.abs(product - self.A @ self.B).max()))
+
+    def _multiplied_by_diagonals(self, seconds: dict[str, float]) -> None:
+        """Halevi and Shoup's product, timed; every ciphertext is decoded as well."""
+        library, d, timed = self.library, self.layout.d, functools.partial(_timed, seconds)
+        place = numpy.arange(2 * d - 1)
+        left = [self.A[place[:d], (place[:d] + i) % d] for i in range(d)]
+        right = [self.B[place % d, (place + j) % d] for j in range(d)]
+        vectors = [numpy.pad(one, (0, self.layout.slots - len(one))) for one in (*left, *right)]
+        sent = timed(
+            "diagonals_encrypt", lambda: [library.encrypt(library.encode_input(one)) for one in vectors]
+        )
+        for _ in range(LEVELS):
+            sent = [library.drop(one) for one in sent]
+        rotated = timed(
+            "diagonals_rotate", lambda: [library.rotations(one, list(range(d))) for one in sent[d:]]
+        )
+        products = timed(
+            "diagonals_multiply",
+            lambda: [
+                library.products(sent[:d], [rotated[(out - i) % d][i] for i in range(d)]) for out in range(d)
+            ],
+        )
+        found = timed("diagonals_decrypt", lambda: [library.decode(library.decrypt(one)) for one in products])
+        product = numpy.empty((d, d))
+        for out, slots in enumerate(found):
+            product[place[:d], (place[:d] + out) % d] = numpy.asarray(slots)[:d]
+        self._found(product)
 
     def _second(self, b: Any, u_tau: Diagonals) -> Any:
         """U_tau b at the level of the products, repeated where the slots are no cycle."""
@@ -166,13 +204,21 @@ class Stages:
         return {**self.library.describe(), "slots": self.library.slots, "error": self.error}
 
 
+def _timed(seconds: dict[str, float], stage: str, work: Callable[[], Any]) -> Any:
+    """What the work gives; its seconds are entered."""
+    start = time.perf_counter()
+    result = work()
+    seconds[stage] = time.perf_counter() - start
+    return result
+
+
 def counts(d: int, n: int) -> dict[str, int]:
-    """Operations of one run, counted by running it in the clear."""
+    """Operations of one run of E2DM, counted by running it in the clear."""
     made: list[Slots] = []
 
     def make(request: dict[str, Any], steps: set[int]) -> Library:
         made.append(Slots(int(request["n"]) // 2, steps))
         return made[0]
 
-    Stages({"d": d, "n": n}, make)
+    Stages({"d": d, "n": n}, make, by_diagonals=False)
     return made[0].counts

@@ -1,4 +1,4 @@
-"""The picture of `bench e2dm-study`: totals over d with their cubics, and the stages at one d."""
+"""The pictures of `bench e2dm-study`: totals over d with their cubics, and the stages at one d; every stage over d."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cipherblas.report.figures import new_figure, save_png
-from cipherblas_bench.report.e2dm_study import FITTED, STAGES, Row, Study
+from cipherblas_bench.report.e2dm_study import FIGURES, FITTED, STAGES, Row, Study
 
 OURS = ("tab:blue", "tab:cyan", "0.55")  # instruction sets, the best one first
 PEERS = {"seal": "tab:orange", "openfhe": "tab:red"}
@@ -28,8 +28,7 @@ def e2dm_figure(study: Study) -> Any:
     """The figure itself."""
     figure = new_figure(12.5, 5.4)
     left, right = figure.subplots(1, 2, width_ratios=[1.25, 1])
-    ours = dict(zip([name for name in study.names if name not in PEERS], OURS, strict=False))
-    colours = {name: PEERS.get(name, ours.get(name, "tab:green")) for name in study.names}
+    colours = _colours(study)
     _totals(left, study, colours)
     _stages(right, study, colours)
     row = next(iter(next(iter(study.rows.values())).values()))
@@ -40,6 +39,40 @@ def e2dm_figure(study: Study) -> Any:
     left.set_title(
         f"{row['machine']}; {threads} thread{'s' if threads > 1 else ''}", fontsize=8, color="0.35"
     )
+    return figure
+
+
+def _colours(study: Study) -> dict[str, str]:
+    ours = dict(zip([name for name in study.names if name not in PEERS], OURS, strict=False))
+    return {name: PEERS.get(name, ours.get(name, "tab:green")) for name in study.names}
+
+
+def stages_figure(study: Study) -> Any:
+    """The study's 22 panels: of each of its figures milliseconds over d, and how many times those of the reference."""
+    figure = new_figure(12.5, 14.5)
+    axes = figure.subplots(6, 4).ravel()
+    colours, reference = _colours(study), study.reference
+    for number, (title, stages) in enumerate(FIGURES.items()):
+        seconds, times = axes[2 * number : 2 * number + 2]
+        found = {name: study.within(study.together(name, stages)) for name in study.names}
+        for name, by_d in found.items():
+            seconds.plot(list(by_d), [1e3 * s for s in by_d.values()], "-", color=colours[name], label=name)
+            if reference is not None and name != reference:
+                ratios = {d: s / found[reference][d] for d, s in by_d.items() if d in found[reference]}
+                times.plot(list(ratios), list(ratios.values()), "-", color=colours[name])
+        seconds.set_title(f"{title}, ms", fontsize=9)
+        times.set_title(
+            f"times {reference}" if reference else "", fontsize=9, color=PEERS.get(reference or "")
+        )
+        for axis in (seconds, times):
+            axis.set_yscale("log")
+            axis.grid(True, color="0.9")
+            axis.spines[["top", "right"]].set_visible(False)
+        times.axhline(1, color="0.5", linewidth=0.8)
+    for axis in axes[2 * len(FIGURES) :]:
+        axis.remove()
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="lower right", frameon=False, fontsize=9)
+    figure.suptitle(f"E2DM stage by stage over d, up to {FITTED}", fontweight="bold")
     return figure
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,22 @@ STAGES = {
     "decrypt": "decrypt",
     "decode": "decode",
     "encrypt_rows": "beside: encrypt A row by row",
+}
+MULTIPLIED = ("step_1_1", "step_1_2", "step_2", "step_3")  # of E2DM
+BY_DIAGONALS = ("diagonals_rotate", "diagonals_multiply")  # of Halevi and Shoup's product
+# The study's eleven figures, each of seconds and of ratios: stages that are added up; none for the total.
+FIGURES: dict[str, tuple[str, ...]] = {
+    "encode U_σ": ("encode_sigma",),
+    "encode U_τ": ("encode_tau",),
+    "encode all V_k": ("encode_v",),
+    "encode all W_k": ("encode_w",),
+    "encode A and B": ("encode_inputs",),
+    "encrypt A row by row": ("encrypt_rows",),
+    "encrypt A and B, a vector each": ("encrypt",),
+    "multiply": MULTIPLIED,
+    "decrypt": ("decrypt",),
+    "decode": ("decode",),
+    "total": (),
 }
 REFERENCES = ("openfhe", "seal")  # others are set against the first that is there; the study has PALISADE
 
@@ -69,6 +85,16 @@ class Study:
             for d, row in self.rows[name].items()
         }
 
+    def together(self, name: str, stages: Sequence[str]) -> dict[int, float]:
+        """Medians of these stages, added up, by d, of the rows that have them; of all where there are none."""
+        if not stages:
+            return self.seconds(name)
+        return {
+            d: sum(row["stages"][stage]["seconds"] for stage in stages)
+            for d, row in self.rows[name].items()
+            if row["stages"].keys() >= set(stages)
+        }
+
     def ratios(self, name: str, other: str, stage: str | None = None) -> dict[int, float]:
         """Seconds of `name` over those of `other`, by d."""
         first, second = self.seconds(name, stage), self.seconds(other, stage)
@@ -89,6 +115,7 @@ def e2dm_markdown(rows: Iterable[Row]) -> str:
     parts = [
         ("Total", totals(study)),
         ("Ratios by stage", degradation(study)),
+        ("Halevi and Shoup's product beside it", by_diagonals(study)),
         ("Fits", fitted(study)),
         ("Extrapolation", extrapolated(study)),
         *((f"Seconds: {title}", stage_seconds(study, stage)) for stage, title in STAGES.items()),
@@ -163,6 +190,29 @@ def stages_at(study: Study, d: int) -> str:
         for stage, title in STAGES.items()
     )
     return table([f"d = {d}", *(f"{name}, ms" for name in names)], body)
+
+
+def by_diagonals(study: Study) -> str:
+    """Halevi and Shoup's product beside E2DM, by d: ciphertexts, rotations, products of ciphertexts, and milliseconds
+    of encryption, of the product and of decryption by each library. Empty where no row has it."""
+
+    def cells(name: str, d: int) -> Iterator[str]:
+        for ours, theirs in (
+            (("encode_inputs", "encrypt"), ("diagonals_encrypt",)),
+            (MULTIPLIED, BY_DIAGONALS),
+            (("decrypt", "decode"), ("diagonals_decrypt",)),
+        ):
+            one, other = study.together(name, ours)[d], study.together(name, theirs)[d]
+            yield f"{number(1e3 * one)} : {number(1e3 * other)} ({number(other / one, 2)})"
+
+    body = [
+        [d, name, f"2 : {2 * d}", f"{row['rotations']} : {d * (d - 1)}", f"{d} : {d * d}", *cells(name, d)]
+        for d in study.sizes
+        for name in study.names
+        if (row := study.rows[name].get(d)) and row["stages"].keys() >= set(BY_DIAGONALS)
+    ]
+    header = ["d", "", "ciphertexts", "rotations", "products", "encrypt, ms", "multiply, ms", "decrypt, ms"]
+    return table(header, body) if body else ""
 
 
 def degradation(study: Study) -> str:
