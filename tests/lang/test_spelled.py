@@ -78,9 +78,8 @@ def test_names_that_are_not_there_are_attribute_errors() -> None:
 def test_sparse_matrices_are_named() -> None:
     sparse = pytest.importorskip("scipy.sparse")
     matrix = sparse.random(4, 3, 0.5, random_state=1, format="csr")
-    for write in (lambda: X @ matrix, lambda: matrix @ X, lambda: X + matrix):
-        with pytest.raises(cb.DTypeError, match="sparse"):
-            write()
+    with pytest.raises(cb.DTypeError, match=r"cb\.matmul\(S, x\)"):
+        matrix @ X
     program = cb.compile(lambda x: x + x, {"x": cb.secret(4, 3)}, security=0, insecure=True, ring_degree=4096)
     with pytest.raises(cb.DTypeError, match="sparse"):
         program.client().encrypt({"x": matrix})

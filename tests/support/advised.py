@@ -298,7 +298,9 @@ WRITTEN: dict[str, dict[str, str]] = {
     "2**x": {"cb.exp(x * np.log(base)) for base ** x": "cb.exp(x * np.log(2))"},
     "2**batch": {"cb.exp(x * np.log(base)) for base ** x": "cb.exp(batch * np.log(2))"},
     "np.asarray(x)": {
-        "@, +, -, * with arrays of NumPy; S.toarray() in place of a sparse matrix S": "x + np.asarray(A[0])"
+        "@, +, -, * with arrays of NumPy; cb.matmul(S, x) for S @ x of a sparse matrix or a table S": (
+            "cb.matmul(A, x) + np.asarray(A[0])"
+        )
     },
     "np.log(x)": {
         "cb.chebyshev(np.log, x, interval=(low, high), promised=True)": (
@@ -350,6 +352,7 @@ WRITTEN: dict[str, dict[str, str]] = {
 # Of operands, without a program.
 DECLARED: dict[str, dict[str, str]] = {
     "cb.secret(A)": {"the shape of the array, array.shape": "cb.secret(A.shape)"},
+    "cb.secret.like(A[0], columns=True)": {"the same without columns=True": "cb.secret.like(A[0])"},
     "cb.secret((3, 4), 5)": {"an integer, as 4": "cb.secret((3, 4))"},
     "cb.secret(3.0)": {"3": "cb.secret(3)"},
     "cb.secret(3.5)": {"an integer, as 4": "cb.secret(4)"},

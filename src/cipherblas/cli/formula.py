@@ -25,13 +25,11 @@ _OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Div: lambda left, right: left / right,
     ast.Pow: lambda left, right: left**right,
 }
-_DECLARE = ("public", "secret")  # operands: of a formula they are declared beside it
 # What a formula may call by name: every function of `cipherblas` that a program is written with.
 CALLED: dict[str, Callable[..., Any]] = {
     name: found
     for name, found in vars(cipherblas).items()
     if name in cipherblas.__all__
-    and name not in _DECLARE
     and isinstance(found, FunctionType)
     and found.__module__.startswith("cipherblas.lang.")
 }

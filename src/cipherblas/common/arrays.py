@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import DTypeError, RangeError, ShapeError, capitalized
+from cipherblas.common.errors import CipherblasError, DTypeError, RangeError, ShapeError, capitalized
+from cipherblas.common.limits import check_available
 
 STRIP_ENTRIES = 1 << 16  # of a matrix that are converted at a time
 NARROW_TYPES = ("int8", "int16", "int32", "float16", "float32")  # exact in float64, and shorter
@@ -65,19 +66,12 @@ def real_array(value: Any, what: str) -> NDArray[Any]:
             f"{capitalized(what)} must not have masked entries.",
             advice="its method filled(0.0), or another value in place of masked entries",
         )
-    if hasattr(value, "nnz") and hasattr(value, "toarray"):
+    if is_sparse(value):
         raise DTypeError(
             f"{capitalized(what)} is a sparse matrix, and zeros are encrypted as all entries are.",
             advice="its method toarray(): S.toarray() in place of S",
         )
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise ShapeError(
-            f"{capitalized(what)} is not a rectangular matrix.",
-            got="ragged rows",
-            advice="rows of equal lengths, those that are shorter with zeros at their ends",
-        ) from error
+    array = _converted(value, what)
     if array.dtype.kind not in "fiub":
         raise DTypeError(
             f"{capitalized(what)} must hold real numbers.",
@@ -87,6 +81,63 @@ def real_array(value: Any, what: str) -> NDArray[Any]:
             else "an array of float64, as its method astype(np.float64) makes of numbers",
         )
     return array
+
+
+def is_sparse(value: Any) -> bool:
+    """Whether a value is a sparse matrix of SciPy, or one like it."""
+    return hasattr(value, "nnz") and hasattr(value, "toarray")
+
+
+def clear_array(value: Any, what: str) -> Any:
+    """Clear values that a user gives, as an array where they are one of another library: a table, a tensor, or a sparse
+    matrix, which becomes a dense one. Everything else is returned as it is."""
+    if isinstance(value, np.ndarray):
+        return value
+    if is_sparse(value):
+        check_available(8 * math.prod(value.shape), f"{what}, a sparse matrix whose zeros are held too")
+        return value.toarray()
+    foreign = hasattr(value, "__array__") or hasattr(value, "__dlpack__")
+    return real_array(value, what) if foreign and not isinstance(value, (Shaped, np.generic)) else value
+
+
+def _converted(value: Any, what: str) -> NDArray[Any]:
+    """As NumPy's, by what other libraries' tables and tensors say of themselves; none of these is imported."""
+    _check_columns(value, what)
+    try:
+        if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+            return np.from_dlpack(value)
+        array = np.asarray(value)
+    except CipherblasError:
+        raise
+    except ValueError as error:
+        raise ShapeError(
+            f"{capitalized(what)} is not a rectangular matrix.",
+            got="ragged rows",
+            advice="rows of equal lengths, those that are shorter with zeros at their ends",
+        ) from error
+    except (TypeError, RuntimeError, BufferError) as error:
+        raise DTypeError(
+            f"{capitalized(what)} cannot be read as an array of NumPy.",
+            got=type(value).__name__,
+            advice="a copy in the memory of this process: x.detach().cpu().numpy() of a tensor",
+        ) from error
+    if array.dtype == object and hasattr(value, "dtypes") and hasattr(value, "to_numpy"):
+        return np.asarray(value.to_numpy(dtype=np.float64, na_value=np.nan))  # columns that may lack entries
+    return array
+
+
+def _check_columns(value: Any, what: str) -> None:
+    """Name the columns of a table that hold no numbers, which an array of it would hide."""
+    if not hasattr(value, "columns") or not hasattr(value, "dtypes"):
+        return
+    kinds = zip(value.columns, value.dtypes, strict=False)
+    others = [str(name) for name, kind in kinds if getattr(kind, "kind", "f") not in "fiub"]
+    if others:
+        raise DTypeError(
+            f"{capitalized(what)} has columns that hold no numbers.",
+            got=", ".join(others),
+            advice='the table of the other columns: df.select_dtypes("number") in place of df',
+        )
 
 
 def finite_matrix(value: Any, what: str) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.arrays import finite_array, is_scalar, shape_text
+from cipherblas.common.arrays import clear_array, finite_array, is_scalar, shape_text
 from cipherblas.common.errors import DTypeError, ParameterError, ShapeError
 from cipherblas.lang.arguments import axis_of, integer_of, node_of
 from cipherblas.lang.arrangements import Arrange
@@ -64,7 +64,9 @@ def _as_part(x: Any) -> Expression:
     """A node, or an array as a constant."""
     if is_batch(x):
         return stacked(x.nodes)
-    return x if isinstance(x, Expression) else Constant(finite_array(x, "a constant", (0, 1, 2, 3, 4)))
+    if isinstance(x, Expression):
+        return x
+    return Constant(finite_array(clear_array(x, "a constant"), "a constant", (0, 1, 2, 3, 4)))
 
 
 def _axes(axis: Axis, dimensions: int) -> tuple[int, ...]:

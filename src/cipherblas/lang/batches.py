@@ -36,6 +36,7 @@ class Batch(Shaped, Sequence[Expression]):
     """
 
     batched = True
+    __pandas_priority__ = Expression.__pandas_priority__
 
     def __init__(self, nodes: Sequence[Expression]) -> None:
         self.nodes = tuple(nodes)

@@ -20,7 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common import schema
-from cipherblas.common.arrays import Shaped, finite_array, is_scalar, real_array, real_number, shape_text
+from cipherblas.common.arrays import (
+    Shaped,
+    clear_array,
+    finite_array,
+    is_scalar,
+    real_array,
+    real_number,
+    shape_text,
+)
 from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError, UnknownNameError
 from cipherblas.lang.operands import CLEAR_BITS, Operand, checked_bound
 from cipherblas.lang.places import Place, place_of_caller
@@ -148,10 +156,12 @@ class Expression(Shaped, metaclass=_Watched):
         self.known_arranged: dict[Step, Expression] = {}  # so that shared parts stay shared
         self.arranged_of: tuple[Expression, Step] | None = None
 
+    __pandas_priority__ = 1 << 16  # above that of tables, which would take it for a number
+
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise DTypeError(
             "An encrypted value cannot be converted to an array.",
-            advice="@, +, -, * with arrays of NumPy; S.toarray() in place of a sparse matrix S",
+            advice="@, +, -, * with arrays of NumPy; cb.matmul(S, x) for S @ x of a sparse matrix or a table S",
         )
 
     def __array_function__(self, function: Any, _: Any, args: Any, named: Any) -> Any:
@@ -476,6 +486,7 @@ class Expression(Shaped, metaclass=_Watched):
         if is_scalar(other):
             divisor: Any = real_number(other)
         else:
+            other = held(other, None)
             _check_array(other)
             divisor = finite_array(other, "a divisor", (1, 2, 3, 4))
         if np.any(divisor == 0.0):
@@ -655,8 +666,12 @@ def _is_zero(value: Any) -> bool:
 
 
 def held(value: Any, modulus: int | None) -> Any:
-    """Return what a user gives beside integers modulo t; integers that float64 might not hold are reduced."""
-    if modulus is None or isinstance(value, Expression):
+    """Return what a user gives beside a node, arrays of other libraries as NumPy's (`clear_array`). Beside integers
+    modulo t, integers that float64 might not hold are reduced."""
+    if isinstance(value, Expression):
+        return value
+    value = clear_array(value, "a constant")
+    if modulus is None:
         return value
     if isinstance(value, int):
         return value % modulus if abs(value) >= 1 << CLEAR_BITS else value
@@ -699,8 +714,6 @@ def as_node(value: Any, dimensions: int, what: str) -> Expression:
 
 
 def _check_array(value: Any) -> None:
-    if hasattr(value, "toarray"):
-        real_array(value, "a constant")
     if not isinstance(value, (np.ndarray, list, tuple)):
         raise DTypeError(
             "An operand of a program must be a matrix.",

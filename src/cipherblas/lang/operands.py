@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Generic, Literal, ParamSpec, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.arrays import is_scalar, real_number, shown
+from cipherblas.common.arrays import finite_array, is_scalar, real_array, real_number, shape_text, shown
 from cipherblas.common.checks import check_bound, check_integral
 from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError
 from cipherblas.lang.normalisation import Normalisation
 
+Given = ParamSpec("Given")
 Encryption = Literal["secret-key", "public-key"]  # which key encrypts an operand
 
 MAX_LENGTH = 1 << 24  # rows or columns of an operand
@@ -475,6 +477,88 @@ def checked_bound(bound: float) -> float:
     return bound
 
 
+class Declaration(Generic[Given]):
+    """`secret` or `public`: a function of lengths, and `like`, a function of data."""
+
+    def __init__(self, declare: Callable[Given, Operand]) -> None:
+        self._declare = declare
+        functools.update_wrapper(self, declare)
+
+    def __call__(self, *shape: Given.args, **options: Given.kwargs) -> Operand:
+        return self._declare(*shape, **options)
+
+    def __reduce__(self) -> str:
+        return str(self.__name__)  # type: ignore[attr-defined]
+
+    def like(self, array: Any, /, *, columns: bool = False, **options: Any) -> Operand:
+        """Declare an operand with the shape, the type and the bound of an array, a table or a tensor.
+
+        The bound is public: it is part of the program, which the server reads. It is the power of two at or above the
+        largest absolute value (of integers at most what their type holds), so that it tells no entry. Other data must
+        keep it; where they may be larger, give bound=….
+
+        Args:
+            array: an array of NumPy, a table of pandas or Arrow, or what has `__array__` or `__dlpack__`.
+            columns: a bound for each column of a matrix, in place of one for all (`columns`).
+            **options: those of the declaration; a bound or a dtype among them is taken in the place of that of the
+                data.
+
+        Integers are declared with the narrowest type of at most 32 bits that holds them and, where their own type has
+        no sign, none; integers that need more are real numbers, unless `exact` says otherwise.
+
+        Raises:
+            DTypeError, RangeError, ShapeError: not an array of finite real numbers, or as `secret`.
+
+        Examples:
+            >>> table = np.array([[0.7, 30.0], [-0.2, 41.0]])
+            >>> secret.like(table).bound
+            64.0
+            >>> secret.like(table, columns=True).columns
+            (1.0, 64.0)
+        """
+        found = real_array(array, "The data of an operand")
+        finite = finite_array(found.reshape(-1), "The data of an operand", (1,)).reshape(found.shape)
+        if "dtype" not in options and "modulus" not in options:
+            wide = bool(options.get("exact")) and found.dtype.kind in "iu"
+            options["dtype"] = found.dtype if wide else _narrowest(found)
+        if "bound" not in options and "modulus" not in options:
+            whole = _dtype_of(options["dtype"])
+            most = _largest(whole) if whole.kind in "iu" else math.inf
+            sizes = np.abs(finite)
+            if columns and found.ndim == 2:
+                options["bound"] = Columns(tuple(min(_power(one), most) for one in sizes.max(axis=0)))
+            elif columns:
+                raise ShapeError(
+                    "Only a matrix has bounds of columns.",
+                    got=shape_text(found.shape),
+                    advice="the same without columns=True",
+                )
+            else:
+                options["bound"] = min(_power(sizes.max()), most)
+        return self._declare(*found.shape, **options)
+
+
+def _narrowest(array: NDArray[Any]) -> np.dtype[Any]:
+    """The type that an operand like an array is declared with."""
+    if array.dtype.kind == "b":
+        return np.dtype(np.uint8)
+    if array.dtype.kind == "f":
+        return np.dtype(np.float64)
+    types = (np.uint8, np.uint16, np.uint32) if array.dtype.kind == "u" else (np.int8, np.int16, np.int32)
+    low, high = int(array.min()), int(array.max())
+    fits = (one for one in types if np.iinfo(one).min <= low and high <= np.iinfo(one).max)
+    return np.dtype(next(fits, np.float64))
+
+
+def _power(size: float) -> float:
+    """The power of two at or above a size; of zero, 1."""
+    if not size:
+        return 1.0
+    part, exponent = math.frexp(float(size))
+    return math.ldexp(1.0, exponent - (part == 0.5))
+
+
+@Declaration
 def secret(
     *shape: int,
     bound: float | Columns | None = None,
@@ -619,6 +703,7 @@ def _float_above(number: int) -> float:
     return found if found >= number else math.nextafter(found, math.inf)
 
 
+@Declaration
 def public(
     *shape: int,
     bound: float | Columns | None = None,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.arrays import narrow_array
+from cipherblas.common.arrays import clear_array, narrow_array
 from cipherblas.common.errors import DTypeError, MismatchError, ShapeError
 from cipherblas.lang.fixed_point import fixed_numbers
 from cipherblas.lang.operands import Operand
@@ -65,6 +65,7 @@ def checked_operands(
             if operand.fixed_point is not None:
                 clear[name] = fixed_numbers(value, name, operand).astype(np.float64)
                 continue
+            value = clear_array(value, f"operand {name!r}")
             matrix = narrow_array(value, f"operand {name!r}", (len(operand.shape),))
             check_shape(name, matrix.shape, operand.shape)
             operand.check(name, matrix)
