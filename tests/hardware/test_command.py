@@ -27,7 +27,7 @@ def test_rows_as_json(invoke: Any) -> None:
 
 def test_options_change_the_machine(invoke: Any) -> None:
     options = ("--pes", 4, "--lanes", 64, "--mhz", 100, "--hbm", "1GB", "--scratchpad", "1MiB")
-    more = ("--ntt-stages", 2, "--order", "rotation", "--no-overlap", "--relinearise-once")
+    more = ("--ntt-stages", 2, "--order", "rotation", "--no-overlap", "--relinearise-once", "--centred")
     (line,) = invoke(*SMALL, *options, *more, "--json").stdout.splitlines()
     row = json.loads(line)
     assert row["accelerator"] == {
@@ -41,6 +41,8 @@ def test_options_change_the_machine(invoke: Any) -> None:
         "ntt_stages": 2.0,
         "overlapped": False,
         "order": "rotation",
+        "centred": True,
+        "twiddles": False,
     }
     assert row["relinearisations"] == 1
 

@@ -185,6 +185,41 @@ def test_clock_and_lanes_scale_what_does_not_wait() -> None:
     assert seconds("A", shape, hbm_bytes=1e15, pes=4) == pytest.approx(usual / 2)
 
 
+def test_exact_conversions_by_hand() -> None:
+    """ε^1 of 160³ at set C: sources + targets of three digits, and of 13 dropped limbs of both components; and a
+    product, whose relinearisation drops 12."""
+    found = program("C", (160, 160, 160))
+    usual = CONFIGURATIONS["C"]
+    exact = Accelerator(replace(usual, centred=True), found.ring)
+    limbs, special = 31, 12
+    transform, product = found.left[2], found.products[1]
+    passes = 3 * (limbs + special) + 2 * (limbs + special)
+    assert exact.overflow_passes(transform) == passes
+    assert exact.overflow_passes(product) == 3 * (30 + special) + 2 * (30 + special)
+    more = exact.load(transform).cycles - Accelerator(usual, found.ring).load(transform).cycles
+    assert more == passes * (1 << 16) / 256
+    assert exact.load(transform).hbm_bytes == Accelerator(usual, found.ring).load(transform).hbm_bytes
+
+
+def test_twiddles_by_hand() -> None:
+    """Two tables for each limb modulo Q·P, and the last limb's inverse twice: of the input, and of the sum."""
+    found = program("C", (160, 160, 160))
+    usual = CONFIGURATIONS["C"]
+    streamed = Accelerator(replace(usual, twiddles=True), found.ring)
+    transform = found.left[2]
+    more = streamed.load(transform).hbm_bytes - Accelerator(usual, found.ring).load(transform).hbm_bytes
+    assert more == (2 * (31 + 12) + 1) * 432 * KIB
+    assert streamed.load(transform).cycles == Accelerator(usual, found.ring).load(transform).cycles
+
+
+def test_what_is_not_published_costs_a_few_percent(rows: list[dict[str, Any]]) -> None:
+    by = {(row["case"], row["variant"]): row for row in rows}
+    for case, variant in by:
+        if variant == "as simulated":
+            ratio = by[case, variant]["predicted_seconds"] / by[case, "as published"]["predicted_seconds"]
+            assert 1.0 < ratio < 1.05
+
+
 def test_two_elements_run_both_operands_at_once() -> None:
     """One element takes as long as both transforms together; squares have equal ones, but for σ and τ's diagonals."""
     found = program("A", (64, 64, 64))

@@ -88,6 +88,14 @@ def fame_model(
         bool,
         typer.Option("--overlap/--no-overlap", help="Read memory while computing.", rich_help_panel=OURS),
     ] = True,
+    centred: Annotated[
+        bool,
+        typer.Option("--centred", help="Passes for exact base conversion, too.", rich_help_panel=OURS),
+    ] = False,
+    twiddles: Annotated[
+        bool,
+        typer.Option("--twiddles", help="Twiddle factors from memory, too.", rich_help_panel=OURS),
+    ] = False,
     relinearise_once: Annotated[
         bool,
         typer.Option(
@@ -132,6 +140,8 @@ def fame_model(
         ntt_stages=ntt_stages,
         order=order and order.value,
         overlapped=None if overlap else False,
+        centred=centred or None,
+        twiddles=twiddles or None,
     )
     options = without_none(
         sets=parameter_set and [member.value for member in parameter_set],

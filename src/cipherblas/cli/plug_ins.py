@@ -16,7 +16,8 @@ from cipherblas.common.errors import StorageError
 
 GROUP = "cipherblas.commands"
 # Commands of this repository that are installed by themselves: the distribution, and its folder in a clone.
-DISTRIBUTIONS = {"bench": ("cipherblas-bench", "bench"), "fame-model": ("cipherblas-hardware", "hardware")}
+HARDWARE = ("cipherblas-hardware", "hardware")
+DISTRIBUTIONS = {"bench": ("cipherblas-bench", "bench"), "fame-model": HARDWARE, "fame-sim": HARDWARE}
 ANYTHING = {"ignore_unknown_options": True, "help_option_names": []}
 
 

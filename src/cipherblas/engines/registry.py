@@ -1,24 +1,28 @@
-"""Every engine by its name: that of the processor, and those that are registered from outside."""
+"""Every engine by its name: that of the processor, those that are registered from outside, and those that other
+distributions bring: each entry point of the group `cipherblas.engines` is one, and names what makes it of parameters.
+"""
 
 from __future__ import annotations
 
 import re
+from importlib.metadata import entry_points
 from typing import Any
 
-from cipherblas.common.errors import DTypeError, ParameterError
+from cipherblas.common.errors import DTypeError, ParameterError, StorageError
 from cipherblas.crypto.params import Parameters
 from cipherblas.engines.cpu import CpuEngine
 from cipherblas.engines.protocol import Engine, MakeEngine
 
 CPU = "cpu"
+GROUP = "cipherblas.engines"
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _ENGINES: dict[str, MakeEngine] = {CPU: CpuEngine}
 
 
 def engine_names() -> list[str]:
-    """Of all engines, that of the processor first."""
-    return list(_ENGINES)
+    """Of all engines, that of the processor first, those of other distributions last."""
+    return list(dict.fromkeys([*_ENGINES, *sorted(entry_points(group=GROUP).names)]))
 
 
 def maker_of(name: str) -> MakeEngine:
@@ -26,10 +30,21 @@ def maker_of(name: str) -> MakeEngine:
 
     Raises:
         ParameterError: there is none of that name.
+        StorageError: the distribution that has it cannot be loaded.
     """
-    if name not in _ENGINES:
-        raise ParameterError("There is no such engine.", expected=" | ".join(_ENGINES), got=name)
-    return _ENGINES[name]
+    if name in _ENGINES:
+        return _ENGINES[name]
+    for point in entry_points(group=GROUP, name=name):
+        try:
+            found: MakeEngine = point.load()
+        except Exception as error:  # of any kind: it is code of others
+            raise StorageError(
+                f"The engine {name!r} cannot be loaded.",
+                advice="install its distribution again, of the version of cipherblas",
+                cause=f"it raised {type(error).__name__}: {error}.",
+            ) from error
+        return found
+    raise ParameterError("There is no such engine.", expected=" | ".join(engine_names()), got=name)
 
 
 def engine_of(name: str, params: Parameters) -> Engine:
@@ -37,6 +52,7 @@ def engine_of(name: str, params: Parameters) -> Engine:
 
     Raises:
         ParameterError: there is none of that name.
+        StorageError: the distribution that has it cannot be loaded.
     """
     return maker_of(name)(params)
 

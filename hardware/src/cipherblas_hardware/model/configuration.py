@@ -32,6 +32,10 @@ class Configuration:
             takes two adders and a lane has one, and the circuit permutes dp coefficients per cycle.
         overlapped: memory is read and written while lanes compute, as the two ports of a bank allow; else before.
         order: of the loops of a transform: "limb" (MO-HLT) or "rotation" (the coarse order).
+        centred: base conversion is exact and centred, as the library's, which takes passes for overflows; else it has
+            one pass for each source and target alone.
+        twiddles: tables of twiddle factors stream in from memory for each limb that is transformed; else they are
+            there.
 
     Raises:
         ParameterError: a number that no accelerator has.
@@ -46,6 +50,8 @@ class Configuration:
     ntt_stages: float = 1.0
     overlapped: bool = True
     order: str = "limb"
+    centred: bool = False
+    twiddles: bool = False
 
     def __post_init__(self) -> None:
         if self.pes != 1 and (self.pes < 1 or self.pes % 2):

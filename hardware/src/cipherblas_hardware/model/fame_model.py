@@ -27,6 +27,7 @@ from cipherblas_hardware.model.performance import Accelerator
 
 AS_PUBLISHED = "as published"
 ONE_RELINEARISATION = "one relinearisation"
+AS_SIMULATED = "as simulated"
 
 
 def what_ifs(configuration: Configuration) -> dict[str, Configuration]:
@@ -41,6 +42,7 @@ def what_ifs(configuration: Configuration) -> dict[str, Configuration]:
         "rotations outside": replace(configuration, order="rotation"),
         "memory before computing": replace(configuration, overlapped=False),
         ONE_RELINEARISATION: configuration,
+        AS_SIMULATED: replace(configuration, centred=True, twiddles=True),
     }
 
 
@@ -110,6 +112,8 @@ def _row(configuration: Configuration, program: Program, best: Mapping[str, tupl
             "ntt_stages": configuration.ntt_stages,
             "overlapped": configuration.overlapped,
             "order": configuration.order,
+            "centred": configuration.centred,
+            "twiddles": configuration.twiddles,
         },
         "params": {
             "n": ring.n,
@@ -122,7 +126,7 @@ def _row(configuration: Configuration, program: Program, best: Mapping[str, tupl
         "transforms": counts.linear_transforms,
         "products": counts.products,
         "relinearisations": counts.relinearisations,
-        "keys": program.galois_keys + 1,
+        "keys": len(program.request.galois) + 1,
         "cycles": latency.cycles,
         "compute_seconds": latency.compute_seconds,
         "waiting_seconds": latency.waiting_seconds,

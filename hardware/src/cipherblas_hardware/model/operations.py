@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from cipherblas.crypto.keys import KeyRequest
+from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Ct, Plain, Transform
 from cipherblas.methods.matmul.baselines.fame_published import FamePublished
@@ -46,7 +48,7 @@ class Program:
         left, right: σ and all ε^i; τ and all ω^i.
         products: one per i.
         counts: of everything.
-        galois_keys: different rotations.
+        request: the keys that it takes.
     """
 
     shape: Shape
@@ -55,35 +57,24 @@ class Program:
     right: tuple[Operation, ...]
     products: tuple[Operation, ...]
     counts: Counts
-    galois_keys: int
+    request: KeyRequest
 
 
-class Recorder(Symbolic):
-    """Writes down operations as Algorithms 2 and 3 print them.
+class AsPrinted(Evaluator):
+    """An evaluator that does operations one by one, as Algorithms 2 and 3 print them: to be mixed into another one.
 
     Every transform is hoisted by itself, and every product is relinearised and rescaled before it is added, where our
-    evaluators hoist several transforms of a ciphertext at once and relinearise a sum. With `relinearise_once` sums are
-    relinearised here, too.
+    evaluators hoist several transforms of a ciphertext at once and relinearise a sum.
     """
 
-    def __init__(self, ring: Ring, *, relinearise_once: bool = False) -> None:
-        super().__init__(ring)
-        self.relinearise_once = relinearise_once
-        self._operations: list[Operation] = []
-
-    def check_room(self, limbs: int, scale: float, bound: float, noise: float) -> None:
-        """Nothing is decrypted, and set A as printed has more noise than room."""
-
-    def taken(self) -> tuple[Operation, ...]:
-        """The operations since the last call."""
-        operations, self._operations = self._operations, []
-        return tuple(operations)
+    relinearise_once = False  # sums are relinearised here, too
 
     def _recorded(self, kind: Literal["transform", "product"], limbs: int, work: Callable[[], Ct]) -> Ct:
-        before = self.counts.copy()
-        result = work()
-        self._operations.append(Operation(kind, limbs, self.counts - before))
-        return result
+        """The result of one operation."""
+        return work()
+
+    def check_room(self, limbs: int, scale: float, bound: float, noise: float) -> None:
+        """Set A as printed has more noise than room; who decrypts sees what comes out."""
 
     def linear_transform(
         self,
@@ -132,8 +123,28 @@ class Recorder(Symbolic):
         if ct.components == 2:
             return ct
         return self._recorded(
-            "product", ct.limbs, lambda: self.rescale(super(Recorder, self).relinearise(ct))
+            "product", ct.limbs, lambda: self.rescale(super(AsPrinted, self).relinearise(ct))
         )
+
+
+class Recorder(AsPrinted, Symbolic):
+    """Writes down operations as they are printed, with what is counted for each."""
+
+    def __init__(self, ring: Ring, *, relinearise_once: bool = False) -> None:
+        super().__init__(ring)
+        self.relinearise_once = relinearise_once
+        self._operations: list[Operation] = []
+
+    def taken(self) -> tuple[Operation, ...]:
+        """The operations since the last call."""
+        operations, self._operations = self._operations, []
+        return tuple(operations)
+
+    def _recorded(self, kind: Literal["transform", "product"], limbs: int, work: Callable[[], Ct]) -> Ct:
+        before = self.counts.copy()
+        result = work()
+        self._operations.append(Operation(kind, limbs, self.counts - before))
+        return result
 
 
 def published_ring(member: FameSet) -> RingShape:
@@ -166,4 +177,4 @@ def published_program(shape: Shape, ring: Ring, *, relinearise_once: bool = Fals
     rights = algorithm.prepare_right(recorder, [recorder.fresh(None, bound=1.0)])
     right = recorder.taken()
     algorithm.finish(recorder, algorithm.multiply(recorder, lefts, rights, None))
-    return Program(shape, ring, left, right, recorder.taken(), recorder.counts, len(recorder.request.galois))
+    return Program(shape, ring, left, right, recorder.taken(), recorder.counts, recorder.request)

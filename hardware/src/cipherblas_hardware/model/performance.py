@@ -62,7 +62,8 @@ class Accelerator:
     DiagIP, base conversion; permutations of an automorphism are on the way), a transform log2(N)/stages passes. Passes
     are those that our evaluators count (`rlwe.costs`): FAME's sub-operations are the same. Keys and diagonals, in NTT
     form, stream from memory with 54 bits per residue; a transform reads its input, writes its output, and passes the
-    limbs that ModDown divides by through memory.
+    limbs that ModDown divides by through memory. What the published description does not have, and the simulated
+    accelerator does, is counted where the configuration says so: overflows of base conversion, tables of twiddles.
     """
 
     def __init__(self, configuration: Configuration, ring: Ring) -> None:
@@ -83,9 +84,13 @@ class Accelerator:
         counts, ring = operation.counts, self.ring
         polynomial_adds = 2 * (operation.limbs - 1) * counts.adds
         passes = counts.ntt_limbs * self.ntt_passes + counts.mac_limbs + polynomial_adds
+        if self.configuration.centred:
+            passes += self.overflow_passes(operation)
         counted_limb = ring.n * COUNTED_BYTES
         limbs = counts.key_bytes_read / self._key_limb_bytes + counts.plain_bytes_read / counted_limb
         limbs += counts.ciphertext_bytes / counted_limb
+        if self.configuration.twiddles:
+            limbs += self.twiddle_limbs(operation)
         spilled = 0.0
         if operation.kind == "transform":
             digits = self._digits(operation.limbs)
@@ -93,6 +98,35 @@ class Accelerator:
             limbs += model.passing(counts.rotations > 0, counts.rescales > 0)
             spilled = model.spilled(self.scratchpad, self.configuration.order, counts.rotations)
         return Load(passes * self.pass_cycles, limbs * self.limb_bytes + spilled, spilled)
+
+    def overflow_passes(self, operation: Operation) -> int:
+        """Passes for the overflows of centred base conversions: sources + targets of each that has several sources."""
+        counts, special = operation.counts, len(self.ring.p)
+        if not counts.hoistings:
+            return 0
+        ranges = digit_ranges(operation.limbs, self.ring.alpha, self.ring.digit_limbs)
+        extended, merged = operation.limbs + special, self._merged(operation)
+        decomposed = sum(extended for digit in ranges if len(digit) > 1)
+        divided = 2 * (extended if special + merged > 1 else 0)
+        return counts.hoistings * decomposed + counts.moddowns * divided
+
+    def twiddle_limbs(self, operation: Operation) -> int:
+        """Limbs that tables of twiddle factors are, one for each limb and direction in which it is transformed."""
+        counts, limbs, special = operation.counts, operation.limbs, len(self.ring.p)
+        merged = self._merged(operation)
+        found = 0
+        if counts.hoistings:
+            foreign = (
+                merged if self._digits(limbs) == 1 else 0
+            )  # the last limb, that no other digit is converted to
+            found = 2 * (limbs + special) + merged - foreign
+        if counts.rescales and not (counts.hoistings and merged):
+            found += limbs  # the last limb's inverse, and the others
+        return found
+
+    def _merged(self, operation: Operation) -> int:
+        """Limbs of Q that the ModDown of an operation divides by: transforms rescale at once, products afterwards."""
+        return int(operation.kind == "transform" and operation.counts.rescales > 0)
 
     def latency(self, program: Program) -> Latency:
         """Of a product.
