@@ -204,7 +204,9 @@ class _Clock:
         by_rows = max(
             by_rows, *(int(self.scalars[0, number]) for number in scalars), int(self.galois[0, one.galois])
         )
-        by_store = int((self.left[one.d_bank, written] + 1 - i).max()) - timing.to_bank
+        by_store = (
+            int(self.left[one.d_bank, written].max()) + 1
+        )  # a limb leaves as a whole, before the next one begins
         uses = [(READ + bank, delay) for bank, _, delay in reads] + [(WRITE + one.d_bank, timing.to_bank)]
         needed = max(by_rows, by_stream, by_store)
         start = self.ports.take(uses, needed)
