@@ -204,6 +204,13 @@ def test_a_scratchpad_that_is_too_small() -> None:
         case.on(element)
 
 
+def test_coefficients_lie_in_two_banks_where_one_is_full() -> None:
+    """14 limbs of coefficients and digits, and room for 13 in a bank."""
+    case = hoisted(Ring(N, BITS[:4], 2, 2), 4, 2)
+    words, _ = case.on(Machine(Timing(8, 6), bank_rows=13 * 8))
+    assert equal(words, case.core())
+
+
 def test_more_moduli_than_the_table_has() -> None:
     with pytest.raises(FitError, match="moduli"):
         Assembler(Timing(8, 6), 1 << 13, 54, [97] * 64)

@@ -5,7 +5,8 @@ later than its a, mostly lie in different banks:
 
     bank 0   coefficients: of the input, of dropped limbs; digits; limbs on their way to an inverse transform
     bank 1   sums of the first component, transforms
-    bank 2   what streams in: twiddle factors, diagonals, limbs of the input that are not transformed
+    bank 2   what streams in: twiddle factors, diagonals, limbs of the input that are not transformed; coefficients and
+             digits for which bank 0 has no room
     bank 3   sums of the second component, transforms
 """
 
@@ -140,26 +141,31 @@ class Assembler:
 
     # ---- places ----
 
-    def slot(self, name: Hashable, bank: int, rows: int | None = None) -> Slot:
-        """The slot of a name, of a limb's size by default."""
+    def slot(self, name: Hashable, *banks: int, rows: int | None = None) -> Slot:
+        """The slot of a name, of a limb's size by default, in the first of some banks that has room.
+
+        Raises:
+            FitError: none has.
+        """
         if name not in self._slots:
-            first = self._used[bank]
-            self._used[bank] += self.timing.rows if rows is None else rows
-            if self._used[bank] > self._bank_rows:
+            rows = self.timing.rows if rows is None else rows
+            bank = next((one for one in banks if self._used[one] + rows <= self._bank_rows), None)
+            if bank is None:
                 raise FitError(
                     "The scratchpad of an element is too small for this call.",
-                    expected=f"at most {self._bank_rows} rows in bank {bank}, of {self.timing.lanes} words each",
-                    got=f"{self._used[bank]} or more",
+                    expected=f"at most {self._bank_rows} rows in a bank, of {self.timing.lanes} words each",
+                    got=f"{self._used[banks[-1]] + rows} or more",
                     advice="more lanes, a smaller ring, or fewer outputs at once",
                 )
-            self._slots[name] = Slot(bank, first)
+            self._slots[name] = Slot(bank, self._used[bank])
+            self._used[bank] += rows
         return self._slots[name]
 
     def fetch(self, name: str, bank: int, words: Words, rows: int | None = None, places: int = 2) -> Slot:
         """Words that stream in, into one of so many slots of a name in turns: the next come while these are used."""
         turn = self._turns[name] % places
         self._turns[name] += 1
-        slot = self.slot((name, turn), bank, rows)
+        slot = self.slot((name, turn), bank, rows=rows)
         self.items.append(Fetch(slot, words))
         return slot
 

@@ -122,7 +122,7 @@ class Lowering:
             conversion = Conversion(ids, self._primes)
             for number, i in enumerate(ids):
                 incoming = self._to.fetch("incoming", COEFFICIENTS, a[i])
-                y = self._to.slot(("coefficients", source, i), COEFFICIENTS)
+                y = self._to.slot(("coefficients", source, i), COEFFICIENTS, STREAMED)
                 conversion.slots.append(y)
                 self._to.inverse(incoming, y, i, conversion.factor(number), conversion.shift)
             self._to.count_overflow(conversion, self._to.slot(("overflow", source, digit), SECOND))
@@ -151,7 +151,7 @@ class Lowering:
                 assert own is not None
                 last.append((number, own(source, 1)))
             else:
-                slot = self._to.slot(("digit", source, number), COEFFICIENTS)
+                slot = self._to.slot(("digit", source, number), COEFFICIENTS, STREAMED)
                 self._to.forward(self._to.convert(conversion, limb), slot, limb)
                 found.append((number, slot))
         return found + last
@@ -218,7 +218,7 @@ class Lowering:
         for component in range(len(x)):
             dropped = Conversion([limbs - 1], self._primes)
             source = self._to.fetch("incoming", COEFFICIENTS, x[component][limbs - 1])
-            dropped.slots.append(self._to.slot(("dropped", component, 0), COEFFICIENTS))
+            dropped.slots.append(self._to.slot(("dropped", component, 0), COEFFICIENTS, STREAMED))
             self._drop(dropped, 0, source)
             for limb in range(limbs - 1):
                 total = self._to.fetch("whole", COEFFICIENTS, x[component][limb])
@@ -246,7 +246,7 @@ class Lowering:
             for (output, component), conversion in halves.items():
                 if limb in conversion.ids:
                     number = conversion.ids.index(limb)
-                    y = self._to.slot(("dropped", output, component, number), COEFFICIENTS)
+                    y = self._to.slot(("dropped", output, component, number), COEFFICIENTS, STREAMED)
                     conversion.slots.append(y)
                     self._drop(conversion, number, totals[output][component])
         for (output, component), conversion in halves.items():
