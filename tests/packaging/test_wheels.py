@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = os.environ.get("CIPHERBLAS_WHEELS")
 WHEELS = sorted(Path(FOLDER).resolve().glob("cipherblas-*.whl")) if FOLDER else []
 PURE = {name: ROOT / name / "src" / f"cipherblas_{name}" for name in ("bench", "hardware")}
-KINDS = (".py", ".sv", ".vlt", ".cpp")  # of files that they hold
+KINDS = (".py", ".sv", ".vlt", ".cpp", ".h")  # of files that they hold
 NO_WHEELS = pytest.mark.skipif(not FOLDER, reason="CIPHERBLAS_WHEELS names no folder: `make wheel` sets it")
 
 

@@ -25,15 +25,13 @@ from cipherblas.common.errors import StorageError
 ROOT = Path(__file__).resolve().parent.parent
 RTL, SIM = ROOT / "rtl", ROOT / "sim"
 FLAGS = ("-std=c++20", "-O1", "-fPIC", "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TRACE=0")
+SAID = SIM / "said.h"
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")  # Verilator's own, compiled once for all libraries
 # In this order, so that what a file uses comes before it.
 MODULES = (
-    "fame_pkg",
-    "mod_add",
-    "product",
-    "mod_mul",
-    "lane_pair",
-    "lane_array",
+    *("fame_pkg", "mod_add", "product", "mod_mul", "lane_pair", "lane_array"),
+    *("lane_network", "corner", "permutation_circuit", "operand_rows", "result_rows"),
+    *("bank", "scratchpad", "constants", "sequencer", "program_checks", "element"),
 )
 
 
@@ -58,19 +56,19 @@ def check_tools() -> None:
         )
 
 
-def sources(bench: str | None = None) -> list[Path]:
-    """Files of SystemVerilog, in the order in which a compiler takes them; a bench of the folder `sim` is the last."""
+def sources(top: str | None = None) -> list[Path]:
+    """Files of SystemVerilog, in the order in which a compiler takes them; `top` may be a bench of the folder `sim`."""
     found = [RTL / f"{name}.sv" for name in MODULES]
-    return found if bench is None else [*found, SIM / f"{bench}.sv"]
+    return found if top is None or top in MODULES else [*found, SIM / f"{top}.sv"]
 
 
 def library(top: str, harness: str, parameters: Mapping[str, int], folder: Path | None = None) -> ctypes.CDLL:
-    """A bench as a library, built where it is not kept already.
+    """A module as a library, built where it is not kept already.
 
     Args:
-        top: its module, a file of the folder `sim`.
-        harness: C++ of the same folder, whose C interface the library has.
-        parameters: of the module.
+        top: the module, one of the hardware or a bench of the folder `sim`.
+        harness: C++ of that folder, whose C interface the library has.
+        parameters: of the module; the harness has them too, as macros in capitals.
         folder: where libraries are kept; None: the default one.
 
     Raises:
@@ -99,8 +97,9 @@ def _built(top: str, harness: str, parameters: Mapping[str, int], folder: Path) 
     settings = SIM / f"{top}.vlt"  # of Verilator: what of the module C++ may reach
     inputs = [*code, *([settings] if settings.exists() else []), SIM / f"{harness}.cpp"]
     chosen = [f"-G{name}={value}" for name, value in sorted(parameters.items())]
+    macros = [f"-D{name.upper()}={value}" for name, value in sorted(parameters.items())]
     version = importlib.metadata.version("verilator")
-    texts = [path.read_bytes() for path in inputs]
+    texts = [path.read_bytes() for path in [*inputs, SAID, SAID.with_suffix(".cpp")]]
     digest = hashlib.sha256(repr((version, FLAGS, top, chosen, texts)).encode()).hexdigest()[:24]
     target = folder / digest / "library.so"
     with _alone(folder, digest):
@@ -118,9 +117,10 @@ def _built(top: str, harness: str, parameters: Mapping[str, int], folder: Path) 
                 ],
                 {**os.environ, "VERILATOR_ROOT": str(root)},
             )
-            units = [*work.glob("*.cpp"), inputs[-1]]
+            units = [*work.glob("*.cpp"), inputs[-1], SAID.with_suffix(".cpp")]
+            flags = [f"-I{work}", *macros]
             with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-                objects = list(pool.map(lambda unit: _compiled(unit, work, [work]), units))
+                objects = list(pool.map(lambda unit: _compiled(unit, work, flags), units))
             made = work / "library.so"
             _run(["g++", "-shared", *map(str, [*objects, *runtime]), "-o", str(made), "-lpthread"])
             target.parent.mkdir(exist_ok=True)
@@ -131,7 +131,7 @@ def _built(top: str, harness: str, parameters: Mapping[str, int], folder: Path) 
 def _runtime(folder: Path, version: str) -> list[Path]:
     """Objects of Verilator's runtime, which all libraries share."""
     include = verilator_folder() / "include"
-    name = hashlib.sha256(repr((version, FLAGS)).encode()).hexdigest()[:24]
+    name = hashlib.sha256(repr((version, FLAGS, SAID.read_bytes())).encode()).hexdigest()[:24]
     with _alone(folder, name):
         kept = folder / name
         if not kept.exists():
@@ -143,13 +143,13 @@ def _runtime(folder: Path, version: str) -> list[Path]:
         return [kept / f"{Path(unit).stem}.o" for unit in RUNTIME]
 
 
-def _compiled(unit: Path, folder: Path, include: list[Path]) -> Path:
+def _compiled(unit: Path, folder: Path, more: list[str]) -> Path:
     target = folder / f"{unit.stem}.o"
     root = verilator_folder() / "include"
     # Warnings about what Verilator writes are not ours; those about the harness are errors.
     warnings = ("-Wall", "-Wextra", "-Werror") if unit.is_relative_to(SIM) else ("-w",)
-    found = [f"-I{path}" for path in include] + [f"-isystem{path}" for path in (root, root / "vltstd")]
-    _run(["g++", *FLAGS, *warnings, *found, "-c", str(unit), "-o", str(target)])
+    found = [f"-isystem{path}" for path in (root, root / "vltstd")]
+    _run(["g++", *FLAGS, "-include", str(SAID), *warnings, *more, *found, "-c", str(unit), "-o", str(target)])
     return target
 
 

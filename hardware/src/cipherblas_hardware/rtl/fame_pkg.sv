@@ -6,7 +6,6 @@ package fame_pkg;
   localparam int TableBits = 6;  // of the numbers of moduli and of Galois elements
   localparam int ScalarBits = 8;
   localparam int RowBits = 13;  // of a bank's rows
-  localparam int GaloisBits = 18;
   localparam int FloorBits = 6;  // of an overflow's whole part
   localparam int Banks = 4;
 
@@ -34,6 +33,12 @@ package fame_pkg;
     Twiddles,    // of a bank, by stage
     Stream       // the next row of what streams in
   } factors_e;
+
+  typedef enum logic [1:0] {
+    Moduli,
+    Scalars,
+    GaloisElements
+  } table_e;
 
   typedef struct packed {
     logic [8:0]            reserved;
