@@ -27,7 +27,7 @@ from cipherblas_hardware.accelerator.isa import (
 from cipherblas_hardware.accelerator.timing import Timing
 from cipherblas_hardware.model.configuration import WORD_BITS
 
-LARGEST_LOG_N = 16  # whose stages an instruction can name
+MAX_LOG_N = 16  # whose stages an instruction can name
 
 EVENT_WORDS = 6  # cycle, kind, bank, row, rows, address of the words
 KINDS = (WriteRows, ReadRows, SetScalar, SetGalois)  # in the order of `sim/element.cpp`
@@ -58,10 +58,10 @@ class SimulatedElement:
         folder: Path | None = None,
     ) -> None:
         largest = max(12, timing.log_n) if largest_log_n is None else largest_log_n
-        if not timing.log_n <= largest <= LARGEST_LOG_N:
+        if not timing.log_n <= largest <= MAX_LOG_N:
             raise ParameterError(
                 "An element has no such ring.",
-                expected=f"N of 2^{min(largest, LARGEST_LOG_N)} at most",
+                expected=f"N of 2^{min(largest, MAX_LOG_N)} at most",
                 got=timing.n,
             )
         self.timing, self.bank_rows, self.width = timing, bank_rows, width
