@@ -504,7 +504,7 @@ std::vector<Words> coefficient_parts(const Context& context, const std::vector<A
 std::vector<Words> linear_transform(const Context& context, const std::vector<AnyArray>& sources,
                                     const std::vector<Term>& terms, const std::vector<AnyArray>& keys,
                                     const std::vector<AnyArray>& plaintexts, int outputs, bool rescale,
-                                    const std::string& order) {
+                                    const std::string& order, bool divide) {
     if (order != "limb" && order != "rotation") fail("order", "'limb' or 'rotation'", "'" + order + "'");
     if (sources.empty()) fail("sources", "at least one ciphertext", "none");
     if (outputs < 0 || outputs > (1 << 20)) fail("outputs", "0 to 1048576", std::to_string(outputs));
@@ -516,6 +516,7 @@ std::vector<Words> linear_transform(const Context& context, const std::vector<An
     transform.limbs = inputs.views.front().limbs;
     transform.outputs = outputs;
     transform.rescale = rescale;
+    transform.divide = divide;
     transform.sources = inputs.views;
     for (const AnyArray& key : keys) {
         key_arguments.emplace_back(context, key, "keys");
@@ -539,11 +540,12 @@ std::vector<Words> linear_transform(const Context& context, const std::vector<An
     const int kept = transform.limbs - (rescale ? 1 : 0);
     if (kept < 1) fail("sources", "at least 2 limbs for a rescale", "1");
     const int components = inputs.views.front().components;
+    const int out_limbs = divide ? kept : transform.limbs + context.num_p();
     const std::size_t lengths[] = {static_cast<std::size_t>(outputs), static_cast<std::size_t>(components),
-                                   static_cast<std::size_t>(kept), context.n()};
+                                   static_cast<std::size_t>(out_limbs), context.n()};
     check_room(bytes_of(lengths, 4, sizeof(std::uint64_t)));
     for (int o = 0; o < outputs; ++o) {
-        results.emplace_back(context, components, kept);
+        results.emplace_back(context, components, out_limbs);
         data.push_back(results.back().span().data);
     }
     {
@@ -554,6 +556,28 @@ std::vector<Words> linear_transform(const Context& context, const std::vector<An
     std::vector<Words> arrays;
     for (CiphertextResult& result : results) arrays.push_back(result.array());
     return arrays;
+}
+
+Words divide_sums(const Context& context, const std::vector<AnyArray>& sums, bool rescale) {
+    if (sums.empty()) fail("sums", "at least one", "none");
+    std::vector<Flat<std::uint64_t>> arguments;
+    std::vector<const std::uint64_t*> data;
+    std::int64_t rows = kAny;
+    for (const AnyArray& sum : sums) {
+        arguments.emplace_back(sum, "sums", std::vector<std::int64_t>{2, rows, length(context.n())});
+        rows = length(arguments.back().shape(1));
+        data.push_back(arguments.back().data());
+    }
+    const int limbs = static_cast<int>(rows) - context.num_p();
+    if (limbs < (rescale ? 2 : 1) || limbs > context.num_q()) {
+        fail("sums", "special limbs and limbs of ciphertexts", std::to_string(rows) + " limbs");
+    }
+    CiphertextResult result(context, 2, limbs - (rescale ? 1 : 0));
+    {
+        const nb::gil_scoped_release release;
+        cipherblas::divide_sums(context, data, limbs, rescale, result.span().data);
+    }
+    return result.array();
 }
 
 }  // namespace
@@ -626,7 +650,7 @@ void bind_server(nb::class_<Context>& context) {
              "same, and a list\n"
              "of (baby index, plaintext index). Plaintexts: of `factor`, with special limbs.")
         .def("linear_transform", &linear_transform, "sources"_a, "terms"_a, "keys"_a, "plaintexts"_a,
-             "outputs"_a, "rescale"_a, "order"_a,
+             "outputs"_a, "rescale"_a, "order"_a, "divide"_a = true,
              "Sums of plaintext * automorphism(source) with one ModDown per output.\n\n"
              "Sources: (b, a), or (b_1, ..., b_r, a) with an even number of components, of which each two "
              "have a "
@@ -636,7 +660,11 @@ void bind_server(nb::class_<Context>& context) {
              "more limbs\n"
              "than the sources have. Plaintexts: coefficients int64 (N,), or uint64 (limbs + k, N) in NTT "
              "Montgomery\n"
-             "form. order: 'limb' (MO-HLT, FAME) or 'rotation' (coarse); both give the same bits.");
+             "form. order: 'limb' (MO-HLT, FAME) or 'rotation' (coarse); both give the same bits. Without "
+             "divide outputs\n"
+             "are the sums modulo Q P, (components, limbs + k, N), for divide_sums.")
+        .def("divide_sums", &divide_sums, "sums"_a, "rescale"_a,
+             "The ModDown of linear_transform, of the sum of undivided outputs, each (2, limbs + k, N).");
 }
 
 }  // namespace cipherblas::core

@@ -1,11 +1,15 @@
 #include "rlwe/transform.h"
 
+#include <algorithm>
 #include <map>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "ring/kernels.h"
+#include "ring/pool.h"
+#include "ring/threads.h"
+#include "rlwe/mod_down.h"
 #include "rlwe/transform_plan.h"
 
 namespace cipherblas {
@@ -26,6 +30,9 @@ void check_transform(const Context& context, const Transform& t) {
     context.check_limbs(t.limbs);
     if (t.outputs < 0) fail("outputs", "a count", std::to_string(t.outputs));
     if (t.rescale && t.limbs < 2) fail("limbs", "at least 2 for a rescale", std::to_string(t.limbs));
+    if (!t.divide && (t.rescale || context.num_p() == 0)) {
+        fail("undivided sums", "no rescale, and special primes", t.rescale ? "a rescale" : "none");
+    }
     for (std::size_t s = 0; s < t.sources.size(); ++s) {
         const std::string what = "source " + std::to_string(s);
         if (t.sources[s].components % 2 != 0 || t.sources[s].components != t.sources.front().components) {
@@ -180,7 +187,12 @@ void run_transform(const Context& context, const Transform& transform, Transform
             if (term.galois != 1) planned.permutation = context.basis().permutation(term.galois);
         }
     }
-    finish_plan(plan, transform.rescale);
+    if (transform.divide) {
+        finish_plan(plan, transform.rescale);
+    } else {
+        plan.extended = true;
+        plan.kept = plan.limbs + context.num_p();
+    }
     std::vector<std::uint64_t*> outputs;
     for (std::size_t o = 0; o < static_cast<std::size_t>(plan.outputs); ++o) {
         outputs.push_back(out[o / pairs] + o % pairs * 2 * static_cast<std::size_t>(plan.kept) * context.n());
@@ -213,6 +225,39 @@ void relinearise_source(const Context& context, const PlannedSource& source, int
 }
 
 }  // namespace
+
+void divide_sums(const Context& context, const std::vector<const std::uint64_t*>& sums, int limbs, bool rescale,
+                 std::uint64_t* out) {
+    context.check_limbs(limbs);
+    if (sums.empty()) fail("sums", "at least one", "none");
+    TransformPlan plan;
+    plan.context = &context;
+    plan.limbs = limbs;
+    plan.extended = true;
+    finish_plan(plan, rescale);
+    const std::size_t n = context.n(), kept = static_cast<std::size_t>(plan.kept);
+    const std::size_t rows = static_cast<std::size_t>(limbs + context.num_p());
+    const Buffer total = Buffer::of_words(2 * rows * n);
+    parallel_for(2 * rows, [&](std::size_t row) {
+        std::uint64_t* const x = total.words() + row * n;
+        std::copy_n(sums.front() + row * n, n, x);
+        const Modulus& m = context.modulus(plan.kept_limb(static_cast<int>(row % rows)));
+        for (std::size_t s = 1; s < sums.size(); ++s) kernels().add(x, x, sums[s] + row * n, n, m);
+    });
+    std::vector<const std::uint64_t*> dropped, kept_limbs;
+    std::vector<std::uint64_t*> out_limbs;
+    for (std::size_t c = 0; c < 2; ++c) {
+        for (const int limb : plan.dropped->sources()) {
+            const int row = plan.is_special(limb) ? limbs + limb - context.num_q() : limb;
+            dropped.push_back(total.words() + (c * rows + static_cast<std::size_t>(row)) * n);
+        }
+        for (std::size_t j = 0; j < kept; ++j) {
+            kept_limbs.push_back(total.words() + (c * rows + j) * n);
+            out_limbs.push_back(out + (c * kept + j) * n);
+        }
+    }
+    mod_down(context, *plan.dropped, 2, plan.kept, dropped.data(), kept_limbs.data(), out_limbs.data());
+}
 
 void relinearise(const Context& context, const CiphertextView& ciphertext, const SwitchingKeyView& key,
                  bool rescale, std::uint64_t* out) {

@@ -44,6 +44,7 @@ struct Transform {
     int limbs = 0;    // of every source
     int outputs = 0;  // all sums; an output without a term is zero
     bool rescale = false;
+    bool divide = true;  // else outputs are the sums modulo Q P, the special limbs after the q limbs
     std::vector<CiphertextView> sources;
     std::vector<TransformTerm> terms;
     std::vector<SwitchingKeyView> keys;
@@ -53,9 +54,14 @@ struct Transform {
 // The limbs that ModDown drops are held for blocks of outputs of at most so many bytes.
 inline constexpr std::size_t kDroppedBytes = std::size_t{256} << 20;
 
-// out[o]: [components][limbs - rescale][N]. Throws std::invalid_argument, naming the term, when anything does not fit.
+// out[o]: [components][limbs - rescale][N], undivided [components][limbs + k][N]. Throws std::invalid_argument, naming the term, when anything does not fit.
 void run_transform(const Context& context, const Transform& transform, TransformOrder order,
                    std::uint64_t* const* out);
+
+// The ModDown of run_transform, of a sum of undivided outputs, each [2][limbs + k][N]: that of all their terms, bit for bit.
+// out: [2][limbs - rescale][N].
+void divide_sums(const Context& context, const std::vector<const std::uint64_t*>& sums, int limbs, bool rescale,
+                 std::uint64_t* out);
 
 // (b, a, c2) -> (b, a) with the key of s^2; with `rescale`, divided by the last q limb in the same ModDown.
 // out: [2][limbs - rescale][N].

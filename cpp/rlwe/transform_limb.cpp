@@ -7,7 +7,6 @@
 // In a small ring with many outputs the digits at all limbs fit the cache: they are made once, and output after output
 // goes through both phases. In a large ring with a single output the conversions of both phases are one.
 #include <algorithm>
-#include <numeric>
 
 #include "ring/kernels.h"
 #include "ring/threads.h"
@@ -138,7 +137,7 @@ void run_block(const TransformPlan& plan, std::vector<LimbWorker>& workers, std:
     }
 
     std::vector<int> kept_limbs(kept);  // phase B
-    std::iota(kept_limbs.begin(), kept_limbs.end(), 0);
+    for (std::size_t j = 0; j < kept; ++j) kept_limbs[j] = plan.kept_limb(static_cast<int>(j));
     const Partition partition(plan, std::move(kept_limbs), outputs, workers.front().capacity());
     const bool bypass = bypasses_caches(2 * outputs * kept * n);
     for_each_task(partition, workers, [&](LimbWorker& worker, const Task& task) {
@@ -151,8 +150,8 @@ void run_block(const TransformPlan& plan, std::vector<LimbWorker>& workers, std:
                 dropped.convert(o, c, task.limbs, task.count, low[c].data());
             }
             for (int t = 0; t < task.count; ++t) {
-                const std::size_t limb = static_cast<std::size_t>(task.limbs[t]);
-                std::uint64_t* const x[2] = {out[first + o] + limb * n, out[first + o] + (kept + limb) * n};
+                const std::size_t row = task.number + static_cast<std::size_t>(t);
+                std::uint64_t* const x[2] = {out[first + o] + row * n, out[first + o] + (kept + row) * n};
                 const bool transforms = o == task.begin;
                 if (dropped.count() > 0) {
                     worker.sum_and_divide(first + o, task.limbs[t], t, transforms, bypass, x);
@@ -286,13 +285,13 @@ void run_limb_order(const TransformPlan& plan, std::uint64_t* const* out) {
     std::vector<int> limbs;
     if (plan.dropped != nullptr) limbs = plan.dropped->sources();
     const std::size_t dropped = limbs.size();
-    for (int i = 0; i < plan.kept; ++i) limbs.push_back(i);
+    for (int i = 0; i < plan.kept; ++i) limbs.push_back(plan.kept_limb(i));
     if (plan.outputs > 1 && ExtendedLimbs::bytes(plan, static_cast<int>(limbs.size())) <= kResidentBytes) {
         run_resident(plan, decompositions, limbs, out);
         return;
     }
 
-    if (plan.outputs == 1 && plan.extended && group_size(plan, limbs.size()) > 1 &&
+    if (plan.outputs == 1 && dropped > 0 && plan.extended && group_size(plan, limbs.size()) > 1 &&
         ExtendedLimbs::bytes(plan, static_cast<int>(limbs.size())) <= kSingleBytes) {
         run_single(plan, decompositions, out[0]);
         return;

@@ -42,6 +42,8 @@ struct TransformPlan {
     std::vector<PlannedTerm> terms;       // by output
     std::vector<std::size_t> first_term;  // terms of output o: first_term[o] .. first_term[o + 1]
 
+    // Limb number `row` of an output.
+    int kept_limb(int row) const { return row < limbs ? row : context->num_q() + row - limbs; }
     bool is_special(int limb) const { return limb >= context->num_q(); }
     // Sets what a term adds of the source's own parts at a limb: times P when extended, unless the source is, and so nothing
     // at special limbs.

@@ -22,11 +22,11 @@ TABLE_5 = {
     "Slim": ((16384, 16, 16384), (16, 1, 1024)),
 }
 SMALLER = {"Square": (4, 4, 4), "Flat": (4, 4, 1), "LargeM": (8, 4, 1), "Slim": (2, 1, 32)}
-MOVED = {  # on 8 ranks by the baseline, 4D-S, 4D* and 4D
-    "Square": (1024, 128, 64, 64),
-    "Flat": (4096, 96, 32, 32),
-    "LargeM": (1024, 132, 128.5, 128.5),
-    "Slim": (4096, 2176, 2176, 2176),
+MOVED = {  # on 8 ranks by the baseline, 4D-S, 4D*, 4D and 4D-B
+    "Square": (1024, 128, 64, 64, 64),
+    "Flat": (4096, 96, 32, 32, 32),
+    "LargeM": (1024, 132, 128.5, 128.5, 128.5),
+    "Slim": (4096, 2176, 2176, 2176, 2176),
 }
 
 
@@ -130,6 +130,18 @@ def test_rows_of_the_model() -> None:
     rows = list(run_fhe4dmm(["Square", "Slim"], []))
     cases = {row["case"] for row in rows}
     assert {"Fig. 7 Square", "Fig. 8 Slim", "Fig. 9 Square", "Table VI Slim"} <= cases
+    of = {row["case"]: row for row in rows if row["case"].startswith("Fig. 1(b)")}
+    assert of["Fig. 1(b) 4x1x4"]["passed_ciphertexts"] == of["Fig. 1(b) 1x1x16"]["passed_ciphertexts"] == 48
+    assert of["Fig. 1(b) 4x1x4"]["rotations"] > 2 * of["Fig. 1(b) 1x1x16"]["rotations"]
+    (several,) = (row for row in rows if row["case"] == "Fig. 1(a)" and row["ranks"] > 1)
+    assert 15 < several["speedup"] < several["ranks"]
+    (whole,) = (row for row in rows if row["case"] == "Fig. 1(a), one block")
+    assert whole["peak_bytes"] > 2 * 512 * 2 * 8 * (1 << 19)  # all shifted blocks of a limb at once
+    (weak,) = (row for row in rows if row["case"] == "Fig. 8 Square, weak scaling")
+    assert (
+        weak["efficiency"] == pytest.approx(weak["alone_seconds"] / weak["seconds"])
+        and weak["efficiency"] > 0.9
+    )
     for row in rows:
         if "model" in row["case"] and "efficiency" in row:
             assert 0 < row["efficiency"] <= 1 + 1e-9

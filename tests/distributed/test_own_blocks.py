@@ -17,6 +17,7 @@ from cipherblas.crypto.keys import StoredCiphertext
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.cuts import cut_of
 from cipherblas.distributed.in_process import run_ranks
+from cipherblas.distributed.ranks import PER_OFFSET
 from cipherblas.distributed.slots import DISTRIBUTIONS
 from cipherblas.roles.wire import messages, stored
 from tests.distributed.test_slots_on_ranks import InBlocks
@@ -24,9 +25,10 @@ from tests.distributed.test_slots_on_ranks import InBlocks
 SHAPE = (24, 19, 8)  # 3 × 1 × 3 blocks
 
 
-@pytest.fixture(scope="module", params=["secret-key", "public-key"])
+@pytest.fixture(scope="module", params=["secret-key skewed", "public-key skewed", "secret-key fhe-mm"])
 def whole(request: pytest.FixtureRequest) -> InBlocks:
-    return InBlocks(SHAPE, "skewed", request.param)
+    encryption, algorithm = request.param.split()
+    return InBlocks(SHAPE, algorithm, encryption)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +67,11 @@ def on_files(whole: InBlocks, folder: Path, ranks: int, sharing: Any) -> list[tu
 def test_a_rank_reads_its_own_blocks(
     whole: InBlocks, folder: Path, sharing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each once; in 4D those that it prepares."""
+    """Each once; in 4D-B those that it prepares."""
+    if sharing in PER_OFFSET and whole.program.plan.algorithm != "fhe-mm":
+        with pytest.raises(cb.ParameterError, match="4d-b"):
+            on_files(whole, folder, 3, sharing)
+        return
     read: list[tuple[int, int]] = []
     plain = stored.StoredParts.read
 
@@ -85,7 +91,7 @@ def test_a_rank_reads_its_own_blocks(
         for name, operand in sent.items():
             own = [index for reader, index in read if reader == id(parts_of(operand).reader)]
             assert len(own) == len(set(own)) and set(own) <= needed[name]
-            assert sharing.startswith("4d") or set(own) == needed[name]
+            assert sharing == "4d-b" or set(own) == needed[name]
             seen[name] += own
         used = server.rank_runs[rank].used
         assert sorted(len(places) for places in used.values()) == sorted(
@@ -94,7 +100,7 @@ def test_a_rank_reads_its_own_blocks(
             if products
         )
     assert set(seen["a"]) == set(range(9)) and set(seen["b"]) == set(range(3))
-    if sharing in ("4d", "4d*"):
+    if sharing == "4d-b":
         assert sorted(seen["a"]) == list(range(9)) and sorted(seen["b"]) == list(range(3))
 
 

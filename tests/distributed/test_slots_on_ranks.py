@@ -17,7 +17,7 @@ from cipherblas.distributed.dry_run import rank_runs
 from cipherblas.distributed.grids import grid_3d
 from cipherblas.distributed.in_process import run_ranks
 from cipherblas.distributed.messages import Network
-from cipherblas.distributed.ranks import grid_of, own_blocks, ranks_of
+from cipherblas.distributed.ranks import PER_OFFSET, grid_of, own_blocks, ranks_of
 from cipherblas.distributed.slots import DISTRIBUTIONS, FACTS
 from cipherblas.lang.operands import Encryption
 from cipherblas.roles.on_ranks import on_ranks
@@ -31,6 +31,7 @@ SHAPES = {  # of blocks of 8: square, flat, large M, slim, indivisible
     "indivisible": (19, 21, 9),
 }
 OF_ANY_BLOCKS = [sharing for sharing in DISTRIBUTIONS if sharing not in ("t3d", "tdsc")]
+OF_ANY_METHOD = [sharing for sharing in OF_ANY_BLOCKS if sharing not in PER_OFFSET]
 ON_DIAGONALS = {"left": (24, 19, 8), "right": (5, 24, 24), "result": (24, 8, 22), "alone": (8, 8, 8)}
 
 
@@ -75,9 +76,9 @@ class InBlocks:
 def test_blocks_on_ranks(name: str, algorithm: str) -> None:
     """The residues of one process; messages and bytes as they were planned."""
     whole = InBlocks(SHAPES[name], algorithm)
-    cases = [(2, "4d-s"), (3, "e3d"), (4, "4d"), (4, "4d*")]
+    cases = [(2, "4d-s"), (3, "e3d"), (4, "4d-b")]
     if (name, algorithm) == ("square", "skewed"):
-        cases = [*itertools.product((1, 2, 3, 4, 6, 8), OF_ANY_BLOCKS), (8, "t3d"), (9, "t3d")]
+        cases = [*itertools.product((1, 2, 3, 4, 6, 8), OF_ANY_METHOD), (8, "t3d"), (9, "t3d")]
     for ranks, sharing in cases:
         check_shared(whole, ranks, sharing)
 
@@ -148,7 +149,8 @@ def test_integers_modulo_t_on_ranks(algorithm: str) -> None:
     alone = program.server(keys).run(sent)
     a, b = (values[name].astype(object) for name in "ab")
     expected = {"product": a @ b % T, "all": ((a @ b) * a - 3 * b) % T}
-    for ranks, sharing in ((2, "4d-s"), (3, "e3d"), (4, "4d"), (4, "4d*")):
+    own = PER_OFFSET if algorithm == "fhe-mm" else ()
+    for ranks, sharing in ((2, "4d-s"), (3, "e3d"), *((4, one) for one in ("4d-b", *own))):
 
         def work(communicator: Communicator, sharing: Any = sharing) -> tuple[Any, cb.Server]:
             server = program.server(keys, communicator=communicator, sharing=sharing)
@@ -278,17 +280,16 @@ def test_each_way_to_share_moves_less() -> None:
     whole = InBlocks((32, 16, 32), "skewed")
     alone = whole.counts.rotations
     total, busiest = {}, {}
-    for sharing in OF_ANY_BLOCKS:
+    for sharing in OF_ANY_METHOD:
         rotations = [server.counts.rotations for _, server in whole.on(4, sharing)]
         total[sharing], busiest[sharing] = sum(rotations), max(rotations)
-    assert total["4d*"] <= total["4d-s"] < total["e3d"]
-    assert total["4d*"] == total["4d"] == alone
-    assert busiest["4d*"] < busiest["4d-s"] < busiest["e3d"]
+    assert alone == total["4d-b"] <= total["4d-s"] < total["e3d"]
+    assert busiest["4d-b"] < busiest["4d-s"] < busiest["e3d"]
 
 
 def test_the_grid_of_4d_is_its_own() -> None:
     """Eq. 6 puts ranks along the inner dimension, where nobody holds another's blocks."""
-    whole = InBlocks((32, 32, 32), "skewed")
+    whole = InBlocks((32, 32, 32), "fhe-mm")
     assert grid_of(whole.blocks, 4, 8, "4d") == (1, 1, 4) and grid_of(whole.blocks, 4, 8, "4d*") == (1, 2, 2)
     for sharing, grid in (("4d", (1, 1, 4)), ("4d*", (1, 2, 2))):
         for result, server in whole.on(4, sharing):

@@ -316,3 +316,15 @@ def test_elements_of_a_smaller_ring_come_back(parts: int, extreme: bool) -> None
         for part, expected in zip(back, words, strict=True):
             whole = np.zeros((2, 2, own.n), np.uint64) if expected is None else expected
             np.testing.assert_array_equal(inner.download(part), whole)
+
+
+def test_parts_of_a_transform_are_divided_as_the_whole(both: Both) -> None:
+    """Whatever the parts: what ranks add up is what one process computes."""
+    engine, n, draw = both.engines[0], both.n, both
+    terms = [(0, 0, 1, -1, 0), *((0, 0, pow(5, i, 2 * n), i - 1, i) for i in range(1, 5))]
+    x, keys = engine.upload(draw.ciphertext(draw.top)), [engine.upload_key(draw.key(draw.top)) for _ in terms]
+    masks = [engine.upload_message(draw.message()) for _ in terms]
+    (whole,) = engine.linear_transform([x], terms, keys, masks, 1, True, "limb")
+    for count in (1, 2, 3, 5):
+        parts = [engine.transform_sum([x], terms[part::count], keys, masks) for part in range(count)]
+        np.testing.assert_array_equal(engine.download(engine.divide_sums(parts)), engine.download(whole))

@@ -252,6 +252,7 @@ BY_HAND: dict[str, Call] = {
             "order": "limb",
         }
     ),
+    "divide_sums": Call({"sums": [limbs(2, 4, N), limbs(2, 4, N)], "rescale": True}),
     "transpose_rows": Call({"a": limbs(3, 5, N), "b": limbs(3, 5, 8), "keys": ROW_KEYS, "policy": "fast"}),
     "transpose_classes": Call({"x": limbs(3, 4, N), "d": N, "parts": 2, "first": 3, "inverse": False}),
     "transpose_blocks": Call(

@@ -329,6 +329,25 @@ def _transforms(draw: Draw) -> Iterator[Call]:
                 )
 
 
+@_cases("transform_sum", "divide_sums")
+def _sums_of_ranks(draw: Draw) -> Iterator[Call]:
+    """Parts of one output, with keys and without; their sum, divided, and the transform of all their terms."""
+    n = draw.n
+    terms = [(0, 0, 5, 0, 0), (0, 1, pow(5, 3, 2 * n), 1, 1), (0, 1, 1, -1, 2)]
+    for limbs in (2, draw.top):
+        sources = [draw.ciphertext(limbs) for _ in range(2)]
+        keys = [draw.key(draw.top), draw.key(limbs)]
+        plaintexts = [draw.message() for _ in range(3)]
+
+        def parts(e: Engine, *some: Any, given: Any = (sources, keys, plaintexts)) -> list[Any]:
+            xs, uploaded = [e.upload(x) for x in given[0]], [e.upload_key(key) for key in given[1]]
+            messages = [e.upload_message(message) for message in given[2]]
+            return [e.transform_sum(xs, part, uploaded, messages) for part in some]
+
+        yield lambda e, parts=parts: parts(e, terms[:2], terms[2:])
+        yield lambda e, parts=parts: e.divide_sums(parts(e, terms[2:], terms[:1], terms[1:2]))
+
+
 # ---- matrices of residues ----
 
 

@@ -441,6 +441,39 @@ class ReferenceEngine(Engine):
         rescale: bool,
         order: str,
     ) -> list[Ciphertext]:
+        sums = self._sums_of_terms(sources, terms, keys, plaintexts, outputs)
+        return [self._divided_sum(one, rescale) for one in sums]
+
+    def transform_sum(
+        self,
+        sources: Sequence[Ciphertext],
+        terms: Sequence[Term],
+        keys: Sequence[Key],
+        plaintexts: Sequence[Message],
+    ) -> Ciphertext:
+        return Ciphertext(self._sums_of_terms(sources, terms, keys, plaintexts, 1)[0])
+
+    def divide_sums(self, sums: Sequence[Ciphertext]) -> Ciphertext:
+        total = np.zeros_like(_words(sums[0], Ciphertext))
+        for one in sums:
+            positions = self._extended(total.shape[1] - len(self._special))
+            self._accumulate(total, _words(one, Ciphertext), positions)
+        return self._divided_sum(total, True)
+
+    def _divided_sum(self, total: Words, rescale: bool) -> Ciphertext:
+        limbs = total.shape[1] - len(self._special)
+        dropped = [*([limbs - 1] if rescale else []), *self._special]
+        return Ciphertext(np.stack([self._divided(part, self._extended(limbs), dropped) for part in total]))
+
+    def _sums_of_terms(
+        self,
+        sources: Sequence[Ciphertext],
+        terms: Sequence[Term],
+        keys: Sequence[Key],
+        plaintexts: Sequence[Message],
+        outputs: int,
+    ) -> Words:
+        """Modulo Q·P."""
         words = [_words(source, Ciphertext) for source in sources]
         limbs, n = words[0].shape[1:]
         positions = self._extended(limbs)
@@ -457,10 +490,7 @@ class ReferenceEngine(Engine):
                 self._add_lifted(value, words[source])
             factor = self._encoded(plaintexts[plaintext], positions) if plaintext >= 0 else None
             self._accumulate(sums[output], value, positions, factor)
-        dropped = [*([limbs - 1] if rescale else []), *self._special]
-        return [
-            Ciphertext(np.stack([self._divided(part, positions, dropped) for part in pair])) for pair in sums
-        ]
+        return sums
 
     def _digits(self, a: Words, coefficients: bool = False) -> list[Words]:
         """The digits of a polynomial, (limbs, N), centred modulo their primes: values at all limbs and special ones."""

@@ -273,6 +273,8 @@ def stages(times: RankTimes, base: RankTimes) -> Row:
         "compute_seconds": times.compute,
         "communication_seconds": times.communication,
         "copy_seconds": times.copies,
+        "aligned_seconds": times.aligned,
+        "shifted_seconds": times.shifted,
         "user_seconds": times.user,
         "system_seconds": times.system,
         "processor_speedup": (base.user + base.system) / (times.user + times.system),

@@ -8,6 +8,7 @@ E3D elsewhere. Real ranks run both, where they can; in the model the baseline is
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,9 +16,10 @@ from typing import Any
 
 import cipherblas._core as _core
 from cipherblas.common.errors import ParameterError
-from cipherblas.distributed.blocks import optimal_blocks
+from cipherblas.distributed.blocks import optimal_blocks, slots_needed
 from cipherblas.distributed.cuboid import Cuboid
-from cipherblas.distributed.messages import Network
+from cipherblas.distributed.grids import moved_3d
+from cipherblas.distributed.messages import Network, collectives_3d, seconds
 from cipherblas.distributed.ranks import Distribution, grid_of
 from cipherblas.distributed.slots import DISTRIBUTIONS
 from cipherblas.lang.operands import secret
@@ -46,6 +48,14 @@ RANKS = (1, 2, 4, 8)
 MODEL_RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 SCALED_SLOTS = 1 << 12
 FIGURE_7, FIGURE_8, FIGURE_9, TABLE_6 = (8, 128), 64, 8, 256  # ranks
+WEAK = 8  # ranks that have eight times the work of one
+FIGURE_1, FIGURE_1A_SECONDS, FIGURE_1A_SPEEDUP, FIGURE_1A_BYTES = (
+    16,
+    401.42,
+    15.52,
+    546e9,
+)  # ranks; as published
+FIGURE_1B_GRIDS = (Cuboid(4, 1, 4), Cuboid(1, 1, 16))
 LINEAR = 0.95  # of an efficiency that counts as linear
 PUBLISHED = "FHE4DMM (2024), Section VII-A"
 SPEEDUPS = {"Square": (4.31, 3.61), "Flat": (16.62, 9.72), "LargeM": (10.59, 5.88), "Slim": (14.44, 13.09)}
@@ -71,7 +81,7 @@ def run(
     divided_by: int | None = None,
     sharings: Sequence[Distribution] = DISTRIBUTIONS,
     threads: int = 1,
-    rounds: int = 3,
+    rounds: int = 5,
     times: int = TIMES,
     model: bool = True,
     modulus: int | None = None,
@@ -114,6 +124,7 @@ def run(
     if not model:
         return
     yield network_row("network of the model", PAPERS)
+    yield from figure_1_rows(threads)
     for name in classes:
         yield from model_rows(name, threads, modulus)
 
@@ -178,6 +189,7 @@ def _real(
             blocks="x".join(map(str, blocks)),
             grid="x".join(map(str, place.grid)) if place else "1x1x1",
             speedup=Timing.of([one["seconds"] for one in base]).seconds / timing.seconds,
+            seconds_mean=statistics.fmean(one["seconds"] for one in found),
             first_seconds=Timing.of([one["first_seconds"] for one in found]).seconds,
             peak_bytes=max(one["peak_bytes"] for one in found),
             **stages(least_of(found), least_of(base)),
@@ -215,6 +227,8 @@ def model_rows(name: str, threads: int, modulus: int | None = None) -> Iterator[
             "speedup_over_baseline": found["baseline", count].total / one.total,
         }
     yield from _figures(name, found, threads)
+    if name == "Square":
+        yield weak_scaling_row(name, found["4d", WEAK], threads, modulus)
     if name in LARGE_NETWORKS:
         shape, local, mpi = LARGE_NETWORKS[name]
         largest = _modelled(name, shape, [TABLE_6], threads, modulus)["4d", TABLE_6]
@@ -224,6 +238,72 @@ def model_rows(name: str, threads: int, modulus: int | None = None) -> Iterator[
             "published_seconds": local + mpi,
             "published_source": "FHE4DMM (2024), Table VI",
         }
+
+
+def figure_1_rows(threads: int) -> Iterator[Row]:
+    """Fig. 1: 512³ in 4³ blocks on one machine and on several; 512×512 · 512×32 in one block product a rank, on two
+    grids that pass as many ciphertexts on."""
+    shape, blocks = Cuboid(512, 512, 512), Cuboid(4, 4, 4)
+    found = _modelled("Square", shape, (1, FIGURE_1), threads)
+    alone = found["baseline", 1]
+    for count in (1, FIGURE_1):
+        one = found["baseline", count]
+        yield _row("Fig. 1(a)", "baseline", count, one, threads) | {
+            "speedup": alone.total / one.total,
+            "published_seconds": FIGURE_1A_SECONDS if count == 1 else None,
+            "published_speedup": None if count == 1 else FIGURE_1A_SPEEDUP,
+            "published_source": "FHE4DMM (2024), Fig. 1(a)",
+        }
+        assert one.blocks == blocks
+    block, program = _block_product(shape, threads, None)
+    longer = shape.m // block.m  # ciphertexts and keys are as many as an edge is long
+    larger = 2 * slots_needed(shape) // program.plan.parameters.n
+    yield row(
+        BENCH,
+        "Fig. 1(a), one block",
+        algorithm=FheMm.name,
+        threads=threads,
+        peak_bytes=program.plan.peak_bytes * longer * larger,
+        published_peak_bytes=FIGURE_1A_BYTES,
+        published_source="FHE4DMM (2024), Fig. 1(a)",
+    )
+    slim = Cuboid(512, 32, 512)
+    for grid in FIGURE_1B_GRIDS:
+        block, program = _block_product(slim.parts(grid), threads, None)
+        price = prices(block, program.plan.parameters, machine_of_predictions().rates, threads)
+        own, total = Cuboid(1, 1, 1), program.plan.counts
+        yield row(
+            BENCH,
+            f"Fig. 1(b) {'x'.join(map(str, grid))}",
+            algorithm=f"{FheMm.name} t3d",
+            threads=threads,
+            ranks=grid.volume,
+            grid="x".join(map(str, grid)),
+            rotations=total.rotations,
+            products=total.products,
+            local_seconds=sum((*price.aligned, *price.shifted, price.product, price.finish)),
+            mpi_seconds=seconds(collectives_3d(own, grid, price.sent.fresh), PAPERS),
+            passed_ciphertexts=moved_3d(grid, grid),
+            published_source="FHE4DMM (2024), Fig. 1(b)",
+        )
+
+
+def weak_scaling_row(name: str, eight: Modelled, threads: int, modulus: int | None) -> Row:
+    """A square product on one rank, and one of twice its lengths on eight: as much for each."""
+    m, n, k = class_shape(name)
+    alone = _modelled(name, Cuboid(m // 2, n // 2, k // 2), (1,), threads, modulus)["4d", 1]
+    return row(
+        BENCH,
+        f"Fig. 8 {name}, weak scaling",
+        algorithm=f"{FheMm.name} 4d",
+        threads=threads,
+        ranks=WEAK,
+        seconds=eight.total,
+        alone_seconds=alone.total,
+        efficiency=alone.total / eight.total,
+        published_claim="similar execution time",
+        published_source=PUBLISHED,
+    )
 
 
 def _modelled(

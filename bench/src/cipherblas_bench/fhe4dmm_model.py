@@ -5,12 +5,14 @@ movement and of one product come from a run of FHE-MM on shapes, whose counts ar
 the paper ranks keep the blocks of the result that they have the sums of. Sums over the inner dimension are shared as
 `distributed.slots` shares them: each of the ranks that have sums of a block adds up and finishes some of the blocks.
 
-In 4D a shared block goes while the next one is prepared, and while a rank multiplies the blocks that it prepared itself
-(`Communicator.receive_ahead`): what the all-gathers of ShiftByStep take beyond that, ranks wait for.
+In 4D-B a shared block goes while the next one is prepared, and while a rank multiplies the blocks that it prepared
+itself (`Communicator.receive_ahead`); in 4D what is shifted by an offset goes while ranks multiply what was shifted by
+those before. What the all-gathers of ShiftByStep take beyond that, ranks wait for.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,6 +25,7 @@ from cipherblas.distributed.cuboid import Cuboid
 from cipherblas.distributed.messages import Network, collectives_3d, collectives_4d
 from cipherblas.distributed.ranks import (
     PER_BLOCK,
+    PER_OFFSET,
     Distribution,
     RankWork,
     ciphertexts_held,
@@ -30,7 +33,9 @@ from cipherblas.distributed.ranks import (
     own_blocks,
     work_of,
 )
+from cipherblas.evaluators.slots.movements import Movements
 from cipherblas.evaluators.slots.symbolic import Symbolic
+from cipherblas.evaluators.slots.values import Ct
 from cipherblas.methods.matmul.baselines.fhe_mm import FheMm
 from cipherblas.planner.predict.cost import Rates
 from cipherblas.rlwe.counts import Counts
@@ -42,7 +47,9 @@ LAYOUTS = {"Square": (16, 16, 16), "Flat": (128, 128, 1), "LargeM": (1024, 4, 1)
 SMALLER = {"Square": (4, 4, 4), "Flat": (4, 4, 1), "LargeM": (8, 4, 1), "Slim": (2, 1, 32)}
 DIVISORS = (1, 2, 4, 8, 16)
 SHORT = 4  # numbers of blocks of dimensions that are not divided
-METHODS: dict[str, Distribution] = {"baseline": "e3d", "4d-s": "4d-s", "4d*": "4d*", "4d": "4d"}
+METHODS: dict[str, Distribution] = {
+    **{"baseline": "e3d", "4d-s": "4d-s", "4d*": "4d*", "4d": "4d", "4d-b": "4d-b"}
+}
 
 
 def class_shape(name: str, slots: int = SLOTS, divided_by: int | None = None) -> Cuboid:
@@ -77,9 +84,11 @@ def class_shape(name: str, slots: int = SLOTS, divided_by: int | None = None) ->
 
 
 class Sent(NamedTuple):
-    """Bytes of a ciphertext as the client sends it, after RotateAlign, after ShiftByStep, and of a sum of products."""
+    """Bytes of a ciphertext as the client sends it, of a part of RotateAlign modulo Q·P, after RotateAlign, after
+    ShiftByStep, and of a sum of products."""
 
     fresh: int
+    part: int
     aligned: int
     shifted: int
     summed: int
@@ -91,7 +100,9 @@ class Prices:
 
     Attributes:
         aligned: RotateAlign of a block of A, and of one of B.
+        parts: those of a rank's part of it, its share of the divisions too, where so many ranks share it.
         shifted: all steps of ShiftByStep of a block of A, and of one of B.
+        stepped: the same one by one, each with a hoisting of its own.
         product: all products of ciphertexts in a block product, added up.
         finish: relinearisation, and what follows it, of a block of the result.
         addition: of a block of the result to another.
@@ -100,7 +111,9 @@ class Prices:
     """
 
     aligned: tuple[float, float]
+    parts: Callable[[int, int], tuple[float, float]]
     shifted: tuple[float, float]
+    stepped: tuple[float, float]
     product: float
     finish: float
     addition: float
@@ -138,19 +151,42 @@ def prices(
     whole_right, rights = priced(lambda: algorithm.prepare_right(ev, right))
     steps = range(1, algorithm.terms)
     aligned = ev.linear_transform(ev.rescaled(left[0]), algorithm.align_left())
-    shift_left, _ = priced(
-        lambda: list(ev.linear_transforms(aligned, [algorithm.shift_left(r) for r in steps]))
-    )
-    shift_right, _ = priced(
-        lambda: list(ev.linear_transforms(rights[0], [algorithm.shift_right(r) for r in steps]))
-    )
+    moves = algorithm.movements()
+
+    def shifting(one_by_one: bool) -> tuple[float, float]:
+        def of(move: Movements, ct: Ct) -> float:
+            shifts = [move.shift(r) for r in steps]
+            return priced(lambda: list(ev.linear_transforms(ct, shifts, one_by_one=one_by_one)))[0]
+
+        return of(moves[0], aligned), of(moves[1], rights[0])
+
+    @functools.cache
+    def part(side: int, ranks: int) -> float:
+        """Seconds of RotateAlign where so many ranks share it."""
+        move = moves[side]
+        x = ev.for_masks(move.filled(ev, (left, right)[side]))
+        if ranks == 1:
+            return priced(lambda: ev.linear_transform(x, move.align))[0]
+        seconds, _ = priced(lambda: ev.transform_part(x, move.align, 1, ranks))
+        divided, _ = priced(lambda: ev.transform_of_parts(x, move.align, [None] * ranks))
+        return seconds + divided / ranks
+
+    (shift_left, shift_right), stepped = shifting(False), shifting(True)
     product, total = priced(lambda: algorithm.multiply(ev, lefts, rights, None))
     addition, _ = priced(lambda: ev.add(total[0], total[0]))
     finish, _ = priced(lambda: algorithm.finish(ev, total))
-    words = [ct.components * ct.limbs * parameters.n for ct in (left[0], aligned, lefts[-1], total[0])]
+    undivided = ev.undivided(left[0], None)
+    sizes = (left[0], undivided, aligned, lefts[-1], total[0])
+    words = [ct.components * ct.limbs * parameters.n for ct in sizes]
+    filling = [
+        whole - shift - part(side, 1)
+        for side, (whole, shift) in enumerate(((whole_left, shift_left), (whole_right, shift_right)))
+    ]
     return Prices(
         (whole_left - shift_left, whole_right - shift_right),
+        lambda of_left, of_right: (filling[0] + part(0, of_left), filling[1] + part(1, of_right)),
         (shift_left, shift_right),
+        stepped,
         product,
         finish,
         addition,
@@ -216,10 +252,12 @@ def modelled(
     own = own_blocks(blocks, grid, (0, 0, 0))
     work = work_of(own, grid, steps, sharing)
     moves = float(work.left_moves), float(work.right_moves)
-    aligned, shifted = (
-        sum(count * one for count, one in zip(moves, each, strict=True))
-        for each in (price.aligned, price.shifted)
-    )
+    by_offset = sharing in PER_OFFSET
+    blocks_here = (own.m * own.k, own.n * own.k) if by_offset else moves
+    aligning = price.parts(grid.n, grid.m) if by_offset else price.aligned
+    aligned = sum(count * one for count, one in zip(blocks_here, aligning, strict=True))
+    shifting = price.stepped if by_offset else price.shifted
+    shifted = sum(count * one for count, one in zip(moves, shifting, strict=True))
     finished = math.ceil(work.sums / grid.k)
     added = (
         work.sums * (grid.k - 1) / grid.k
@@ -255,17 +293,23 @@ def _mpi_seconds(
     sent = price.sent
     nbytes = {
         "broadcast": sent.fresh,
-        "all-reduce": sent.aligned,
+        "all-reduce": (sent.part + sent.aligned)
+        / 2,  # of which a part goes to who divides, and back what it makes
         "all-gather": sent.shifted,
         "reduce": sent.summed,
     }
     taken = collectives_4d(own, grid, steps, 1) if sharing in PER_BLOCK else collectives_3d(own, grid, 1)
     seconds: dict[str, float] = dict.fromkeys(nbytes, 0.0)
     for one in taken:
-        seconds[one.kind] += replace(one, nbytes=one.nbytes * nbytes[one.kind]).seconds(network)
+        seconds[one.kind] += replace(one, nbytes=round(one.nbytes * nbytes[one.kind])).seconds(network)
+    if sharing not in PER_OFFSET:
+        seconds.pop("all-reduce")  # blocks are prepared whole
     gathered = seconds.pop("all-gather") / own.k  # of one inner block
     exposed = gathered
-    if gathered:
+    if gathered and sharing in PER_OFFSET:
+        computed = preparing / own.k + own.m * own.n * price.product
+        exposed = min(max(gathered / steps, gathered - computed * (steps - 1) / steps), gathered)
+    elif gathered:
         prepared = preparing / own.k
         pieces = max(1, own.m // grid.n + own.n // grid.m)  # that a rank prepares, one after the other
         multiplied = (own.m // grid.n) * (own.n // grid.m) * price.product  # of blocks that it prepared

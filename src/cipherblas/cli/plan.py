@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +31,8 @@ from cipherblas.cli.options import (
     without_none,
 )
 from cipherblas.crypto import files
+from cipherblas.distributed.blocks import optimal_blocks
+from cipherblas.distributed.cuboid import Cuboid
 from cipherblas.distributed.messages import Network
 from cipherblas.lang import graph
 from cipherblas.lang.operands import Operand
@@ -307,12 +311,46 @@ def plan(
             planned = compile(formula, operands, progress=tell, **options)
         except FormulaError as error:
             raise typer.BadParameter(str(error), param_hint="--program") from error
+        layout = None
+        if ranks is not None and program is None:
+            compiled = functools.partial(compile, formula, operands, progress=tell, **options)
+            planned, layout = _of_optimal_blocks(planned, compiled, ranks, _network(network))
     if output is not None:
         with display.progress("writing") as progress:
             planned.save(output, progress=progress)
     printed(planned, json, ranks, network)
+    if layout is not None and not json:
+        typer.echo(f"{'layout':<10} {layout}")
     if output is not None:
         display.note(f"wrote {output}")
+
+
+def _of_optimal_blocks(
+    planned: Program, compiled: Callable[..., Program], ranks: int, network: Network
+) -> tuple[Program, str | None]:
+    """A product of two secrets by FHE-MM in the optimal block layout, if ranks are faster so, and what is said of it.
+
+    Source: FHE4DMM, Algorithms 2 and 3.
+    """
+    if planned.plan.algorithm != "fhe-mm":
+        return planned, None
+    (m, k), n = planned.operands["a"].shape, planned.operands["b"].shape[1]
+    blocks = optimal_blocks((m, n, k), planned.plan.parameters.slots)
+    name = f"{'×'.join(map(str, blocks))} blocks (m×n×k) of Algorithm 2 of FHE4DMM"
+    own = fastest_on_ranks(planned, ranks, network, machine=planned.plan.machine)
+    if own.runs[0].products[0].blocks == blocks:
+        return planned, name
+    block = Cuboid(m, n, k).parts(blocks)
+    other = compiled(block=(block.m, block.k, block.n), ring_degree=planned.plan.parameters.n)
+    optimal = fastest_on_ranks(other, ranks, network, machine=other.plan.machine)
+    if optimal.total > own.total:
+        return planned, f"{name} take {optimal.total:.3g} s, and these {own.total:.3g} s"
+    return other, name
+
+
+def _network(path: Path | None) -> Network:
+    """The network of a file; without one, messages are free."""
+    return Network(0.0, 0.0) if path is None else Network.load(path)
 
 
 def printed(
@@ -326,8 +364,7 @@ def printed(
     """Print a program as text or as JSON, with what it takes on several ranks."""
     shared = None
     if ranks is not None:
-        link = Network(0.0, 0.0) if network is None else Network.load(network)
-        shared = fastest_on_ranks(planned, ranks, link, machine=planned.plan.machine)
+        shared = fastest_on_ranks(planned, ranks, _network(network), machine=planned.plan.machine)
     elif network is not None:
         raise typer.BadParameter("needs --ranks", param_hint="--network")
     if json:

@@ -41,6 +41,7 @@ class Distribution(str, Enum):
     none = "e3d"
     diagonals = "tdsc"
     per_rank = "4d-s"
+    whole_blocks = "4d-b"
     all_ranks_on_3d_grid = "4d*"
     all_ranks = "4d"
 

@@ -9,7 +9,10 @@ import math
 from collections.abc import Iterator
 
 from cipherblas.common.errors import ParameterError
+from cipherblas.crypto.security import max_log_qp
 from cipherblas.distributed.cuboid import Cuboid, checked
+
+MAX_LOG_DEGREE = 17  # of the table of secure moduli
 
 
 def slots_needed(shape: tuple[int, int, int]) -> int:
@@ -19,6 +22,39 @@ def slots_needed(shape: tuple[int, int, int]) -> int:
     """
     m, n, k = shape
     return max(m, k) * max(k, n)
+
+
+def optimal_slots(noise_bits: float, message_bits: float, security: int = 128) -> int:
+    """S_o, the slots of the smallest ring whose modulus has room for a circuit's noise beside its message.
+
+    The paper's Appendix A, which defines it, is not printed; its text says that noise and security determine it, and
+    that log2(q/t) limits noise.
+
+    Args:
+        noise_bits: log2 of the largest noise, with what key switching takes: log2(q/t) of BGV.
+        message_bits: of t, or of a scale and what it multiplies.
+        security: 128, 192 or 256.
+
+    Returns:
+        N/2.
+
+    Raises:
+        ParameterError: there is no such security, or no ring is large enough.
+
+    Source: FHE4DMM, Sections II-A and III-C.
+
+    Examples:
+        >>> optimal_slots(503 - 31, 31)  # Table V
+        16384
+    """
+    for bits in range(3, MAX_LOG_DEGREE + 1):
+        if noise_bits + message_bits <= max_log_qp(1 << bits, security):
+            return 1 << bits - 1
+    raise ParameterError(
+        "No ring is large enough for so much noise.",
+        expected=f"at most {max_log_qp(1 << MAX_LOG_DEGREE, security):g} bits of noise and message",
+        got=noise_bits + message_bits,
+    )
 
 
 def optimal_blocks(shape: tuple[int, int, int], slots: int) -> Cuboid:

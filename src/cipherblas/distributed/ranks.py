@@ -6,7 +6,8 @@ t3d     every block product moves both of its operands, and each is a rank's onl
 e3d     the same on the grid that moves least, of any blocks;
 tdsc    the same, by diagonals of a square grid of blocks: of an operand, or of a column times a row of blocks;
 4d-s    a rank moves each of its blocks once, for all its block products;
-4d      the ranks that hold the same blocks share that out, each taking some of the offsets, on the grid of `grid_4d`;
+4d-b    the ranks that hold the same blocks share that out, each taking some of the blocks, on the grid of `grid_4d`;
+4d      the same, each taking some of the offsets of every block, as published;
 4d*     the same on the grid of `grid_3d`.
 
 Source: FHE4DMM, Sections IV-C, V and VII-A, Table III.
@@ -24,13 +25,14 @@ from cipherblas.common.errors import ParameterError, ShapeError
 from cipherblas.distributed.cuboid import Cuboid, checked
 from cipherblas.distributed.grids import grid_3d, grid_4d
 
-Distribution = Literal["t3d", "e3d", "tdsc", "4d-s", "4d*", "4d"]
+Distribution = Literal["t3d", "e3d", "tdsc", "4d-s", "4d-b", "4d*", "4d"]
 PER_PRODUCT: tuple[Distribution, ...] = (
     "t3d",
     "e3d",
     "tdsc",
 )  # those in which every block product moves both operands
-PER_BLOCK: tuple[Distribution, ...] = ("4d*", "4d")  # those in which ranks share the movements of one block
+PER_OFFSET: tuple[Distribution, ...] = ("4d*", "4d")  # those in which ranks share the movements of one block
+PER_BLOCK: tuple[Distribution, ...] = ("4d-b", *PER_OFFSET)  # and those of several blocks
 Side = Literal[
     "left", "up"
 ]  # of A, whose rows are rotated to the left; of B, whose columns are rotated upwards
@@ -85,7 +87,7 @@ def grid_of(blocks: Cuboid, ranks: int, steps: int, distribution: Distribution) 
             )
         taking = min(ranks, diagonals)
         return Cuboid(taking, 1, 1) if blocks.k == 1 else Cuboid(1, 1, taking)
-    return grid_4d(blocks, ranks, steps) if distribution == "4d" else grid_3d(blocks, ranks)
+    return grid_4d(blocks, ranks, steps) if distribution in ("4d", "4d-b") else grid_3d(blocks, ranks)
 
 
 def ranks_of(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
@@ -151,6 +153,13 @@ def ciphertexts_held(own: Cuboid, distribution: Distribution) -> int:
     return blocks if distribution in PER_PRODUCT else blocks + own.m + own.n
 
 
+def ciphertexts_ahead(own: Cuboid, grid: Cuboid) -> int:
+    """Ciphertexts that a rank of `PER_OFFSET` holds besides: of a side that several ranks share those of the next
+    offset, which it shifts and sends ahead of its use; and the blocks of A at one inner index rotated down by a row,
+    from which comes what wraps around on a ring whose degree is a power of two."""
+    return own.m * (1 + (grid.n > 1)) + own.n * (grid.m > 1)
+
+
 def rotation_keys(
     block: Cuboid, grid: Cuboid, rank: tuple[int, int, int], distribution: Distribution
 ) -> frozenset[RotationKey]:
@@ -160,9 +169,11 @@ def rotation_keys(
     In 4D a rank takes the offsets that are j modulo p_n of A, which the ranks (i, :, t) share, and those that are i
     modulo p_m of B: some k / p_n + k / p_m keys. Table IV says O(k / p), which is less: ranks along the inner dimension
     have other blocks, but rotate them by the same offsets, and a side that one rank has alone needs all its keys there.
+    On a ring whose degree is a power of two who rotates A at all has one key more, unless B needs it there: that of all
+    rows but one. In 4D-B, where whole blocks are shared, a rank has all keys of a side of which it prepares any.
 
     Args:
-        block: lengths (m, n, k) of a block.
+        block: lengths (m, n, k) of a block, padded to powers of two.
 
     Raises:
         ParameterError: there is no such way to share.
@@ -172,11 +183,14 @@ def rotation_keys(
     _check_distribution(distribution)
     i, j, _ = rank
     shared: tuple[tuple[Side, int, int], ...] = (("left", j, grid.n), ("up", i, grid.m))
-    if distribution not in PER_BLOCK:
+    if distribution not in PER_OFFSET:
         shared = (("left", 0, 1), ("up", 0, 1))
-    return frozenset(
+    found = {
         (side, offset) for side, first, stride in shared for offset in range(first, block.k, stride) if offset
-    )
+    }
+    if any(side == "left" for side, _ in found):
+        found.add(("up", max(block.m, block.k) - 1))
+    return frozenset(found)
 
 
 def _check_distribution(distribution: str) -> None:

@@ -4,11 +4,14 @@ A rank adds up its block products (`cuts`); ranks that have sums of the same blo
 tree of additions modulo q whose root finishes it, and each is the root of some. All ranks then get the blocks of the
 result, as whatever comes after a product is done by every rank. How movements inside block products are shared
 (`Distribution`): "t3d", "e3d" and "tdsc" move both operands in every block product; "4d-s" prepares each block of a
-rank once; in "4d*" and "4d", which differ in their grids, the ranks that hold the same blocks prepare some of them
-each, and send them to each other: a block goes while the next one is prepared, and while others are multiplied.
+rank once. In "4d*" and "4d", which differ in their grids, the ranks that hold the same blocks share the rotations
+inside each: of RotateAlign a rank adds up those by some offsets; sums go to one of them, which divides them, and back
+comes the aligned block. Then, offset after offset, one of them shifts all these blocks, and each multiplies. That is of
+kernels with `Movements`. In "4d-b", of any kernel, these ranks prepare some of the blocks each, whole, and send them to
+each other: a block goes while the next one is prepared, and while others are multiplied.
 
-Sums modulo q are exact: the residues are those of one process. Source: FHE4DMM, Sections III-A, IV and V. What is
-shared in 4D here are whole blocks of a kernel's prepared operands, not the rotations inside one.
+Sums modulo q, and modulo Q·P, are exact: the residues are those of one process. Source: FHE4DMM, Sections III-A, IV and
+V, Algorithm 4, whose loop over the inner blocks is the outer one here: ranks shift by their offsets at one time.
 """
 
 from __future__ import annotations
@@ -24,8 +27,9 @@ from cipherblas.common.errors import ParameterError
 from cipherblas.distributed.communicator import Communicator, Words
 from cipherblas.distributed.cuboid import Cuboid
 from cipherblas.distributed.cuts import GridCut, Place, cut_of
-from cipherblas.distributed.ranks import PER_BLOCK, PER_PRODUCT, Distribution
+from cipherblas.distributed.ranks import PER_BLOCK, PER_OFFSET, PER_PRODUCT, Distribution
 from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.movements import Movements
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Ct
@@ -106,9 +110,9 @@ class SlotsRanks(_Lines, Native):
         words: Words = self.engine.download(ct.data)
         return words
 
-    def ciphertext(self, words: Words, like: Sequence[float]) -> Ct:
-        """A ciphertext of another rank."""
-        return _made(self, self.engine.upload(words), like)
+    def data(self, words: Words) -> Any:
+        """The residues of another rank."""
+        return self.engine.upload(words)
 
 
 class SlotsPlanned(_Lines, Symbolic):
@@ -130,9 +134,8 @@ class SlotsPlanned(_Lines, Symbolic):
         """Residues that take no memory."""
         return np.broadcast_to(np.uint64(0), (ct.components, ct.limbs, self.n))
 
-    def ciphertext(self, words: Words, like: Sequence[float]) -> Ct:
-        """A handle without data."""
-        return _made(self, None, like)
+    def data(self, words: Words) -> None:
+        """A handle has none."""
 
 
 def _made(ev: Evaluator, data: Any, like: Sequence[float]) -> Ct:
@@ -151,7 +154,7 @@ def _packed(ev: Any, cts: Sequence[Ct]) -> list[Words]:
 def _unpacked(ev: Any, arrays: Sequence[Words]) -> list[Ct]:
     known, words = arrays[0], arrays[1:]
     facts = np.ascontiguousarray(known).view(np.float64) if known.size else np.empty((0, FACTS))
-    return [ev.ciphertext(one, fact.tolist()) for one, fact in zip(words, facts, strict=True)]
+    return [_made(ev, ev.data(one), fact.tolist()) for one, fact in zip(words, facts, strict=True)]
 
 
 def on_grid(
@@ -183,6 +186,8 @@ class _Product:
             sums: dict[Place, Any] = {}
             if self.distribution in PER_PRODUCT:
                 self._multiply_each(sums)
+            elif self.distribution in PER_OFFSET:
+                self._multiply_shifted(sums)
             else:
                 self._multiply_prepared(sums)
             whole = self._added(sums)
@@ -229,6 +234,94 @@ class _Product:
                 self._multiply_new(sums, left.made, right.made, new)
             self.communicator.finish()
 
+    def _multiply_shifted(self, sums: dict[Place, Any]) -> None:
+        """Blocks are aligned, then multiplied offset by offset, shifted by one of the ranks that hold them."""
+        assert isinstance(self.cut, GridCut)
+        movements: tuple[Movements, Movements] | None = self.works["movements"]()
+        if movements is None:
+            raise ParameterError(
+                "Ranks cannot share the rotations inside a block of this method.",
+                expected="fhe-mm",
+                advice='sharing="4d-b", which shares whole blocks, or sharing="4d-s"',
+            )
+        rows, columns, inner = self.cut.own(self.rank)
+        places = [(i, t) for t in inner for i in rows], [(t, j) for t in inner for j in columns]
+        grids, axes = (self.left, self.right), (1, 0)
+        aligned = [
+            self._aligned(
+                move, {(i, j): (grid[i][j], (i, j)) for i, j in own}, self.cut.along(self.rank, axis)
+            )
+            for move, grid, own, axis in zip(movements, grids, places, axes, strict=True)
+        ]
+        for t in inner:
+            left = self._shifts(movements[0], {i: aligned[0].pop((i, t)) for i in rows}, 1)
+            right = self._shifts(movements[1], {j: aligned[1].pop((t, j)) for j in columns}, 0)
+            for r in range(movements[0].terms):
+                lefts, rights = left.factors(r), right.factors(r)
+                for i, j in itertools.product(rows, columns):
+                    sums[i, j] = self.works["multiply"](self.ev, [lefts[i]], [rights[j]], sums.get((i, j)))
+                del lefts, rights
+                left.used(r)
+                right.used(r)
+            del left, right  # before those of the next inner index are there
+            self.communicator.finish()
+            for _ in itertools.product(rows, columns):
+                self._tick()
+
+    def _aligned(
+        self, move: Movements, blocks: Mapping[Place, tuple[Any, Place]], group: Sequence[int]
+    ) -> dict[Place, Any]:
+        """RotateAlign of blocks that the ranks of a group hold, each the root of some: each rank has a part of the
+        rotations, and an all-reduce adds them up."""
+        ev, found = self.ev, dict[Place, Any]()
+        for start in range(0, len(blocks), len(group)):
+            some = dict(zip(group, list(blocks)[start:], strict=False))  # of each root its block
+            filled = {place: move.filled(ev, ev.look_at(*blocks[place])) for place in some.values()}
+            if len(group) == 1 or not all(isinstance(one, Ct) for one in filled.values()):
+                for place, one in filled.items():
+                    with ev.stage("aligned"):
+                        found[place] = move.aligned(ev, ev.linear_transform(one, move.align))
+                continue
+            parts = [rank for number, rank in enumerate(group) if move.align.part(number, len(group))]
+            own: list[Any] = []
+            for root, place in some.items():
+                with ev.stage("aligned"):
+                    filled[place] = ev.for_masks(filled[place])
+                    part = ev.transform_part(filled[place], move.align, group.index(self.rank), len(group))
+                if root == self.rank:
+                    own = [] if part is None else [part.data]
+                elif part is not None:
+                    self.communicator.send("sum", [ev.words(part)], root)
+                del part
+            if self.rank in some:
+                for rank in parts:
+                    if rank != self.rank:
+                        own += [ev.data(words) for words in self.communicator.receive("sum", rank)]
+                place = some[self.rank]
+                with ev.stage("aligned"):
+                    whole = ev.transform_of_parts(filled[place], move.align, own)
+                    found[place] = move.aligned(ev, whole)
+                self._send_to(group, [found[place]])
+            for root, place in some.items():
+                if root != self.rank:
+                    (found[place],) = _unpacked(ev, self.communicator.receive("blocks", root))
+            self.communicator.finish()
+        return found
+
+    def _shifts(self, move: Movements, aligned: Mapping[int, Any], axis: int) -> _Shifts:
+        assert isinstance(self.cut, GridCut)
+        group = self.cut.along(self.rank, axis)
+        if not all(isinstance(one, Ct) for one in aligned.values()):
+            group = [self.rank]
+        return _Shifts(self, move, aligned, group)
+
+    def _send_to(self, group: Sequence[int], cts: Sequence[Ct]) -> None:
+        """To the other ranks of a group."""
+        others = [rank for rank in group if rank != self.rank]
+        words = _packed(self.ev, cts) if others else []
+        for rank in others:
+            self.communicator.send("blocks", words, rank)
+
     def _multiply_new(
         self,
         sums: dict[Place, Any],
@@ -256,13 +349,10 @@ class _Product:
 
     def _prepare_own(self, side: _Side, group: Sequence[int], numbers: Sequence[int]) -> None:
         """This rank's blocks, each of which goes to the others as soon as it is ready."""
-        others = [rank for rank in group if rank != self.rank]
         for number in numbers:
             made = self.works[side.work](self.ev, self.ev.look_at(*side.blocks[number]))
             side.made[number] = made
-            words = _packed(self.ev, _listed(made)) if others else []
-            for rank in others:
-                self.communicator.send("blocks", words, rank)
+            self._send_to(group, _listed(made) if len(group) > 1 else [])
 
     # ---- from sums to the result ----
 
@@ -304,6 +394,55 @@ class _Product:
             for number, place in enumerate(places):
                 found[place] = cts[number * length : (number + 1) * length]
         return [[found[i, j] for j in range(self.blocks.n)] for i in range(self.blocks.m)]
+
+
+class _Shifts:
+    """ShiftByStep of the blocks of an operand at an inner index: each rank of a group shifts all of them by its
+    offsets, those of its number modulo the ranks, and sends them to the others, one offset ahead of its use."""
+
+    def __init__(
+        self, product: _Product, move: Movements, aligned: Mapping[int, Any], group: Sequence[int]
+    ) -> None:
+        self._product, self._move, self._aligned, self._group = product, move, aligned, group
+        own = [r for r in range(1, move.terms) if self._owner(r) == product.rank]
+        shifts = [move.shift(r) for r in own]
+        ev, alone = product.ev, len(group) == 1
+        self._coming = {
+            number: ev.linear_transforms(one, shifts, one_by_one=True) for number, one in aligned.items()
+        }
+        self._offsets = iter(own)
+        self._ahead: dict[int, Any] = {}
+        self._alone = alone
+        if not alone:
+            self._shift()
+
+    def _owner(self, r: int) -> int:
+        return self._group[r % len(self._group)]
+
+    def _shift(self) -> None:
+        """All blocks by the next offset of this rank, if there is one."""
+        if next(self._offsets, None) is not None:
+            with self._product.ev.stage("shifted"):
+                self._ahead = {number: next(coming) for number, coming in self._coming.items()}
+            self._product._send_to(self._group, list(self._ahead.values()))
+
+    def factors(self, r: int) -> dict[int, Any]:
+        """The blocks shifted by r."""
+        if r == 0:
+            ev = self._product.ev
+            return {number: self._move.first(ev, one) for number, one in self._aligned.items()}
+        if self._alone:
+            self._shift()
+        if self._owner(r) == self._product.rank:
+            made, self._ahead = self._ahead, {}
+            return made
+        message = self._product.communicator.receive("blocks", self._owner(r))
+        return dict(zip(self._aligned, _unpacked(self._product.ev, message), strict=True))
+
+    def used(self, r: int) -> None:
+        """The blocks shifted by r are not needed any more: the next offset."""
+        if r and not self._alone and self._owner(r) == self._product.rank:
+            self._shift()
 
 
 @dataclass

@@ -6,7 +6,7 @@ import contextlib
 import operator
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass, fields
 
 import numpy as np
@@ -23,6 +23,7 @@ class RankTimes:
         compute: what is neither of the next two.
         communication: in which it sent, waited for others and received.
         copies: of rows to where they are needed.
+        aligned, shifted: of `compute`, RotateAlign and ShiftByStep of products by kernels that have these.
         user, system: of its processor, of all threads: the system's are mostly of memory handed out page by page.
         peak_bytes: the most memory that the process had so far.
     """
@@ -30,6 +31,8 @@ class RankTimes:
     compute: float
     communication: float
     copies: float
+    aligned: float
+    shifted: float
     user: float
     system: float
     peak_bytes: float
@@ -47,11 +50,13 @@ class Stopwatch:
 
     Attributes:
         copies: seconds so far.
+        stages: seconds of stages of products so far, by name.
     """
 
     def __init__(self, communicator: Communicator | None) -> None:
         self._communicator = communicator
         self.copies, self._before = 0.0, self._messages()
+        self.stages: Mapping[str, float] = {}
         self._wall, self._processor = time.perf_counter(), os.times()
 
     def _messages(self) -> float:
@@ -76,6 +81,8 @@ class Stopwatch:
             now - self._wall - messages - self.copies,
             messages,
             self.copies,
+            self.stages.get("aligned", 0.0),
+            self.stages.get("shifted", 0.0),
             spent.user - self._processor.user,
             spent.system - self._processor.system,
             float(peak_bytes()) if last else 0.0,

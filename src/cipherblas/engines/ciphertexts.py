@@ -513,3 +513,33 @@ class OnCiphertexts(Protocol):
             order: "limb" or "rotation", the loop to keep outside; results are equal.
         """
         ...
+
+    @operation(
+        made=lambda ring, sources, **others: at_limbs(sources[0], sources[0].shape[1] + len(ring.p)),
+        cost=lambda costs, counts, sources, terms, keys, plaintexts: _linear_transform(
+            costs, counts, sources, terms, keys, plaintexts, 0, False, ""
+        ),
+        memory=lambda costs, sources, **_: costs.transform_bytes(len(sources), 0, sources[0].shape[1]),
+    )
+    def transform_sum(
+        self,
+        sources: Sequence[Ciphertext],
+        terms: Sequence[Term],
+        keys: Sequence[Key],
+        plaintexts: Sequence[Message],
+    ) -> Ciphertext:
+        """One output of `linear_transform`, of two components, that is divided by nothing: modulo Q·P, the special
+        limbs after the others. Ranks have a part of its terms each; `divide_sums` does the rest."""
+        ...
+
+    @operation(
+        made=lambda ring, sums: at_limbs(sums[0], sums[0].shape[1] - len(ring.p) - 1),
+        cost=lambda costs, counts, sums: costs.divide_sums(
+            counts, sums[0].shape[1] - costs.special_limbs, len(sums)
+        ),
+        memory=lambda costs, sums: costs.transform_bytes(1, 1, sums[0].shape[1]),
+    )
+    def divide_sums(self, sums: Sequence[Ciphertext]) -> Ciphertext:
+        """The sum of results of `transform_sum`, divided by P·q, q the last limb: what `linear_transform` with
+        `rescale` makes of all their terms together, bit for bit."""
+        ...

@@ -243,6 +243,19 @@ class CpuEngine(Engine):
         pairs = _pair_by_pair(keys)
         return self._context.linear_transform(sources, terms, pairs, plaintexts, outputs, rescale, order)
 
+    def transform_sum(
+        self,
+        sources: Sequence[Words],
+        terms: Sequence[Term],
+        keys: Sequence[Words],
+        plaintexts: Sequence[Signed],
+    ) -> Words:
+        given = sources, terms, keys, plaintexts
+        return self._context.linear_transform(*given, 1, False, "limb", divide=False)[0]
+
+    def divide_sums(self, sums: Sequence[Words]) -> Words:
+        return self._context.divide_sums(sums, True)
+
     # ---- matrices of residues ----
 
     def add_matrices(self, x: Words, y: Words) -> Words:

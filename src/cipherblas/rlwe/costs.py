@@ -103,6 +103,11 @@ class Costs:
             found = self._known[key] = [(name, number) for name, number in vars(each).items() if number]
         return found
 
+    @property
+    def special_limbs(self) -> int:
+        """Primes of P."""
+        return self._special
+
     def of_components(self, components: int) -> Costs:
         """Costs for ciphertexts with this number of components."""
         return self if components == self._secrets + 1 else costs_of(self._ring, components - 1)
@@ -224,6 +229,12 @@ class Costs:
             self.encode(counts, masks, extended)
             self._plain_products(counts, masks, extended, extended * self._limb_bytes)
         self._mod_down(counts, outputs, limbs, rescale=rescale, extended=switched > 0)
+
+    def divide_sums(self, counts: Counts, limbs: int, sums: int) -> None:
+        """Undivided sums that are added up, and divided by P·q_last."""
+        for _ in range(sums - 1):
+            self.add(counts, 2, limbs + self._special)
+        self._mod_down(counts, 1, limbs, rescale=True)
 
     def giant_steps(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cipherblas.common.errors import ParameterError
@@ -34,7 +34,7 @@ class RankPlan:
         communication: predicted seconds of each rank's messages: latency for each, and its bytes.
         alone: predicted seconds of one rank with as many threads.
         peak_bytes: predicted memory of each; of programs with slots no more than that of one process.
-        not_taken: other ways to share products in slots, and the predicted seconds of all.
+        others: other ways to share products in slots, which are predicted to take longer.
     """
 
     ranks: int
@@ -46,7 +46,12 @@ class RankPlan:
     peak_bytes: tuple[int, ...]
     program: PlannedProgram
     sharing: Distribution
-    not_taken: Mapping[Distribution, float] = field(default_factory=dict)
+    others: tuple[RankPlan, ...] = ()
+
+    @property
+    def not_taken(self) -> Mapping[Distribution, float]:
+        """Other ways to share products in slots, and the predicted seconds of all."""
+        return {one.sharing: one.total for one in self.others}
 
     @property
     def total(self) -> float:
@@ -118,11 +123,19 @@ class RankPlan:
         ]
 
     def _others(self) -> list[tuple[str, str]]:
-        """Ways to share that take longer."""
-        if not self.not_taken:
+        """Ways to share that take longer, and why."""
+        if not self.others:
             return []
-        others = ", ".join(f"{sharing} {seconds:.3g} s" for sharing, seconds in self.not_taken.items())
-        return [("run with", f"--sharing '{self.sharing}'"), ("not taken", others)]
+        return [
+            ("run with", f"--sharing '{self.sharing}', whose compute and messages together are the least:"),
+            *(("", f"{one.sharing}: {one.price()}") for one in (self, *self.others)),
+        ]
+
+    def price(self) -> str:
+        """Seconds, what they are made of, and keys, of the rank that has most of each."""
+        compute, communication = max(self.seconds), max(self.communication)
+        keys = max(len(run.keys) for run in self.runs)
+        return f"{self.total:.3g} s (compute {compute:.3g}, messages {communication:.3g}; {keys} keys a rank)"
 
     def _divided(self) -> list[tuple[str, str]]:
         """How products are cut: in slots blocks and grids of ranks, by rows the blocks of key switches."""
@@ -233,11 +246,11 @@ def fastest_on_ranks(
         if sharing != usual.sharing:
             try:
                 one = on_ranks(program, ranks, network, machine=machine, threads=threads, sharing=sharing)
-            except ParameterError:  # prepared blocks of this method cannot be sent
+            except ParameterError:  # blocks of this method, or so many of them, cannot be shared so
                 continue
             found.append(one)
     best = min(found, key=lambda one: one.total)
-    return replace(best, not_taken={one.sharing: one.total for one in found if one is not best})
+    return replace(best, others=tuple(one for one in found if one is not best))
 
 
 def rank_bytes(program: PlannedProgram, run: RankRun) -> int:

@@ -193,6 +193,8 @@ class Run:
         arrays = [self._arrays(value, evaluators) for value in values]
         if self._rows is not None:
             watch.copies = self._rows.copying_seconds
+        if "slots" in vars(evaluators):
+            watch.stages = evaluators.slots.stage_seconds
         times = watch.stop(last=number == len(self._each) - 1)
         report = RunReport(
             evaluators.counts,

@@ -108,14 +108,14 @@ class Program(PlannedProgram):
                 process. A server keeps the keys that its rank uses, and no others.
             sharing: how ranks share the block products of a product in slots. "t3d" (a rank for each), "e3d" (a grid of
                 ranks) and "tdsc" (diagonals of blocks) move both operands in each of them, "4d-s" each block of a rank
-                once, "4d*" once among the ranks that hold it; "4d" the same on another grid of ranks, on which fewer
-                hold the same.
+                once, "4d-b" once among the ranks that hold it. In "4d", as published, these ranks share the rotations
+                inside each block, of "fhe-mm"; "4d*" is the same on another grid of ranks, on which more hold the same.
 
         Raises:
             MismatchError: the keys belong to another program.
             MissingKeyError: a key that the plan declares is not among them.
-            ParameterError: there is no engine of that name, or no such way to share; where the server runs, blocks that
-                "t3d" or "tdsc" cannot share.
+            ParameterError: there is no engine of that name, or no such way to share; blocks that "t3d" or "tdsc" cannot
+                share, or a method that "4d" cannot.
         """
         return Server(
             self,

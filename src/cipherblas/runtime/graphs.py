@@ -38,6 +38,7 @@ def product_graph(algorithm: Algorithm, left: tuple[int, int], right: tuple[int,
         "multiply": algorithm.multiply,
         "multiply once": algorithm.multiply_once,
         "finish": algorithm.finish,
+        "movements": algorithm.movements,
     }
     least = min(algorithm.m, algorithm.k, algorithm.n)
     return _product(left[0], left[1], right[1]).using(works, least)

@@ -90,12 +90,12 @@ class AsPrinted(Evaluator):
         return next(self.linear_transforms(x, [diagonals], order=order))
 
     def linear_transforms(
-        self, x: Any, maps: Sequence[Transform | Mapping[Step, Plain | None]], *, order: str | None = None
+        self, x: Any, maps: Sequence[Transform | Mapping[Step, Plain | None]], **options: Any
     ) -> Iterator[Any]:
         """Transforms, each by itself."""
         several = super().linear_transforms
         for one in maps:
-            yield self._recorded("transform", x.limbs, several(x, [one], order=order).__next__)
+            yield self._recorded("transform", x.limbs, several(x, [one], **options).__next__)
 
     def multiply_sum(
         self,

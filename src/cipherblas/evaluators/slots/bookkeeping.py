@@ -322,6 +322,11 @@ class Bookkeeper:
         nbytes = self._handle_bytes(components, limbs) if booked else 0
         return Ct(limbs, scale, bound, errors, components, data, self.ledger, nbytes)
 
+    def undivided(self, x: Ct, data: Any) -> Ct:
+        """A handle on a sum of rotations of x modulo Q·P, which is no ciphertext yet."""
+        limbs = x.limbs + len(self.params.p)
+        return Ct(limbs, x.scale, x.bound, x.errors, 2, data, self.ledger, self._handle_bytes(2, limbs))
+
     def _handle_bytes(self, components: int, limbs: int) -> int:
         return components * limbs * self.n * 8
 

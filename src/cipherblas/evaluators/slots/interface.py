@@ -6,9 +6,11 @@ counts and declared keys are the same for all three because they are kept here a
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from cipherblas.common.errors import LevelError, ShapeError
@@ -349,16 +351,38 @@ class Evaluator(Products):
         return work()
 
     def linear_transforms(
-        self, x: Any, maps: Sequence[Transform | Mapping[Step, Plain | None]], *, order: str | None = None
+        self,
+        x: Any,
+        maps: Sequence[Transform | Mapping[Step, Plain | None]],
+        *,
+        order: str | None = None,
+        one_by_one: bool = False,
     ) -> Iterator[Any]:
         """Return several linear transforms of one vector, in order. They share rotations.
 
         Results are computed as the iterator advances, in groups whose buffers fit `working_bytes`.
+
+        Args:
+            one_by_one: no result is there before it is asked for: each of them has a hoisting of its own.
         """
         transforms = [Transform.of(diagonals) for diagonals in maps]
         if isinstance(x, Plain):
             return (rotations.transform_plain(x, transform) for transform in transforms)
-        return rotations.transform_many(self, x, transforms, order)
+        return rotations.transform_many(self, x, transforms, order, one_by_one)
+
+    def transform_part(self, x: Ct, transform: Transform, number: int, count: int) -> Ct | None:
+        """Of a linear transform with diagonals the terms whose offsets are `number` modulo `count`, added up modulo Q·P
+        and divided by nothing; None where there are none. The sums of all parts are the transform, bit for bit.
+
+        Keys: those of these rotations. x is as `for_masks` makes it.
+
+        Source: FHE4DMM, Section V-A, the mapping phase of Step 2.1.
+        """
+        return rotations.transform_part(self, x, transform, number, count)
+
+    def transform_of_parts(self, x: Ct, transform: Transform, parts: Sequence[Any]) -> Ct:
+        """A linear transform of x from the data of all its parts, added up and divided once. Levels: 1."""
+        return rotations.transform_of_parts(self, x, transform, parts)
 
     def rotate_sum(
         self,
@@ -388,6 +412,15 @@ class Evaluator(Products):
                 got=(len(cts), len(steps)),
             )
         return rotations.rotate_sum(self, cts, steps, rescale, bound, errors)
+
+    @property
+    def stage_seconds(self) -> Mapping[str, float]:
+        """Seconds of stages so far, where they are measured."""
+        return {}
+
+    def stage(self, name: str) -> AbstractContextManager[None]:
+        """Work that belongs to a stage of a method, where seconds of stages are measured."""
+        return contextlib.nullcontext()
 
     def repeat(
         self,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,7 @@ class Native(Evaluator):
         self.weights = weights if weights is not None else WeightStore()
         self._run_encodings = EncodeCache(RUN_BYTES)  # of clear operands, which a run may use more than once
         self.encoding_seconds = 0.0  # spent on weights that were not stored yet
+        self._stages: dict[str, float] = {}
         self._rotations: dict[tuple[int, ...], tuple[list[int], list[EngineTerm]]] = {}  # of `_rotate_data`
         self._keys = keys
         self._rooms: NDArray[Any] | None = None  # of streamed ciphertexts, one in each
@@ -180,6 +182,18 @@ class Native(Evaluator):
         small = self.engine.beside(self._parameters.family.descending)
         return self.engine.parted(self._switched(small, data, ToRows(), limbs), inner.engine)
 
+    @property
+    def stage_seconds(self) -> Mapping[str, float]:
+        """As `Evaluator.stage_seconds`."""
+        return self._stages
+
+    @contextlib.contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """As `Evaluator.stage`: measured."""
+        start = time.perf_counter()
+        yield
+        self._stages[name] = self._stages.get(name, 0.0) + time.perf_counter() - start
+
     # ---- plaintexts ----
 
     def coefficients(self, plain: Plain, scale: float) -> Message:
@@ -240,6 +254,19 @@ class Native(Evaluator):
         rescale: bool,
         order: str | None,
     ) -> list[Any]:
+        given = self._engine_terms(terms, limbs)
+        return self.engine.linear_transform(sources, *given, outputs, rescale, order or self.order)
+
+    def _undivided_data(self, sources: Sequence[Any], terms: Sequence[Term], limbs: int) -> Any:
+        return self.engine.transform_sum(sources, *self._engine_terms(terms, limbs))
+
+    def _divide_sums_data(self, parts: Sequence[Any]) -> Any:
+        return self.engine.divide_sums(parts)
+
+    def _engine_terms(
+        self, terms: Sequence[Term], limbs: int
+    ) -> tuple[list[EngineTerm], list[Key], list[Message]]:
+        """Terms, their keys and their plaintexts, as the engine takes them."""
         steps = list(dict.fromkeys(term.step for term in terms if term.step))
         keys = [self._rotation_key(step, limbs) for step in steps]
         position = {step: index for index, step in enumerate(steps)}
@@ -261,9 +288,7 @@ class Native(Evaluator):
                 plaintext = used
                 used += 1
             rows.append((term.output, term.source, galois, position.get(term.step, -1), plaintext))
-        return self.engine.linear_transform(
-            sources, rows, keys, plaintexts, outputs, rescale, order or self.order
-        )
+        return rows, keys, plaintexts
 
     def _giant_steps_data(
         self,

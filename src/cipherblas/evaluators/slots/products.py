@@ -53,6 +53,12 @@ class Products(Levels):
         order: str | None,
     ) -> list[Any]: ...
 
+    def _undivided_data(self, sources: Sequence[Any], terms: Sequence[Term], limbs: int) -> Any:
+        """The sum of terms modulo Q·P, which ranks have a part of; an interpreter without ranks computes none."""
+
+    def _divide_sums_data(self, parts: Sequence[Any]) -> Any:
+        """The rescaled sum of such sums."""
+
     def _giant_steps_data(
         self,
         datas: Sequence[Any],

@@ -85,28 +85,67 @@ class _Last(NamedTuple):
     step: int
 
 
-def transform_many(ev: Products, x: Ct, transforms: Sequence[Transform], order: str | None) -> Iterator[Ct]:
-    """Linear transforms of one ciphertext, in groups that fit the working memory.
+def transform_many(
+    ev: Products, x: Ct, transforms: Sequence[Transform], order: str | None, one_by_one: bool = False
+) -> Iterator[Ct]:
+    """Linear transforms of one ciphertext, in groups that fit the working memory, or each by itself.
 
-    Under the policies that walk paths, all but the last part of each path is rotated first; the last part is
-    done by the executor together with the diagonals.
+    Under the policies that walk paths, and of transforms that do, all but the last part of each path is rotated first;
+    the last part is done by the executor together with the diagonals.
     """
     check_switchable(x)
     if any(transform.masked for transform in transforms):
         ev.require_levels(x, 1, "a linear transform")
         x = ev.for_masks(x)
-    if ev.key_policy == "direct":
-        sources: dict[Path, Ct] = {(): x}
-        rows = [[_Last((), total_step(step) % ev.slots) for step in t.terms] for t in transforms]
-    else:
-        paths = [[expand(step, ev.key_policy, ev.slots) for step in t.terms] for t in transforms]
-        sources = rotate_paths(ev, x, sorted({path[:-1] for row in paths for path in row}))
-        rows = [[_Last(path[:-1], path[-1] if path else 0) for path in row] for row in paths]
+    sources, rows = _rotated_first(ev, x, transforms)
     start = 0
     while start < len(transforms):
-        stop = _group_end(ev, transforms, start, x.limbs)
+        stop = start + 1 if one_by_one else _group_end(ev, transforms, start, x.limbs)
         yield from _transform_group(ev, x, sources, transforms[start:stop], rows[start:stop], order)
         start = stop
+
+
+def _rotated_first(
+    ev: Products, x: Ct, transforms: Sequence[Transform]
+) -> tuple[dict[Path, Ct], list[list[_Last]]]:
+    """x rotated by all but the last parts of paths, by these, and of each transform where its terms come from."""
+    policy = ev.key_policy
+    if policy == "direct":
+        if not any(transform.walked for transform in transforms):
+            return {(): x}, [[_Last((), total_step(step) % ev.slots) for step in t.terms] for t in transforms]
+        policy = "composed"
+    paths = [[expand(step, policy, ev.slots) for step in t.terms] for t in transforms]
+    sources = rotate_paths(ev, x, sorted({path[:-1] for row in paths for path in row}))
+    return sources, [[_Last(path[:-1], path[-1] if path else 0) for path in row] for row in paths]
+
+
+def transform_part(ev: Products, x: Ct, transform: Transform, number: int, count: int) -> Ct | None:
+    """See `Evaluator.transform_part`."""
+    check_switchable(x)
+    ev.require_levels(x, 1, "a linear transform")
+    part = transform.part(number, count)
+    if part is None:
+        return None
+    sources, (row,) = _rotated_first(ev, x, [part])
+    index: dict[Path, int] = {}
+    terms = [
+        Term(0, index.setdefault(prefix, len(index)), step, plain)
+        for (prefix, step), plain in zip(row, part.terms.values(), strict=True)
+    ]
+    data = _execute(ev, [sources[prefix] for prefix in index], terms, 0, x.limbs, False, None)[0]
+    return ev.undivided(x, data)
+
+
+def transform_of_parts(ev: Products, x: Ct, transform: Transform, parts: Sequence[Any]) -> Ct:
+    """See `Evaluator.transform_of_parts`."""
+    ev.counts.linear_transforms += 1
+    ev.costs.divide_sums(ev.counts, x.limbs, len(parts))
+    data = ev._level_done(ev._divide_sums_data(parts), x.limbs)
+    place = x.limbs, x.scale
+    errors = ev.policy.key_switched(x.errors.rotated(), place, place) if transform.walked else x.errors
+    return _transformed(ev, x, ev.policy.key_switched(worst([x.errors, errors]), place), [transform], [data])[
+        0
+    ]
 
 
 def _group_end(ev: Products, transforms: Sequence[Transform], start: int, limbs: int) -> int:
@@ -137,8 +176,6 @@ def _transform_group(
         for (prefix, step), plain in zip(row, transform.terms.values(), strict=True)
     ]
     used = [sources[prefix] for prefix in index]
-    before = x.limbs, x.scale
-    switched = ev.policy.key_switched(worst(ct.errors for ct in used), before)
     masked = transforms[0].masked
     if any(transform.masked != masked for transform in transforms):
         raise MismatchError(
@@ -147,6 +184,19 @@ def _transform_group(
             got="a mixture",
         )
     data = _execute(ev, used, terms, len(transforms), x.limbs, masked, order)
+    switched = ev.policy.key_switched(worst(ct.errors for ct in used), (x.limbs, x.scale))
+    return _transformed(ev, x, switched, transforms, data)
+
+
+def _transformed(
+    ev: Products, x: Ct, switched: SlotErrors, transforms: Sequence[Transform], data: Sequence[Any]
+) -> list[Ct]:
+    """The handles of x transformed.
+
+    Args:
+        switched: the errors of a rotation.
+    """
+    before, masked = (x.limbs, x.scale), transforms[0].masked
     after = (ev.below(x.limbs), ev.policy.masked(x.scale)) if masked else before
     results = []
     for transform, output in zip(transforms, data, strict=True):
@@ -171,7 +221,7 @@ def _execute(
     rescale: bool,
     order: str | None,
 ) -> list[Any]:
-    """Count and run one call of the linear-transform executor."""
+    """Count and run one call of the linear-transform executor; of no output, one sum that is not divided by P."""
     counts, costs = ev.counts, ev.costs
     steps = [term.step for term in terms if term.step]
     ev.use_rotations(set(steps), limbs)
@@ -194,7 +244,10 @@ def _execute(
         ev.check_encoded(plains, ev.mask_scale(limbs))
         passing = ev._book_encodings(plains, ev.mask_scale(limbs), 0, ev.limb_bytes())
     ev.ledger.touch(costs.transform_bytes(len(sources), outputs, limbs) + passing)
-    data = ev._transform_data([ct.data for ct in sources], terms, outputs, limbs, rescale, order)
+    datas = [ct.data for ct in sources]
+    if not outputs:
+        return [ev._undivided_data(datas, terms, limbs)]
+    data = ev._transform_data(datas, terms, outputs, limbs, rescale, order)
     return [ev._level_done(one, limbs) for one in data] if rescale else data
 
 

@@ -439,6 +439,7 @@ class Transform:
         repeats: every diagonal is its first slots so many times: a power of two, not 2 nor 4.
         distinct: no slot's own error occurs twice in a slot of the sum, nor in that of sums that are made of it in this
             way; see `Evaluator.add_distinct`.
+        walked: paths are walked under every key policy: all of a path but its last part is rotated first.
         grouped: number of baby steps → giant steps, made where it is asked for: a search applies one map many times.
     """
 
@@ -448,6 +449,7 @@ class Transform:
     key: Hashable = field(default=None)
     repeats: int = 1
     distinct: bool = False
+    walked: bool = False
     grouped: dict[int, GroupedSteps] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -476,6 +478,16 @@ class Transform:
     def masked(self) -> bool:
         """Whether diagonals are multiplied (costs a level)."""
         return next(iter(self.terms.values())) is not None
+
+    def part(self, number: int, count: int) -> Transform | None:
+        """The terms whose offset is `number` modulo `count`, of last rotations in units of their divisor; None where
+        there are none."""
+        last = {step: step[-1] if isinstance(step, tuple) else step for step in self.terms}
+        unit = math.gcd(*last.values()) or 1
+        own = {step: plain for step, plain in self.terms.items() if last[step] // unit % count == number}
+        if not own:
+            return None
+        return replace(self, terms=own, key=("part", self.key, number, count))
 
     @classmethod
     def of(cls, diagonals: Transform | Mapping[Step, Plain | None]) -> Transform:

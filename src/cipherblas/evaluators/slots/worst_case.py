@@ -168,12 +168,12 @@ class WorstCase(Evaluator):
         return ct
 
     def linear_transforms(
-        self, x: Any, maps: Sequence[Transform | Mapping[Step, Plain | None]], *, order: str | None = None
+        self, x: Any, maps: Sequence[Transform | Mapping[Step, Plain | None]], **options: Any
     ) -> Iterator[Any]:
         """As `Evaluator.linear_transforms`; the sums of the rows bound the errors."""
         transforms = [Transform.of(diagonals) for diagonals in maps]
         for transform, ct in zip(
-            transforms, super().linear_transforms(x, transforms, order=order), strict=True
+            transforms, super().linear_transforms(x, transforms, **options), strict=True
         ):
             if isinstance(ct, Ct):
                 ct.data = ct.data.weighted(transform.row_sum)

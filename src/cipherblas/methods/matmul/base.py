@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 from cipherblas.common.errors import FitError, ShapeError
 from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.movements import Movements
 from cipherblas.evaluators.slots.values import Ct, Plain
 from cipherblas.forms.layouts import Layout
 
@@ -107,6 +108,10 @@ class Algorithm(ABC):
     ) -> Accumulator:
         """`multiply` of two blocks that no other product uses: need not hold all that is prepared."""
         return self.multiply(ev, self.prepare_left(ev, left), self.prepare_right(ev, right), accumulator)
+
+    def movements(self) -> tuple[Movements, Movements] | None:
+        """How a left and a right block are prepared, where that is in pieces that ranks can share."""
+        return None
 
     @classmethod
     @abstractmethod

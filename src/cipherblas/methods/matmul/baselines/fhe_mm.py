@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.movements import Movements
 from cipherblas.evaluators.slots.values import Ct, Parts, Plain, Transform
 from cipherblas.forms.index_maps import pure_rotation
 from cipherblas.forms.layouts import row_major, with_garbage
@@ -35,8 +36,9 @@ class FheMm(Algorithm):
 
     Published on the hypercube of HElib, whose lines are cycles. On a ring whose degree is a power of two columns are
     one (the client packs the grid as often as it fits the slots), rows are not: a rotation along rows is two rotations
-    and two masks. That is k - 1 more rotations and plain products in RotateAlign, d3 - 1 more rotations and 2·(d3 - 1)
-    plain products in ShiftByStep, and one more level. Rotations by 0 are none: four fewer. One relinearisation.
+    and two masks, of the grid and of the grid rotated down by a row, by one key. That is k more rotations and k - 1
+    more plain products in RotateAlign, d3 more rotations and 2·(d3 - 1) plain products in ShiftByStep, and one more
+    level. Rotations by 0 are none: four fewer. One relinearisation.
 
     Depth 3 (RotateAlign, ShiftByStep, product).
     """
@@ -83,8 +85,8 @@ class FheMm(Algorithm):
         for i in range(inner):
             diagonals[i] = self._mask(slice(i, None, inner), slice(self.cols - i))
             if i:
-                diagonals[i - self.cols] = self._mask(slice(i, None, inner), slice(self.cols - i, None))
-        return Transform(diagonals, 1.0, 1.0, (self._key, "align left"))
+                diagonals[self._row_back, i] = self._mask(slice(i, None, inner), slice(self.cols - i, None))
+        return Transform(diagonals, 1.0, 1.0, (self._key, "align left"), walked=True)
 
     @made_once
     def align_right(self) -> Transform:
@@ -102,7 +104,13 @@ class FheMm(Algorithm):
         first = self.cols - r
         stay = self._mask(ALL, slice(first), lambda: self._but_last[: r + 1])
         wrap = self._mask(ALL, slice(first, None), lambda: self._last[:r])
-        return Transform({r: stay, r - self.cols: wrap}, 1.0, 1.0, (self._key, "shift left", r))
+        diagonals: dict[Step, Plain] = {r: stay, (self._row_back, r): wrap}
+        return Transform(diagonals, 1.0, 1.0, (self._key, "shift left", r), walked=True)
+
+    @property
+    def _row_back(self) -> int:
+        """Down by a row, which is up by all others: what wraps around comes from there, rotated as what does not."""
+        return self.period - self.cols
 
     @made_once
     def shift_right(self, r: int) -> Transform:
@@ -132,17 +140,23 @@ class FheMm(Algorithm):
 
     # ---- the product ----
 
+    def movements(self) -> tuple[Movements, Movements]:
+        """Of A, whose rotations along rows spend a level; of B, which leaves another one unused."""
+        filled_left, filled_right = (
+            functools.partial(self._filled, shape=shape) for shape in (self.padded[:2], self.padded[1:])
+        )
+        return (
+            Movements(filled_left, self.align_left(), _as_it_is, _lower, self.shift_left, self.terms),
+            Movements(filled_right, self.align_right(), _lower, _as_it_is, self.shift_right, self.terms),
+        )
+
     def prepare_left(self, ev: Evaluator, cts: Operand) -> list[Any]:
-        """A rotated left by r for every r. Levels: 2. Keys: copies, ±i and ±r along rows."""
-        aligned = ev.linear_transform(self._filled(ev, cts, self.padded[:2]), self.align_left())
-        shifted = ev.linear_transforms(aligned, [self.shift_left(r) for r in range(1, self.terms)])
-        return [_lower(ev, aligned), *shifted]
+        """A rotated left by r for every r. Levels: 2. Keys: copies, i and r along rows, and up by all rows but one."""
+        return self.movements()[0].prepared(ev, cts)
 
     def prepare_right(self, ev: Evaluator, cts: Operand) -> list[Any]:
         """B rotated up by r for every r. Levels: 1, another one left unused. Keys: copies, multiples of a row."""
-        aligned = ev.linear_transform(self._filled(ev, cts, self.padded[1:]), self.align_right())
-        aligned = _lower(ev, aligned)  # rotations along rows spend a level on the other side
-        return [aligned, *ev.linear_transforms(aligned, [self.shift_right(r) for r in range(1, self.terms)])]
+        return self.movements()[1].prepared(ev, cts)
 
     def _filled(self, ev: Evaluator, cts: Operand, shape: tuple[int, ...]) -> Any:
         """Copies of a matrix in the whole grid."""
@@ -182,6 +196,10 @@ class FheMm(Algorithm):
         """There are no options."""
         if cls.fits(m, k, n, slots):
             yield {}
+
+
+def _as_it_is(ev: Evaluator, x: Any) -> Any:
+    return x
 
 
 def _lower(ev: Evaluator, x: Any) -> Any:
