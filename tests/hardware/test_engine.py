@@ -13,7 +13,7 @@ from cipherblas import public, secret
 from cipherblas.common.errors import MismatchError, ParameterError, StorageError, UnsuitedError
 from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.engines import registry
-from cipherblas_hardware.accelerator.engine import ACCELERATED, FameEngine, on_machine
+from cipherblas_hardware.accelerator.engine import ACCELERATED, FameEngine, MakeElement, on_machine
 from tests.support.plug_ins import write_metadata
 from tests.support.runs import toy, values_of
 
@@ -93,6 +93,30 @@ def test_two_products_one_after_the_other(watched: list[FameEngine]) -> None:
     _, error = run(program, "watched")
     assert error <= program.plan.error
     assert not watched[0].elsewhere
+
+
+def test_a_program_in_the_hardware(simulated: MakeElement) -> None:
+    """Two products one after the other: the engine raises where a word is not the processor's."""
+    made: list[FameEngine] = []
+
+    def engine(params: Parameters) -> FameEngine:
+        made.append(FameEngine(params, simulated, strict=True))
+        return made[-1]
+
+    cb.register_engine("hardware", engine)
+    program = toy(
+        lambda a, b, c: a @ b @ c,
+        a=secret(3, 4),
+        b=secret(4, 3),
+        c=secret(3, 2),
+        algorithm="fame-published",
+        parameters=parameters(9),
+        ring_degree=None,
+    )
+    _, error = run(program, "hardware")
+    registry.unregister_engine("hardware")
+    assert error <= program.plan.error
+    assert made[0].tally.programs > 10 and made[0].tally.cycles == made[0].tally.scheduled
 
 
 def test_other_programs(watched: list[FameEngine]) -> None:

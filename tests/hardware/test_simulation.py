@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cipherblas.crypto.params import Parameters
 from cipherblas_bench.sets import FAME_SETS, Shape
-from cipherblas_hardware.accelerator.engine import machine_element
+from cipherblas_hardware.accelerator.engine import MakeElement, machine_element
 from cipherblas_hardware.accelerator.simulation import simulated_product, toy_parameters
 from cipherblas_hardware.model.configuration import Configuration
 from cipherblas_hardware.model.operations import published_program
@@ -55,6 +56,35 @@ def test_the_published_size_of_set_a() -> None:
     assert row["error"] < 0.01
 
 
+# --- in the simulated hardware ---
+
+
+@pytest.mark.parametrize("shape", [(4, 4, 4), (3, 5, 2)])
+def test_a_product_in_the_hardware(shape: Shape, simulated: MakeElement) -> None:
+    """Every word of every ciphertext is the processor's, and every cycle was known before."""
+    row = simulated_product(shape, toy_parameters(8), simulated, lanes=8)
+    assert row["cycles"] == row["scheduled_cycles"]
+    assert row["passes_in_all"] == passes_of_the_model(shape, toy_parameters(8), False)[0]
+    assert row["error"] < 1e-6
+
+
+@pytest.mark.slow
+def test_a_larger_product_in_the_hardware(simulated: MakeElement) -> None:
+    row = simulated_product((16, 16, 16), toy_parameters(10), simulated, lanes=8)
+    assert row["cycles"] == row["scheduled_cycles"]
+    assert row["over_model"] < 1.02
+    assert row["error"] < 1e-5
+
+
+@pytest.mark.slow
+def test_the_published_size_of_set_a_in_the_hardware(simulated: MakeElement) -> None:
+    """128 lanes: minutes to build, and minutes to run."""
+    row = simulated_product((64, 64, 64), FAME_SETS["A"].parameters(), simulated, lanes=128)
+    assert row["cycles"] == row["scheduled_cycles"]
+    assert 1.0 < row["over_model"] < 1.02
+    assert row["error"] < 0.01
+
+
 # --- the command ---
 
 
@@ -63,6 +93,13 @@ def test_tables(invoke: Any) -> None:
     assert "an element of 8 lanes, N = 256, 5 + 2 limbs" in " ".join(text.split())
     assert "2×3×2" in text and "products with keys (KeyIP)" in text and "waiting for rows" in text
     assert "every one equal to the processor's" in text
+
+
+def test_the_hardware_by_default(invoke: Any, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CIPHERBLAS_CACHE", str(kept.parent))
+    (line,) = invoke("fame-sim", "--shape", "2x2x2", "--json").stdout.splitlines()
+    row = json.loads(line)
+    assert row["backend"] == "rtl" and row["cycles"] == row["scheduled_cycles"]
 
 
 def test_rows_as_json(invoke: Any) -> None:

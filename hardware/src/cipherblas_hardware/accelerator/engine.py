@@ -8,7 +8,6 @@ It is for small rings: a simulation takes a thousand times as long as the proces
 
 from __future__ import annotations
 
-import importlib
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -51,8 +50,9 @@ def rtl_element() -> MakeElement:
     from cipherblas_hardware.accelerator.verilated import check_tools
 
     check_tools()
-    made: MakeElement = importlib.import_module("cipherblas_hardware.accelerator.simulator").SimulatedElement
-    return made
+    from cipherblas_hardware.accelerator.simulator import SimulatedElement
+
+    return SimulatedElement
 
 
 def on_machine(params: Parameters) -> FameEngine:
