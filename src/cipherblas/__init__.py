@@ -75,7 +75,7 @@ from cipherblas.lang.refreshing import refresh
 from cipherblas.lang.spelled import SPELLED
 
 if TYPE_CHECKING:
-    from cipherblas import lab, networks
+    from cipherblas import lab, networks, sklearn
     from cipherblas.engines.registry import register_engine
     from cipherblas.lang import blas
     from cipherblas.methods.registry import register
@@ -172,6 +172,7 @@ __all__ = [
     "set_threads",
     "sigmoid",
     "sign",
+    "sklearn",
     "split",
     "sqrt",
     "square",
@@ -208,6 +209,7 @@ _ON_FIRST_USE = {
     "networks": "cipherblas.networks",
     "register": "cipherblas.methods.registry",
     "register_engine": "cipherblas.engines.registry",
+    "sklearn": "cipherblas.sklearn",
 }
 
 

@@ -211,7 +211,7 @@ class ApproximationError(PrecisionError):
 
 
 class UnsupportedNodeError(CipherblasError):
-    """A network has layers that cannot be computed encrypted."""
+    """A network or a model has parts that cannot be computed encrypted."""
 
 
 class LevelError(CipherblasError):
