@@ -148,6 +148,17 @@ def test_keys_of_a_square_on_eight_ranks() -> None:
     assert len(rotation_keys(block, Cuboid(1, 1, 1), (0, 0, 0), "4d")) == 30
 
 
+def limit_memory(monkeypatch: pytest.MonkeyPatch, kind: Any) -> None:
+    """Evaluators of this kind have no working memory."""
+    init = kind.__init__
+
+    def limited(self: Any, *arguments: Any, **options: Any) -> None:
+        init(self, *arguments, **options)
+        self.working_bytes = 0
+
+    monkeypatch.setattr(kind, "__init__", limited)
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 4, 8])
 @pytest.mark.parametrize("sharing", PER_OFFSET)
 def test_ciphertexts_that_a_rank_holds(
@@ -165,6 +176,7 @@ def test_ciphertexts_that_a_rank_holds(
     monkeypatch.setattr(slots.SlotsPlanned, "_handle_bytes", lambda self, components, limbs: 1)
     monkeypatch.setattr(Ledger, "touch", lambda self, nbytes: None)
     monkeypatch.setattr(slots._Product, "_added", noted)
+    limit_memory(monkeypatch, slots.SlotsPlanned)
     plan = square.program.plan
     rank_runs(plan.parameters, square.program.listing, plan.decided, ranks, sharing)
     grid = grid_of(square.blocks, ranks, 8, sharing)
@@ -176,3 +188,22 @@ def test_ciphertexts_that_a_rank_holds(
     ):  # where it shares both sides one of them may always be a rank's own offset
         less = min(own.m, own.n) if min(grid.m, grid.n) > 1 else 0
         assert most[number] - less <= found[number] <= most[number]
+
+
+def test_offsets_have_one_hoisting_where_memory_allows(
+    square: InBlocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same residues, rotations and messages in both; fewer hoistings, which is what the planner prices."""
+    plan = square.program.plan
+    large = square.on(4, "4d*")
+    with monkeypatch.context() as limited:
+        limit_memory(limited, slots.SlotsRanks)
+        small = square.on(4, "4d*")
+    for (_, one), (_, other) in zip(large, small, strict=True):
+        assert one.counts.rotations == other.counts.rotations and one.sent == other.sent
+        assert one.counts.hoistings < other.counts.hoistings
+    for found in (large, small):
+        for got, wanted in zip(found[0][0].ciphertexts, square.alone.ciphertexts, strict=True):
+            np.testing.assert_array_equal(got, wanted)
+    runs = rank_runs(plan.parameters, square.program.listing, plan.decided, 4, "4d*")
+    assert [run.counts.hoistings for run in runs] == [server.counts.hoistings for _, server in large]

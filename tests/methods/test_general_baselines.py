@@ -188,6 +188,27 @@ def test_counts_of_fhe_mm(m, k, n):
     assert counts.relinearisations == 1
 
 
+@pytest.mark.parametrize(("m", "k", "n"), [(8, 8, 8), (4, 16, 8), (16, 4, 8), (2, 4, 16), (5, 7, 3)])
+def test_baby_steps_of_fhe_mm(m, k, n):
+    """The same product; RotateAlign of A takes those of a side twice, of what stays in a row and what wraps around."""
+    steps = 4
+    algorithm = FheMm(m, k, n, 512, baby_steps=steps)
+    assert type(algorithm)(m, k, n, 512, **algorithm.options).baby_steps == steps
+    counts = harness.check(algorithm, seed=1).counts
+    every = harness.counted(FheMm(m, k, n, 512))
+    inner = algorithm.padded[1]
+    giants = -(-inner // steps)
+    left = min(inner, steps) - 1 + 2 * giants - 1
+    right = min(inner, steps) - 1 + giants - 1
+    assert every.rotations - counts.rotations == (2 * (inner - 1) + 1 - left) + (inner - 1 - right)
+
+
+@pytest.mark.parametrize("steps", [0, -1, 2.0])
+def test_baby_steps_that_there_are_not(steps):
+    with pytest.raises(ParameterError, match="baby steps"):
+        FheMm(4, 4, 4, 16, baby_steps=steps)
+
+
 @pytest.mark.parametrize(("m", "k", "n"), [(8, 8, 8), (4, 16, 8), (16, 4, 8), (2, 4, 16)])
 def test_rotations_of_fhe_mm_along_lines(m, k, n):
     """On a hypercube RotateAlign takes k rotations of each operand, and a step of ShiftByStep one."""

@@ -33,6 +33,7 @@ from cipherblas.distributed.ranks import (
     own_blocks,
     work_of,
 )
+from cipherblas.evaluators.slots.bookkeeping import DEFAULT_WORKING_BYTES
 from cipherblas.evaluators.slots.movements import Movements
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Ct
@@ -153,10 +154,10 @@ def prices(
     aligned = ev.linear_transform(ev.rescaled(left[0]), algorithm.align_left())
     moves = algorithm.movements()
 
-    def shifting(one_by_one: bool) -> tuple[float, float]:
+    def shifting(at_once: int | None) -> tuple[float, float]:
         def of(move: Movements, ct: Ct) -> float:
             shifts = [move.shift(r) for r in steps]
-            return priced(lambda: list(ev.linear_transforms(ct, shifts, one_by_one=one_by_one)))[0]
+            return priced(lambda: list(ev.linear_transforms(ct, shifts, at_once=at_once)))[0]
 
         return of(moves[0], aligned), of(moves[1], rights[0])
 
@@ -171,7 +172,7 @@ def prices(
         divided, _ = priced(lambda: ev.transform_of_parts(x, move.align, [None] * ranks))
         return seconds + divided / ranks
 
-    (shift_left, shift_right), stepped = shifting(False), shifting(True)
+    (shift_left, shift_right), stepped = shifting(None), shifting(1)
     product, total = priced(lambda: algorithm.multiply(ev, lefts, rights, None))
     addition, _ = priced(lambda: ev.add(total[0], total[0]))
     finish, _ = priced(lambda: algorithm.finish(ev, total))
@@ -256,7 +257,12 @@ def modelled(
     blocks_here = (own.m * own.k, own.n * own.k) if by_offset else moves
     aligning = price.parts(grid.n, grid.m) if by_offset else price.aligned
     aligned = sum(count * one for count, one in zip(blocks_here, aligning, strict=True))
-    shifting = price.stepped if by_offset else price.shifted
+    shifting = price.shifted
+    if by_offset:
+        shifting = (
+            _shifting(price, 0, steps / grid.n, own.m),
+            _shifting(price, 1, steps / grid.m, own.n),
+        )
     shifted = sum(count * one for count, one in zip(moves, shifting, strict=True))
     finished = math.ceil(work.sums / grid.k)
     added = (
@@ -274,6 +280,15 @@ def modelled(
         hidden,
         ciphertexts_held(own, sharing) * price.sent.fresh,
     )
+
+
+def _shifting(price: Prices, side: int, offsets: float, blocks: int) -> float:
+    """Seconds of ShiftByStep of a block, by as many offsets with one hoisting as fit the working memory with all blocks
+    of a rank."""
+    at_once = max(1, DEFAULT_WORKING_BYTES // (blocks * price.sent.aligned))
+    hoistings = math.ceil(offsets / at_once)
+    each = (price.stepped[side] - price.shifted[side]) / max(1.0, offsets - 1)
+    return price.shifted[side] + each * min(hoistings - 1, offsets)
 
 
 def _mpi_seconds(

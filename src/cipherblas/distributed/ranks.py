@@ -156,7 +156,8 @@ def ciphertexts_held(own: Cuboid, distribution: Distribution) -> int:
 def ciphertexts_ahead(own: Cuboid, grid: Cuboid) -> int:
     """Ciphertexts that a rank of `PER_OFFSET` holds besides: of a side that several ranks share those of the next
     offset, which it shifts and sends ahead of its use; and the blocks of A at one inner index rotated down by a row,
-    from which comes what wraps around on a ring whose degree is a power of two."""
+    from which comes what wraps around on a ring whose degree is a power of two. That is where memory is limited; else
+    it has those of as many of its offsets as fit the working memory."""
     return own.m * (1 + (grid.n > 1)) + own.n * (grid.m > 1)
 
 

@@ -238,10 +238,10 @@ class _Product:
         """Blocks are aligned, then multiplied offset by offset, shifted by one of the ranks that hold them."""
         assert isinstance(self.cut, GridCut)
         movements: tuple[Movements, Movements] | None = self.works["movements"]()
-        if movements is None:
+        if movements is None or movements[0].baby_steps is not None:
             raise ParameterError(
                 "Ranks cannot share the rotations inside a block of this method.",
-                expected="fhe-mm",
+                expected="fhe-mm, without baby steps",
                 advice='sharing="4d-b", which shares whole blocks, or sharing="4d-s"',
             )
         rows, columns, inner = self.cut.own(self.rank)
@@ -398,7 +398,12 @@ class _Product:
 
 class _Shifts:
     """ShiftByStep of the blocks of an operand at an inner index: each rank of a group shifts all of them by its
-    offsets, those of its number modulo the ranks, and sends them to the others, one offset ahead of its use."""
+    offsets, those of its number modulo the ranks, and sends them to the others, one offset ahead of its use.
+
+    Blocks are shifted by as many offsets with one hoisting as fit the evaluator's working memory, one at least.
+
+    Source: FHE4DMM, Section VI-A-3: limited and large memory.
+    """
 
     def __init__(
         self, product: _Product, move: Movements, aligned: Mapping[int, Any], group: Sequence[int]
@@ -407,8 +412,10 @@ class _Shifts:
         own = [r for r in range(1, move.terms) if self._owner(r) == product.rank]
         shifts = [move.shift(r) for r in own]
         ev, alone = product.ev, len(group) == 1
+        handles = [one for one in aligned.values() if isinstance(one, Ct)]
+        at_once = max(1, ev.working_bytes // max(1, sum(map(ev.ct_bytes, handles))))
         self._coming = {
-            number: ev.linear_transforms(one, shifts, one_by_one=True) for number, one in aligned.items()
+            number: ev.linear_transforms(one, shifts, at_once=at_once) for number, one in aligned.items()
         }
         self._offsets = iter(own)
         self._ahead: dict[int, Any] = {}

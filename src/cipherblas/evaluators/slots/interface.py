@@ -356,19 +356,19 @@ class Evaluator(Products):
         maps: Sequence[Transform | Mapping[Step, Plain | None]],
         *,
         order: str | None = None,
-        one_by_one: bool = False,
+        at_once: int | None = None,
     ) -> Iterator[Any]:
         """Return several linear transforms of one vector, in order. They share rotations.
 
         Results are computed as the iterator advances, in groups whose buffers fit `working_bytes`.
 
         Args:
-            one_by_one: no result is there before it is asked for: each of them has a hoisting of its own.
+            at_once: the most results of one hoisting, which are there before all of them are asked for.
         """
         transforms = [Transform.of(diagonals) for diagonals in maps]
         if isinstance(x, Plain):
             return (rotations.transform_plain(x, transform) for transform in transforms)
-        return rotations.transform_many(self, x, transforms, order, one_by_one)
+        return rotations.transform_many(self, x, transforms, order, at_once)
 
     def transform_part(self, x: Ct, transform: Transform, number: int, count: int) -> Ct | None:
         """Of a linear transform with diagonals the terms whose offsets are `number` modulo `count`, added up modulo Q·P

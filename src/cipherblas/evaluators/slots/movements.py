@@ -19,6 +19,7 @@ class Movements(NamedTuple):
         first: of that one the first term's factor.
         shift: the transform to the factor of each further term.
         terms: of the sum of products, one factor each.
+        baby_steps: of RotateAlign; None: every rotation has a key of its own, and ranks can share them.
     """
 
     filled: Callable[[Evaluator, Sequence[Ct | Plain]], Any]
@@ -27,11 +28,14 @@ class Movements(NamedTuple):
     first: Callable[[Evaluator, Any], Any]
     shift: Callable[[int], Transform]
     terms: int
+    baby_steps: int | None = None
 
     def prepared(self, ev: Evaluator, cts: Sequence[Ct | Plain]) -> list[Any]:
         """The factors of all terms."""
         with ev.stage("aligned"):
-            aligned = self.aligned(ev, ev.linear_transform(self.filled(ev, cts), self.align))
+            options: dict[str, Any] = {"baby_steps": self.baby_steps, "double": self.baby_steps is not None}
+            whole = ev.linear_transform(self.filled(ev, cts), self.align, **options)
+            aligned = self.aligned(ev, whole)
         with ev.stage("shifted"):
             shifts = [self.shift(r) for r in range(1, self.terms)]
             return [self.first(ev, aligned), *ev.linear_transforms(aligned, shifts)]

@@ -86,9 +86,9 @@ class _Last(NamedTuple):
 
 
 def transform_many(
-    ev: Products, x: Ct, transforms: Sequence[Transform], order: str | None, one_by_one: bool = False
+    ev: Products, x: Ct, transforms: Sequence[Transform], order: str | None, at_once: int | None = None
 ) -> Iterator[Ct]:
-    """Linear transforms of one ciphertext, in groups that fit the working memory, or each by itself.
+    """Linear transforms of one ciphertext, in groups that fit the working memory, of `at_once` at most.
 
     Under the policies that walk paths, and of transforms that do, all but the last part of each path is rotated first;
     the last part is done by the executor together with the diagonals.
@@ -100,7 +100,8 @@ def transform_many(
     sources, rows = _rotated_first(ev, x, transforms)
     start = 0
     while start < len(transforms):
-        stop = start + 1 if one_by_one else _group_end(ev, transforms, start, x.limbs)
+        stop = _group_end(ev, transforms, start, x.limbs)
+        stop = stop if at_once is None else min(stop, start + at_once)
         yield from _transform_group(ev, x, sources, transforms[start:stop], rows[start:stop], order)
         start = stop
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cipherblas.common.errors import ParameterError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.movements import Movements
 from cipherblas.evaluators.slots.values import Ct, Parts, Plain, Transform
@@ -41,6 +42,9 @@ class FheMm(Algorithm):
     level. Rotations by 0 are none: four fewer. One relinearisation.
 
     Depth 3 (RotateAlign, ShiftByStep, product).
+
+    Args:
+        baby_steps: of RotateAlign, on each side; without, a rotation for each of its diagonals, which ranks can share.
     """
 
     name = "fhe-mm"
@@ -53,8 +57,13 @@ class FheMm(Algorithm):
     min_levels = 2
     baseline = True
 
-    def __init__(self, m: int, k: int, n: int, slots: int) -> None:
+    def __init__(self, m: int, k: int, n: int, slots: int, *, baby_steps: int | None = None) -> None:
         super().__init__(m, k, n, slots)
+        if baby_steps is not None and (type(baby_steps) is not int or baby_steps < 1):
+            raise ParameterError(
+                "The number of baby steps must be at least 1.", expected="at least 1", got=baby_steps
+            )
+        self.baby_steps = baby_steps
         self.padded = tuple(1 << (length - 1).bit_length() for length in (m, k, n))
         pm, pk, pn = self.padded
         self.rows, self.cols = max(pm, pk), max(pk, pn)
@@ -73,7 +82,7 @@ class FheMm(Algorithm):
 
     @property
     def options(self) -> dict[str, Any]:
-        return {}
+        return {} if self.baby_steps is None else {"baby_steps": self.baby_steps}
 
     # ---- the maps ----
 
@@ -145,9 +154,10 @@ class FheMm(Algorithm):
         filled_left, filled_right = (
             functools.partial(self._filled, shape=shape) for shape in (self.padded[:2], self.padded[1:])
         )
+        both = self.terms, self.baby_steps
         return (
-            Movements(filled_left, self.align_left(), _as_it_is, _lower, self.shift_left, self.terms),
-            Movements(filled_right, self.align_right(), _lower, _as_it_is, self.shift_right, self.terms),
+            Movements(filled_left, self.align_left(), _as_it_is, _lower, self.shift_left, *both),
+            Movements(filled_right, self.align_right(), _lower, _as_it_is, self.shift_right, *both),
         )
 
     def prepare_left(self, ev: Evaluator, cts: Operand) -> list[Any]:
@@ -193,7 +203,7 @@ class FheMm(Algorithm):
 
     @classmethod
     def candidates(cls, m: int, k: int, n: int, slots: int) -> Iterator[dict[str, Any]]:
-        """There are no options."""
+        """As published in FHE4DMM's counts, without baby steps: these are taken where they are asked for."""
         if cls.fits(m, k, n, slots):
             yield {}
 
