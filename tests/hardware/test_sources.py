@@ -18,6 +18,7 @@ from cipherblas_hardware.accelerator import isa, verilated
         ("arithmetic_bench", {"Width": 50}),
         ("element", {"Dp": 4, "LogN": 13, "Width": 50}),
         ("element", {"Dp": 16, "LogN": 16, "Tiled": 1}),
+        ("element", {"Dp": 8, "LogN": 8, "Buffered": 1}),
     ],
 )
 def test_no_warnings(top: str, parameters: dict[str, int], kept: Path) -> None:

@@ -41,7 +41,7 @@ class SimulatedElement:
         bank_rows: rows of each bank.
         width: bits of a word.
         largest_log_n: of the largest ring of the same hardware, which serves all that are no larger. None: 12, or that
-            of `timing` where it is larger.
+            of `timing` where it is larger; with buffers an element has that one ring.
         folder: where built libraries are kept; None: the default one.
 
     Raises:
@@ -57,20 +57,22 @@ class SimulatedElement:
         largest_log_n: int | None = None,
         folder: Path | None = None,
     ) -> None:
-        largest = max(12, timing.log_n) if largest_log_n is None else largest_log_n
-        if not timing.log_n <= largest <= MAX_LOG_N:
+        if largest_log_n is None:
+            largest_log_n = timing.log_n if timing.buffered else max(12, timing.log_n)
+        if not timing.log_n <= largest_log_n <= MAX_LOG_N:
             raise ParameterError(
                 "An element has no such ring.",
-                expected=f"N of 2^{min(largest, MAX_LOG_N)} at most",
+                expected=f"N of 2^{min(largest_log_n, MAX_LOG_N)} at most",
                 got=timing.n,
             )
         self.timing, self.bank_rows, self.width = timing, bank_rows, width
         parameters = {
             "Dp": timing.lanes,
-            "LogN": largest,
+            "LogN": largest_log_n,
             "Width": width,
             "Stages": timing.stages,
             "BankRows": bank_rows,
+            "Buffered": int(timing.buffered),
         }
         self._library = verilated.library("element", "element", parameters, folder)
         for name, result in {

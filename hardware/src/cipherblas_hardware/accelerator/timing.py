@@ -33,6 +33,8 @@ class Timing:
         lanes: dp, a power of two.
         log_n: log2(N).
         stages: of a product.
+        buffered: the permutation circuit has buffers, as Fig. 4 of the paper; else rotations take the rows of a limb in
+            another order, and neighbouring rows exchange halves.
 
     Raises:
         ParameterError: there is no such element.
@@ -41,6 +43,7 @@ class Timing:
     lanes: int
     log_n: int
     stages: int = STAGES
+    buffered: bool = False
 
     def __post_init__(self) -> None:
         if self.lanes < 4 or self.lanes & self.lanes - 1 or 1 << self.log_n < 4 * self.lanes:
@@ -67,8 +70,8 @@ class Timing:
 
     @property
     def to_lanes(self) -> int:
-        """Two cycles of a bank, two of the corner, one for each stage of the network."""
-        return 4 + self.lane_bits
+        """Two cycles of a bank, two of the corner, one per stage of the network; with buffers half a limb more."""
+        return 4 + self.lane_bits + (self.rows // 2 + 2) * self.buffered
 
     @property
     def skew(self) -> int:
@@ -93,7 +96,9 @@ class Timing:
 
     @cached_property
     def halves(self) -> Order:
-        """The rows in the order 0, R/2, 1, R/2 + 1, …"""
+        """The rows in the order 0, R/2, 1, R/2 + 1, …, in which rotations take or leave them; with buffers in order."""
+        if self.buffered:
+            return self.straight
         return (self.straight >> 1) + (self.straight & 1) * (self.rows // 2)
 
     def automorphism(self, galois: int) -> Order:

@@ -30,7 +30,7 @@ RUNTIME = ("verilated.cpp", "verilated_threads.cpp")  # Verilator's own, compile
 # In this order, so that what a file uses comes before it.
 MODULES = (
     *("fame_pkg", "mod_add", "product", "mod_mul", "lane_pair", "lane_array"),
-    *("lane_network", "corner", "permutation_circuit", "operand_rows", "result_rows"),
+    *("lane_network", "corner", "temporal_network", "permutation_circuit", "operand_rows", "result_rows"),
     *("bank", "scratchpad", "constants", "sequencer", "program_checks", "element"),
 )
 

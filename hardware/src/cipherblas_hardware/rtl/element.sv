@@ -7,7 +7,8 @@ module element
   import fame_pkg::*;
 #(
     parameter int    Dp       = 8,
-    parameter int    LogN     = 12,      // of the largest ring
+    parameter int    LogN     = 12,      // of the largest ring; Buffered: of the only one
+    parameter bit    Buffered = 0,       // the form of the permutation circuit
     parameter int    Width    = 54,
     parameter int    Stages   = 4,
     parameter bit    Tiled    = 0,
@@ -32,7 +33,7 @@ module element
     output logic [31:0] issued_o  // of these, with a row issued
 );
   localparam int LogR = LogN - $clog2(Dp);
-  localparam int ToLanes = operand_latency(Dp);
+  localparam int ToLanes = operand_latency(Dp, Buffered ? 1 << LogR : 0);
   localparam int ToBank = ToLanes + lane_latency(Stages);
   localparam int Skew = ToLanes - 2;  // to the addresses of operands b and c
 
@@ -93,8 +94,9 @@ module element
   logic [LogR:0] twiddle_offset;
 
   operand_rows #(
-      .Dp  (Dp),
-      .LogN(LogN)
+      .Dp(Dp),
+      .LogN(LogN),
+      .Buffered(Buffered)
   ) i_operand_rows (
       .log_r_i,
       .row_i(row),
@@ -105,8 +107,9 @@ module element
       .c_o(lane_c)
   );
   result_rows #(
-      .Dp  (Dp),
-      .LogN(LogN)
+      .Dp(Dp),
+      .LogN(LogN),
+      .Buffered(Buffered)
   ) i_result_rows (
       .log_r_i,
       .row_i(at_banks.row),
@@ -201,11 +204,15 @@ module element
   end
   permutation_circuit #(
       .Dp(Dp),
-      .Width(Width)
+      .Width(Width),
+      .LogR(LogR),
+      .Buffered(Buffered)
   ) i_permutation (
       .clk_i,
+      .rst_ni,
+      .valid_i(travelling[2].valid),
       .permutation_i(travelling[2].instruction.permutation),
-      .second_i(travelling[2].row[0]),
+      .row_i(travelling[2].row),
       .g_i(lane_g_later[1]),
       .c_i(lane_c_later[1]),
       .x_i(a_registered),
@@ -275,12 +282,17 @@ module element
   end
 
 `ifndef SYNTHESIS
+  always_ff @(posedge clk_i) begin
+    assert (!issue || !Buffered || 32'(log_r_i) == LogR)
+    else $error("With buffers an element has one ring.");
+  end
   program_checks #(
       .Dp(Dp),
       .LogN(LogN),
       .Width(Width),
       .Stages(Stages),
-      .BankRows(BankRows)
+      .BankRows(BankRows),
+      .Buffered(Buffered)
   ) i_checks (
       .clk_i,
       .rst_ni,

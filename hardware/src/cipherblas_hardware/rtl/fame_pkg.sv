@@ -79,8 +79,9 @@ package fame_pkg;
   endfunction
 
   // From the address of a row to the lanes: bank, register, corner (2), and a stage of the network per bit of a lane's number.
-  function automatic int operand_latency(int dp);
-    return 4 + $clog2(dp);
+  // With buffers of so many rows in place of the corner, half of them and two cycles more; 0: without.
+  function automatic int operand_latency(int dp, int buffered_rows);
+    return 4 + $clog2(dp) + (buffered_rows == 0 ? 0 : buffered_rows / 2 + 2);
   endfunction
 
   // Operations that take operand c.

@@ -5,8 +5,9 @@
 module operand_rows
   import fame_pkg::*;
 #(
-    parameter  int Dp   = 8,
-    parameter  int LogN = 12,
+    parameter int Dp = 8,
+    parameter int LogN = 12,
+    parameter bit Buffered = 0,  // rotations leave the order of rows as it is
     localparam int Bits = $clog2(Dp),
     localparam int LogR = LogN - Bits
 ) (
@@ -25,12 +26,14 @@ module operand_rows
 
   logic [LogN-1:0] source;
   logic [LogR-1:0] mask;
+  logic [LogR-1:0] in_turns;  // 0, R/2, 1, R/2 + 1, …
 
-  assign mask   = LogR'((32'd1 << log_r_i) - 32'd1);
+  assign in_turns = (row_i >> 1) | (LogR'(row_i[0]) << (log_r_i - 4'd1));
+  assign mask = LogR'((32'd1 << log_r_i) - 32'd1);
   assign source = galois_i[LogN-1:0] * LogN'(reversed(row_i)) + galois_i[LogN:1];
   always_comb begin
     unique case (permutation_i)
-      RotateLeft:   row_o = (row_i >> 1) | (LogR'(row_i[0]) << (log_r_i - 4'd1));  // 0, R/2, 1, R/2 + 1, …
+      RotateLeft:   row_o = Buffered ? row_i : in_turns;
       Automorphism: row_o = reversed(source[LogR-1:0] & mask);
       default:      row_o = row_i;
     endcase

@@ -8,6 +8,7 @@ module program_checks
     parameter int Width = 54,
     parameter int Stages = 4,
     parameter int BankRows = 4096,
+    parameter bit Buffered = 0,
     localparam int LogR = LogN - $clog2(Dp)
 ) (
     input logic                                clk_i,
@@ -23,7 +24,7 @@ module program_checks
     input logic                                stream_ready_i,
     input logic                                stream_valid_i
 );
-  localparam int ToLanes = operand_latency(Dp);
+  localparam int ToLanes = operand_latency(Dp, Buffered ? 1 << LogR : 0);
   localparam int ToBank = ToLanes + lane_latency(Stages);
   localparam int Skew = ToLanes - 2;
   localparam int LaneBits = $clog2(Dp);
@@ -44,8 +45,9 @@ module program_checks
   logic unused_half;
 
   operand_rows #(
-      .Dp  (Dp),
-      .LogN(LogN)
+      .Dp(Dp),
+      .LogN(LogN),
+      .Buffered(Buffered)
   ) i_operand_rows (
       .log_r_i,
       .row_i,
@@ -56,8 +58,9 @@ module program_checks
       .c_o(unused_c)
   );
   result_rows #(
-      .Dp  (Dp),
-      .LogN(LogN)
+      .Dp(Dp),
+      .LogN(LogN),
+      .Buffered(Buffered)
   ) i_result_rows (
       .log_r_i,
       .row_i,

@@ -6,8 +6,9 @@
 module result_rows
   import fame_pkg::*;
 #(
-    parameter  int Dp   = 8,
-    parameter  int LogN = 12,
+    parameter int Dp = 8,
+    parameter int LogN = 12,
+    parameter bit Buffered = 0,  // rotations leave the order of rows as it is
     localparam int Bits = $clog2(Dp),
     localparam int LogR = LogN - Bits
 ) (
@@ -25,7 +26,7 @@ module result_rows
 
   always_comb begin
     row_o = row_i;
-    if (permutation_i == RotateRight) begin
+    if (!Buffered && permutation_i == RotateRight) begin
       row_o = (row_i >> 1) | (LogR'(row_i[0]) << (log_r_i - 4'd1));  // 0, R/2, 1, R/2 + 1, …
     end
     if (stage_i < 4'(Bits)) begin
