@@ -1,11 +1,12 @@
 """Draws docs/measured/bootstrapping.jsonl and bootstrapping-batches.jsonl, and writes their tables into
-docs/bootstrapping.md.
+docs/bootstrapping.md, and those of what is counted into docs/algorithms.md.
 
 usage: draw_bootstrapping.py [--write] [--pictures FOLDER]
 
 Without arguments it prints the tables. The first file holds one row, as `cipherblas bench bootstrap --peer openfhe
 --ciphertexts N --in-a-row N --json` printed it, with the `command` and the `commit` of the package; the second one
-those of a run with `--batch … --shared`, the first of which has these, too. Pictures need matplotlib.
+those of runs with `--batch … --shared`, the first of each of which has these, too. mambo.jsonl is of
+`scripts/measure_performance.py --suite mambo`. Refreshes of fewer slots are counted here. Pictures need matplotlib.
 """
 
 from __future__ import annotations
@@ -15,11 +16,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from measured_pages import MEASURED, ROOT, Row, main, number, table
+from cipherblas.evaluators.slots.symbolic import Symbolic
+from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
+from cipherblas.planner.rings.modulus_chains import chain
+from cipherblas_bench.bootstrap import SETS
+from measured_pages import MEASURED, ROOT, Row, conditions, main, number, rows, table
 
 ROW = MEASURED / "bootstrapping.jsonl"
 BATCHES = MEASURED / "bootstrapping-batches.jsonl"
-PAGE = ROOT / "docs" / "bootstrapping.md"
+MAMBO = MEASURED / "mambo.jsonl"
+PAGE, ALGORITHMS = (ROOT / "docs" / f"{name}.md" for name in ("bootstrapping", "algorithms"))
+FEWER = (15, 14, 13, 12, 11, 10)  # log2 of the slots that are counted, of a ring of degree 2^16
 PARAMETERS = (("limbs", "limbs"), ("digits", "dnum"), ("log2(Q)", "logq"), ("log2(P)", "logp"))
 SIZES = (("evaluation keys, GiB", "key_bytes"), ("peak of the process, GiB", "peak_bytes"))
 STEPS = (
@@ -136,9 +143,74 @@ def precision(row: Row) -> Any:
     return figure
 
 
+def at_once() -> str:
+    """What a refresh of one ciphertext takes, in each ring."""
+    singles = [single for single, *_ in runs_of_batches()]
+    body = [
+        ["values in one ciphertext", *(f"{row['slots']:,}" for row in singles)],
+        ["levels between two refreshes", *(row["levels_left"] for row in singles)],
+        ["bits that are predicted", *(number(row["predicted_bits"], 3) for row in singles)],
+        ["bits that are found", *(number(row["precision_bits"], 3) for row in singles)],
+        [f"seconds, {singles[0]['threads']} thread", *(number(row["seconds"]) for row in singles)],
+        ["evaluation keys, GiB", *(number(row["key_bytes"] / GIB) for row in singles)],
+    ]
+    text = table(["", *(f"N = 2^{row['params']['n'].bit_length() - 1}" for row in singles)], body)
+    return f"{text}\n\nThese are the first rows of [batches](#batches), which say where they come from."
+
+
+def counted_batches() -> str:
+    """Transforms of limbs for a ciphertext whose a part is shared, over those of one by itself, and all keys."""
+    body = []
+    for single, *batches in runs_of_batches():
+        for row in (one for one in batches if one.get("ntt_limbs")):
+            share = row["ntt_limbs"] / row["batch"] / single["ntt_limbs"]
+            log_n = row["params"]["n"].bit_length() - 1
+            body.append(
+                [f"2^{log_n}", row["batch"], row["secrets"], number(share), number(row["key_bytes"] / GIB)]
+            )
+    return table(["N", "ciphertexts", "r", "transforms", "keys, GiB"], body)
+
+
+def counted_slots() -> str:
+    """What a refresh of fewer slots takes, counted."""
+    params = chain(1 << 16, *SETS[16]).parameters(128, insecure=False)
+    body = []
+    for log_slots in FEWER:
+        method, ev = bootstrapping_of(params).packed(1 << log_slots), Symbolic(params)
+        method.run(ev, ev.fresh(None, bound=1.0, limbs=method.levels_before + 1))
+        counts, read = ev.counts, ev.counts.key_bytes_read / 1e9
+        body.append([f"{1 << log_slots:,}", f"{counts.ntt_limbs:,}", f"{counts.mac_limbs:,}", number(read)])
+    return table(["slots", "transforms of limbs", "multiply-adds, limbs", "key bytes read, GB"], body)
+
+
+def products() -> str:
+    """Products inside of bootstrapping."""
+    found = rows(MAMBO)
+    first = found[0]
+    pair, single = first["pair_seconds"], first["single_seconds"]
+    body = [
+        ["none, one by one, as is fastest for one", number(single, 3), "", "1", ""],
+        ["none, two by two", number(pair, 3), "", number(single / pair, 3), ""],
+    ]
+    for row in found:
+        share, bits = f"{number(100 * row['product_share'])} %", number(row["precision_bits"], 3)
+        body.append(
+            [row["case"], number(row["seconds"], 3), share, number(row["throughput_of_single"], 3), bits]
+        )
+    titles = ("product", "seconds for a ciphertext", "its share", "throughput", "bits of the worst slot")
+    return f"{table(titles, body)}\n\n{conditions(found)}"
+
+
 def tables() -> dict[tuple[Path, str], str]:
     """Page and name → text."""
-    return {(PAGE, "measured"): text(measured()), (PAGE, "batches"): of_batches()}
+    return {
+        (PAGE, "at once"): at_once(),
+        (PAGE, "measured"): text(measured()),
+        (PAGE, "batches"): of_batches(),
+        (PAGE, "products"): products() if MAMBO.exists() else "",
+        (ALGORITHMS, "batches, counted"): counted_batches(),
+        (ALGORITHMS, "slots, counted"): counted_slots(),
+    }
 
 
 def figures() -> dict[str, Any]:

@@ -153,6 +153,21 @@ def patterns() -> str:
     return table(header, [[row[name] for name in names] for row in run_nn_published()])
 
 
+def compiled(found: list[Row]) -> str:
+    """Fig. 10: what comes before a first run, and FLOPs of Table 3."""
+    body = []
+    for kernel in KERNELS:
+        cells: list[object] = [kernel.name, number(kernel.flops / 1e6, 4)]
+        by = kernels(found).get(kernel.name, {})
+        for method in METHODS:
+            row = by.get(method, {})
+            plan, encode = row.get("plan_seconds"), row.get("encode_seconds")
+            cells += ["" if plan is None else number(plan), "" if encode is None else number(encode)]
+        body.append(cells)
+    names = (f"{name}, {what}" for name, _ in METHODS.values() for what in ("plan, s", "encode, s"))
+    return table(["kernel", "MFLOPs", *names], body)
+
+
 def kernels(found: list[Row]) -> dict[str, dict[str, Row]]:
     """Kernel → method → row."""
     cases: dict[str, dict[str, Row]] = {}
@@ -234,6 +249,7 @@ def tables() -> dict[tuple[Path, str], str]:
         "conditions of products": conditions(bae),
         "patterns": patterns(),
         "kernels": in_the_ring(ring_rows),
+        "compiled": compiled(ring_rows),
         "ratios": ratios(ring_rows),
         "conditions of kernels": conditions(ring_rows),
     }

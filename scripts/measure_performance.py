@@ -18,8 +18,8 @@ rings that the planner takes (15 minutes); "predictions", plans beside runs (5 m
 bootstrapping (15 minutes, 20 GiB); "examples", what examples print (10 minutes, needs --files, as networks);
 "networks", whole encrypted networks (15 minutes, needs --files: the folder in which the networks and images are that
 `NETWORKS` names). `scripts/draw_performance.py --write`, `scripts/draw_claims.py --write`, `scripts/draw_peers.py
---write`, `scripts/draw_ranks.py --write`, `scripts/draw_secret_network.py --write` and `scripts/draw_networks.py
---write` put them on the pages.
+--write`, `scripts/draw_ranks.py --write`, `scripts/draw_secret_network.py --write`, `scripts/draw_examples.py --write`
+and `scripts/draw_networks.py --write` put them on the pages.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ SUITES = {
     "exact": [["pc", *EXACT], ["cc", *EXACT]],
     "layers": [["nn", "--limit", "30", "--seconds", "1"], ["nn", "--baseline", "none", "--threads", "2"]],
     "predictions": [["model"]],
-    "mambo": [["mambo", *(f"--size={d}" for d in (256, 768, 1024, 4096))]],
+    "mambo": [["mambo", "--size", "256", "--size", "768", "--size", "1024"], ["mambo", "--size", "4096"]],
     "secret-network": [
         [*SECRET, "--network", "digits", "--images", "8192", "--ranks", "1"],
         [

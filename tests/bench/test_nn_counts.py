@@ -66,3 +66,5 @@ def test_kernels() -> None:
         if kernel.window is not None:
             assert kernel.window.out_shape == (kernel.weight_shape[0], *kernel.input_shape[1:])
     assert {kernel.slots for kernel in KERNELS} == {SLOTS}
+    published = (0.88, *(4.72,) * 3, *(230.69,) * 4, 33.55, 205.52)  # of Table 3, in millions
+    assert [kernel.flops / 1e6 for kernel in KERNELS] == pytest.approx(published, rel=6e-3)

@@ -108,6 +108,10 @@ def test_what_does_not_fit_the_memory_is_not_run(
     monkeypatch.setattr(nn, "_available", lambda: 1000 << 20)
     assert case.too_much(math.inf, 0.0) == said
     assert case.too_much(1.0, 0.0) == "2 s"
+    case.weight_budget = 300 << 20  # the others lie in a file
+    assert case.too_much(math.inf, 0.0) == ""
+    case.weight_budget = 500 << 20
+    assert case.too_much(math.inf, 0.0) == ("1100 MiB of weights, keys and values" if peak == 600 else "")
 
 
 @pytest.mark.encrypted
@@ -118,3 +122,11 @@ def test_both_methods_are_right_in_the_ring_of_the_paper() -> None:
         assert row["params"]["n"] == nn_published.RING_DEGREE
         assert row["relative_error"] <= 1e-5 and row["error"] <= row["predicted_error"]
     assert theirs["times_metakernel"] == theirs["seconds"] / ours["seconds"]
+
+
+@pytest.mark.encrypted
+@pytest.mark.usefixtures("fewest_runs")
+def test_weights_beyond_a_budget_are_read_from_a_file() -> None:
+    (ours,) = bench.run_nn(["Conv1"], baselines=(), budget=0.0, weight_budget=1 << 20)
+    assert ours["weight_budget"] == 1 << 20 < ours["stored_bytes"]
+    assert ours["relative_error"] <= 1e-5

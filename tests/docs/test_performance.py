@@ -12,14 +12,17 @@ from tests.support import documents
 from tests.support.scripts import script
 
 PAGES = script("measured_pages")  # which the others import
-PERFORMANCE, CLAIMS, BOOTSTRAPPING, PEERS, RANKS, SECRET, NETWORKS = (
+PERFORMANCE, CLAIMS, BOOTSTRAPPING, PEERS, RANKS, SECRET, NETWORKS, EXAMPLES = (
     script(f"draw_{name}")
-    for name in ("performance", "claims", "bootstrapping", "peers", "ranks", "secret_network", "networks")
+    for name in (
+        *("performance", "claims", "bootstrapping", "peers", "ranks", "secret_network", "networks"),
+        "examples",
+    )
 )
 ROWS = PAGES.rows(PERFORMANCE.ROWS)
 TABLES = {
     (drawn.__name__, page, name): text
-    for drawn in (PERFORMANCE, CLAIMS, BOOTSTRAPPING, PEERS, RANKS, SECRET, NETWORKS)
+    for drawn in (PERFORMANCE, CLAIMS, BOOTSTRAPPING, PEERS, RANKS, SECRET, NETWORKS, EXAMPLES)
     for (page, name), text in drawn.tables().items()
 }
 

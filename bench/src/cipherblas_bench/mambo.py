@@ -6,14 +6,13 @@ by one without a product, and two by two.
 
 The product is that of all d rows. The transforms before it and the refreshes after it are those of `sampled` rows,
 whose seconds are taken for all; both are done together, as all would be in groups, and compared with NumPy. Where
-d rows of ciphertexts do not fit the memory that is allowed, the product is one of as many columns as fit, `columns` of
-N, on random residues, and its seconds are taken for all columns.
+the rows and those of the result do not fit the memory that is allowed together, the product is computed for as many
+columns at a time as do, and of the result the sampled rows are kept.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -170,14 +169,8 @@ def measured(ours: Fused, size: int, threads: int, single: float, pair: float) -
     ours.to_rows(ours.evs, pairs, scale)  # encodes the masks of this scale
     to_rows = functools.partial(ours.to_rows, ours.evs, pairs, scale)
     down = statistics.median(_timed(to_rows)[0] for _ in range(RUNS)) / sampled
-    each = 2 * 2 * LOW_LIMBS * n * 8  # bytes of a row, a and b, and of one of the result
     with peak_memory() as peak:
-        if size * each <= MEMORY:
-            columns, product, up, error, predicted = _whole(ours, factor, weights, scale)
-        else:
-            columns = 1 << int(math.log2(MEMORY // (size * each // n)))
-            product, error, predicted = _part(ours, integers, columns) * n / columns, math.nan, math.nan
-            up, _ = _refreshes(ours, ours.rows(ours.random.uniform(-1, 1, (sampled, n)), ours.scale(1.0)))
+        product, up, error, predicted = _multiplied(ours, factor, integers, weights, scale)
     rows = product / size
     together = (down + rows + up) / 2
     return row(
@@ -187,43 +180,50 @@ def measured(ours: Fused, size: int, threads: int, single: float, pair: float) -
         algorithm="gemm between slots to coefficients and ModRaise",
         threads=threads,
         timing=Timing.of([together]),
-        error=None if math.isnan(error) else error,
+        error=error,
         key_bytes=ours.key_bytes,
         peak_bytes=peak.bytes,
         slots=ours.params.slots,
         sampled=sampled,
-        columns=columns,
         single_seconds=single,
         pair_seconds=pair,
         throughput_of_single=single / together,
         throughput_of_pair=pair / together,
         product_seconds=rows / 2,
         product_share=rows / 2 / together,
-        precision_bits=None if math.isnan(error) else bits(error / size),
-        predicted_bits=None if math.isnan(error) else bits(predicted / size),
+        precision_bits=bits(error / size),
+        predicted_bits=bits(predicted / size),
     )
 
 
-def _whole(
-    ours: Fused, factor: ClearFactor, weights: NDArray[np.float64], scale: float
-) -> tuple[int, float, float, float, float]:
-    """The product of all rows; seconds of a row's refresh, and the largest error of what was refreshed."""
+def _multiplied(
+    ours: Fused, factor: ClearFactor, integers: NDArray[Any], weights: NDArray[np.float64], scale: float
+) -> tuple[float, float, float, float]:
+    """Seconds of the product of all rows and of a row's refresh, the largest error of what was refreshed, and a bound
+    on it."""
     from cipherblas.crypto import keys
 
     size, n, sampled = len(weights), ours.params.n, ours.sampled
     matrix = ours.random.uniform(-1, 1, (size, n))
-    rows = ours.rows(matrix, scale)
-    seconds, product = _timed(functools.partial(ours.evs.rows.clear_product, factor, rows))
+    rows, right = ours.rows(matrix, scale), weights[:sampled] @ matrix
+    del matrix
+    each = 2 * LOW_LIMBS * 8 * size  # bytes of a column of the rows, a and b
+    if 2 * each * n <= MEMORY:
+        seconds, product = _timed(functools.partial(ours.evs.rows.clear_product, factor, rows))
+        few = ours.evs.rows.rows_of(product, 0, sampled)
+        del product
+    else:
+        seconds, few = _in_parts(ours, factor, integers, rows, max(1, min(n, MEMORY // (8 * each))))
     del rows
-    up, refreshed = _refreshes(ours, ours.evs.rows.rows_of(product, 0, sampled))
+    up, refreshed = _refreshes(ours, few)
     largest, predicted, layout = 0.0, 0.0, ours.packing.layout(False)
-    for expected, halves in zip(weights[:sampled] @ matrix, refreshed, strict=True):
+    for expected, halves in zip(right, refreshed, strict=True):
         for half, ct in zip(np.split(expected[None], 2, axis=1), halves, strict=True):
             assert ct is not None
             slots = ours.params.context().decode(keys.decrypt_coefficients(ours.secret, ct.data)) / ct.scale
             largest = max(largest, float(np.abs(slots.real - layout.pack(half)[0].real).max()))
             predicted = max(predicted, ct.error(sampled * n))
-    return n, seconds, up, largest, predicted
+    return seconds, up, largest, predicted
 
 
 def _refreshes(ours: Fused, rows: Rows) -> tuple[float, list[Halves]]:
@@ -233,14 +233,22 @@ def _refreshes(ours: Fused, rows: Rows) -> tuple[float, list[Halves]]:
     return statistics.median(seconds for seconds, _ in runs) / rows.shape[0], runs[-1][1]
 
 
-def _part(ours: Fused, integers: NDArray[Any], columns: int) -> float:
-    """Seconds of the product with random residues of so many columns, of both parts."""
-    engine = ours.engine
-    residues = np.empty((LOW_LIMBS, len(integers), columns), np.uint64)
-    for limb in range(LOW_LIMBS):
-        residues[limb] = ours.random.integers(0, ours.params.q[limb], residues.shape[1:], np.uint64)
-    part = engine.upload_matrix(residues)
-    return sum(_timed(lambda: engine.multiply_integers(integers, part, False))[0] for _ in range(2))
+def _in_parts(
+    ours: Fused, factor: ClearFactor, integers: NDArray[Any], x: Rows, columns: int
+) -> tuple[float, Rows]:
+    """Seconds of the product, so many columns at a time, and its first rows."""
+    engine, sampled, total = ours.engine, ours.sampled, 0.0
+    product, kept = ours.evs.rows.clear_product(factor.rows(0, sampled), x), []  # what is known of these rows
+    for part in x.data:
+        pieces = []
+        for start in range(0, ours.params.n, columns):
+            piece = engine.copied(engine.cut(part, columns=slice(start, start + columns)))
+            seconds, found = _timed(functools.partial(engine.multiply_integers, integers, piece, True))
+            total += seconds
+            pieces.append(np.array(engine.cut(found, rows=slice(0, sampled))))
+        kept.append(engine.upload_matrix(np.concatenate(pieces, axis=2)))
+    product.data = tuple(kept)
+    return total, product
 
 
 def _timed(work: Callable[[], T]) -> tuple[float, T]:

@@ -1,7 +1,8 @@
 """MetaKernel's kernels, encrypted: ours, and the baselines on the same engine in the same run.
 
 `seconds` is the server's evaluation with the weights encoded before; how long that took, and how many bytes they are,
-stands beside it. Methods run one after the other: the weights of two would not fit the memory. A baseline that would
+stands beside it. Methods run one after the other: the weights of two would not fit the memory. With a budget of memory
+for weights the others are read from a file in every run. A baseline that would
 take longer than a limit is not run: its row holds the planner's prediction and says so.
 """
 
@@ -43,6 +44,7 @@ def run(
     limit: float = LIMIT_SECONDS,
     relative_error: float = RELATIVE_ERROR,
     published_ring: bool = False,
+    weight_budget: int | None = None,
     **options: Any,
 ) -> Iterator[Row]:
     """Rows of `bench nn`, as they are measured: per kernel ours, then those baselines that offer it.
@@ -55,6 +57,8 @@ def run(
         relative_error: of the largest entry of the result, that plans may err by.
         published_ring: all methods take the ring of the paper, as near as our primes get (`nn_published`); ours is
             predicted, too, where it takes longer or more memory than there is.
+        weight_budget: bytes of memory for encoded weights; those beyond lie in a temporary file, and a run reads them.
+            By default weights that do not fit the memory are not run.
         **options: further options of `compile`.
 
     Raises:
@@ -75,7 +79,9 @@ def run(
             **options,
         }  # one for all; weights are bounded below
     for kernel in chosen:
-        others = _kernel(kernel, baselines, relative_error, published_ring, budget, limit, options)
+        others = _kernel(
+            *(kernel, baselines, relative_error, published_ring, budget, limit, weight_budget), options
+        )
         ours = next(others)
         yield ours
         for one in others:
@@ -90,6 +96,7 @@ def _kernel(
     published_ring: bool,
     budget: float,
     limit: float,
+    weight_budget: int | None,
     options: dict[str, Any],
 ) -> Iterator[Row]:
     """Rows of one kernel: ours first."""
@@ -104,6 +111,7 @@ def _kernel(
         if case is None:
             yield row("nn", kernel.name, algorithm=name, threads=options["threads"], note=note)
             continue
+        case.weight_budget = weight_budget
         reason = case.too_much(limit, rate) if published_ring or name != METAKERNEL else ""
         if reason:
             found = case.predicted(options["threads"], f"predicted, not run ({reason})")
@@ -158,7 +166,13 @@ def _available() -> int:
 
 
 class _Case:
-    """One kernel by one method: program and data; keys and ciphertexts when it is measured."""
+    """One kernel by one method: program and data; keys and ciphertexts when it is measured.
+
+    Attributes:
+        weight_budget: bytes of memory for encoded weights; None where all must fit.
+    """
+
+    weight_budget: int | None = None
 
     def __init__(self, kernel: Kernel, relative_error: float, name: str, options: dict[str, Any]) -> None:
         from cipherblas.lang.analysis import evaluate_clear, trace
@@ -194,7 +208,9 @@ class _Case:
         expected = 2 * plan.seconds + stored * rate
         if expected > limit:
             return f"{expected:.0f} s"
-        if stored > MEMORY_SHARE * available:
+        if self.weight_budget is not None:
+            stored = min(stored, self.weight_budget)
+        elif stored > MEMORY_SHARE * available:
             return f"{stored >> 20} MiB of weights"
         needed = stored + plan.peak_bytes
         return f"{needed >> 20} MiB of weights, keys and values" if needed > available else ""
@@ -206,7 +222,7 @@ class _Case:
         client = self.program.client()
         keys = client.evaluation_keys()
         self.stages["keygen_seconds"] = time.perf_counter() - start
-        server = self.program.server(keys)
+        server = self.program.server(keys, weight_budget=self.weight_budget)
         start = time.perf_counter()
         x = client.encrypt({"x": self.x})
         self.stages["encrypt_seconds"] = time.perf_counter() - start
@@ -240,6 +256,8 @@ class _Case:
             upload_bytes=x["x"].nbytes,
             peak_bytes=peak.bytes,
             stored_bytes=plan.counts.stored_bytes,
+            weight_budget=self.weight_budget,
+            flops=self.kernel.flops,
             published_seconds=self._published(),
             predicted_seconds=plan.seconds,
             predicted_error=plan.error,
@@ -257,6 +275,7 @@ class _Case:
             plaintexts=plan.counts.plain_products,
             products=plan.counts.plain_products,
             stored_bytes=plan.counts.stored_bytes,
+            flops=self.kernel.flops,
             published_seconds=self._published(),
             estimated=True,
             note=note,

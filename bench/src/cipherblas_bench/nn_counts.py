@@ -102,6 +102,7 @@ def counted(kernel: Kernel, method: LayerMethod) -> Row:
         "case": kernel.name,
         "params": {"n": 2 * kernel.slots},
         "algorithm": method.name,
+        "flops": kernel.flops,
         "rotations": counts.rotations,
         "trivial_rotations": method.trivial_rotations,
         "hoistings": counts.hoistings,

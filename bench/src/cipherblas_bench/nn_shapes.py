@@ -7,6 +7,7 @@ Neural Network Inference through Unified MVM and Convolution, OOPSLA 2025, https
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -52,6 +53,14 @@ class Kernel:
     padding: int
     published: Mapping[str, Published]
     slots: int = SLOTS
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions in the clear: one of each for each weight and place."""
+        places = (
+            1 if self.window is None else math.prod(self.input_shape[1:])
+        )  # of padded convolutions of stride 1
+        return 2 * math.prod(self.weight_shape) * places
 
     @property
     def window(self) -> Window | None:

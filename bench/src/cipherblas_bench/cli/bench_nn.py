@@ -114,8 +114,8 @@ def nn(
         int | None,
         bytes_option(
             "--weight-budget",
-            "With --models: memory for encoded weights, the others in a temporary file.",
-            "half of what is available",
+            "Memory for encoded weights, the others in a temporary file, from which each run reads them.",
+            "half of what is available; kernels that do not fit are predicted",
         ),
     ] = None,
     memory_budget: Annotated[
@@ -145,6 +145,7 @@ def nn(
       cipherblas bench nn --counts
       cipherblas bench nn --published
       cipherblas bench nn --published-ring --limit 60
+      cipherblas bench nn --published-ring --case MVM1 --baseline helib-bsgs --limit 3600 --weight-budget 6GiB
       cipherblas bench nn --models network.onnx --images test.npz --samples train.npz --error 2 --json
     """
     from cipherblas_bench import run_networks, run_nn, run_nn_counts, run_nn_published
@@ -162,9 +163,9 @@ def nn(
         agreement=agreement,
         batch=batch,
         degree=degree,
-        weight_budget=weight_budget,
         memory_budget=memory_budget,
     )
+    stored = without_none(weight_budget=weight_budget)
     if models:
         if case or baseline or counts or published or published_ring:
             raise typer.BadParameter(
@@ -172,7 +173,7 @@ def nn(
                 param_hint="--models",
             )
         networks, inputs = _read(models, display, **given)
-        options = planned | without_none(ring_degree=ring_degree, security=security)
+        options = planned | stored | without_none(ring_degree=ring_degree, security=security)
         printed(
             lambda tell: run_networks(networks, inputs, threads=threads, progress=tell, **options),
             *(json, display),
@@ -184,7 +185,7 @@ def nn(
     if counts + published + published_ring > 1:
         raise typer.BadParameter("one of --counts, --published, --published-ring", param_hint="--published")
     if counts or published:
-        if baseline:
+        if baseline or stored:
             raise typer.BadParameter("operations are counted for all of them", param_hint="--baseline")
         counted = run_nn_counts if counts else run_nn_published
         printed(counted(case or ()), json, display)
@@ -197,7 +198,7 @@ def nn(
         baselines=baseline and [name for name in baseline if name != "none"],
         published_ring=published_ring or None,
     )
-    rows = run_nn(case or (), threads=threads, budget=seconds, limit=limit, **options)
+    rows = run_nn(case or (), threads=threads, budget=seconds, limit=limit, **stored, **options)
     printed(rows, json, display)
 
 
