@@ -168,7 +168,7 @@ def counted_batches() -> str:
             body.append(
                 [f"2^{log_n}", row["batch"], row["secrets"], number(share), number(row["key_bytes"] / GIB)]
             )
-    return table(["N", "ciphertexts", "r", "transforms", "keys, GiB"], body)
+    return table(["ring degree", "ciphertexts", "r", "transforms", "keys, GiB"], body)
 
 
 def counted_slots() -> str:

@@ -1,25 +1,26 @@
 """Measures what docs/performance.md and the table of the README show, with `cipherblas bench`.
 
 usage: measure_performance.py [--openfhe-python INTERPRETER] [--suite NAME [--files FOLDER]] [--only WORD]
-                              [--minutes M] [--others CORES] [FILE]
+                              [--minutes M] [--others CORES] [--limit SECONDS] [FILE]
 
 Writes the rows that the benchmarks print to FILE (docs/measured/performance.jsonl), each with the command that made it,
 the commit, and `others`: how many cores other processes kept busy meanwhile, on average. Where that is more than a
 tenth of a core, or than --others, a command is measured again later, until the minutes are over; of several tries the
 quietest is kept, also of those that FILE held before. SEAL must be installed (`pip install '.[peers]'`); without an
 interpreter for OpenFHE its rows are left out. With --suite it measures published comparisons instead, for another file
-of that folder: "fame", FAME's products by all methods; "bae", clear × secret in every form; "kernels", MetaKernel's in
-its ring; "e2dm-study", E2DM stage by stage on three libraries (10 minutes), and "diagonals", Halevi and Shoup's product
-beside it (2 minutes), both of which need an interpreter for OpenFHE; "peers", the libraries that install by pip (10
-minutes); "roofline", what bounds single operations (a minute); "ranks", products on ranks of MPI (10 minutes);
-"secret-network", networks whose weights are encrypted, on ranks (an hour, 16 GiB of memory); "crossover", products in
-slots and by GEMM (10 minutes); "exact", products of exact integers (5 minutes); "layers", MetaKernel's kernels in the
-rings that the planner takes (15 minutes); "predictions", plans beside runs (5 minutes); "mambo", products inside of
-bootstrapping (15 minutes, 20 GiB); "examples", what examples print (10 minutes, needs --files, as networks);
-"networks", whole encrypted networks (15 minutes, needs --files: the folder in which the networks and images are that
-`NETWORKS` names). `scripts/draw_performance.py --write`, `scripts/draw_claims.py --write`, `scripts/draw_peers.py
---write`, `scripts/draw_ranks.py --write`, `scripts/draw_secret_network.py --write`, `scripts/draw_examples.py --write`
-and `scripts/draw_networks.py --write` put them on the pages.
+of that folder: "fame", FAME's products by all methods (with --limit 600 what fits the memory is run, in an hour), and
+"chains", two of them in a row; "bae", clear × secret in every form; "kernels", MetaKernel's in its ring; "e2dm-study",
+E2DM stage by stage on three libraries (10 minutes), and "diagonals", Halevi and Shoup's product beside it (2 minutes),
+both of which need an interpreter for OpenFHE; "peers", the libraries that install by pip (10 minutes); "roofline", what
+bounds single operations (a minute); "ranks", products on ranks of MPI (10 minutes); "secret-network", networks whose
+weights are encrypted, on ranks (an hour, 16 GiB of memory); "crossover", products in slots and by GEMM (10 minutes);
+"exact", products of exact integers (5 minutes); "layers", MetaKernel's kernels in the rings that the planner takes (15
+minutes); "predictions", plans beside runs (5 minutes); "mambo", products inside of bootstrapping (15 minutes, 20 GiB);
+"examples", what examples print (10 minutes, needs --files, as networks); "networks", whole encrypted networks (15
+minutes, needs --files: the folder in which the networks and images are that `NETWORKS` names).
+`scripts/draw_performance.py --write`, `scripts/draw_claims.py --write`, `scripts/draw_peers.py --write`,
+`scripts/draw_ranks.py --write`, `scripts/draw_secret_network.py --write`, `scripts/draw_examples.py --write` and
+`scripts/draw_networks.py --write` put them on the pages.
 """
 
 from __future__ import annotations
@@ -84,6 +85,7 @@ EXACT += [word for d in (256, 1024, 4096) for word in ("--shape", f"{d}x{d}x{d}"
 SECRET = ["distributed", "--suite", "secret-network", "--real"]
 # The memory is given: what is free differs from run to run, and with it the keys that a plan takes.
 SUITES = {
+    "chains": [["cc", "--suite", "fame", "--chain", "--memory-budget", "16GiB"]],
     "fame": [["cc", "--suite", "fame", "--baselines", "--limit", "12", "--memory-budget", "16GiB"]],
     "bae": [
         ["pc", "--suite", "bae", "--limit", "60", "--memory-budget", "16GiB"],
@@ -219,6 +221,7 @@ def main() -> int:
     parser.add_argument("--suite", choices=SUITES, help="a published comparison instead")
     parser.add_argument("--files", type=Path, metavar="FOLDER", help="of networks and images")
     parser.add_argument("--only", default="", metavar="WORD", help="commands that contain this word")
+    parser.add_argument("--limit", metavar="SECONDS", help="in place of those of the suite's commands")
     parser.add_argument(
         "--others", type=float, default=QUIET, metavar="CORES", help=f"that others may keep busy ({QUIET})"
     )
@@ -234,6 +237,9 @@ def main() -> int:
     for arguments in SUITES[given.suite] if given.suite else commands(given.openfhe_python):
         if given.suite in STUDIES:
             arguments = [*arguments, "--peer-python", f"openfhe={given.openfhe_python}"]
+        if given.limit and "--limit" in arguments:
+            place = arguments.index("--limit") + 1
+            arguments = [*arguments[:place], given.limit, *arguments[place + 1 :]]
         words = [word.replace(given.openfhe_python or "\0", "python3.10") for word in arguments]
         begun = ["python"] if given.suite == "examples" else ["cipherblas", "bench"]
         wanted[shlex.join([*begun, *words])] = arguments

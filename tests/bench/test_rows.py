@@ -317,6 +317,15 @@ def test_the_suite_is_measured_in_both_orders(monkeypatch: pytest.MonkeyPatch) -
         assert found["coarse_over_limb"] == rows[1]["seconds"] / rows[0]["seconds"]
 
 
+def test_two_products_in_a_row_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cc, "FAME_SETS", {"A": replace(FAME_SETS["A"], shapes=((8, 8, 8),))})
+    (found,) = bench.run_cc(suite="fame", chain=True, budget=0.0)
+    check(found, bench="cc", case="8x8x8, two in a row", algorithm="fame", set="A")
+    assert found["error"] <= found["predicted_error"] < 1
+    with pytest.raises(ValueError, match="chain: expected a suite"):
+        next(bench.run_cc(chain=True))
+
+
 def test_one_ciphertext_per_operand() -> None:
     found = next(bench.run_cc([(6, 6, 6)], one_ciphertext=True, budget=0.0))
     check(found, bench="cc", ciphertexts=2, one_ciphertext=True)

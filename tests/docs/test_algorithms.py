@@ -23,7 +23,6 @@ from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.planner.rings.modulus_chains import LINES, Profile, chain, refresh_of
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import RingShape
-from cipherblas_bench import crossover, report
 from cipherblas_bench.bootstrap import SETS
 from tests.corpus.machine import MACHINE
 from tests.support import documents
@@ -233,21 +232,6 @@ def test_worst_errors_are_as_stated() -> None:
         program = cb.compile(lambda a, b: a @ b, {"a": cb.secret(m, k), "b": cb.secret(k, n)}, **options)
         found = math.log2(program.worst_error / program.expression.bound)
         assert stated - 1 < found < stated + 1
-
-
-@pytest.mark.parametrize("kind", report.KIND_NAMES)
-def test_measured_forms_are_as_the_benchmark_prints_them(kind: str) -> None:
-    """Columns, sizes and forms of `bench crossover --markdown`; one choice per size."""
-    head = f"{report.KIND_NAMES[kind]}, d"
-    rows = documents.table(PAGE, head)
-    sample = {"kind": kind, "d": 1, "form": "rows", "gemm_seconds": 1.0}
-    assert list(rows[0]) == [
-        cell.strip() for cell in report.crossover_markdown([sample]).split("\n")[0].split("|")[1:-1]
-    ]
-    assert [int(row[head]) for row in rows] == [d for d in crossover.SIZES for _ in crossover.FORMS]
-    for slots, gemm in zip(rows[::2], rows[1::2], strict=True):
-        assert "slots" in slots["form"] and "GEMM" in gemm["form"]
-        assert ("**" in slots["form"]) != ("**" in gemm["form"])
 
 
 @pytest.mark.parametrize(

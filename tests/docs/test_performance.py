@@ -12,17 +12,17 @@ from tests.support import documents
 from tests.support.scripts import script
 
 PAGES = script("measured_pages")  # which the others import
-PERFORMANCE, CLAIMS, BOOTSTRAPPING, PEERS, RANKS, SECRET, NETWORKS, EXAMPLES = (
+PERFORMANCE, CLAIMS, BOOTSTRAPPING, PEERS, RANKS, SECRET, NETWORKS, EXAMPLES, BENCH = (
     script(f"draw_{name}")
     for name in (
         *("performance", "claims", "bootstrapping", "peers", "ranks", "secret_network", "networks"),
-        "examples",
+        *("examples", "bench"),
     )
 )
 ROWS = PAGES.rows(PERFORMANCE.ROWS)
 TABLES = {
     (drawn.__name__, page, name): text
-    for drawn in (PERFORMANCE, CLAIMS, BOOTSTRAPPING, PEERS, RANKS, SECRET, NETWORKS, EXAMPLES)
+    for drawn in (PERFORMANCE, CLAIMS, BOOTSTRAPPING, PEERS, RANKS, SECRET, NETWORKS, EXAMPLES, BENCH)
     for (page, name), text in drawn.tables().items()
 }
 
@@ -101,6 +101,17 @@ def test_rows_of_batches_are_right() -> None:
         for row in batches:
             assert row["params"] == single["params"] and row["machine"] == single["machine"]
             assert row["predicted_bits"] <= row["precision_bits"]
+
+
+def test_products_inside_of_refreshes_are_right_and_as_fast_as_published() -> None:
+    """1.41 times the throughput of ciphertexts that are refreshed one by one without a product."""
+    if not BOOTSTRAPPING.MAMBO.exists():
+        pytest.skip("not measured yet: scripts/measure_performance.py --suite mambo")
+    rows = PAGES.rows(BOOTSTRAPPING.MAMBO)
+    assert {row["case"].partition("x")[0] for row in rows} >= {"256", "768", "1024"}
+    for row in rows:
+        assert row["params"]["security"] == 128 and row["precision_bits"] >= row["predicted_bits"] > 10
+        assert row["throughput_of_single"] >= 1.41
 
 
 def test_rows_of_ranks_are_right() -> None:

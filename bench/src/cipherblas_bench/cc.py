@@ -21,6 +21,7 @@ from cipherblas_bench.products import (
     EXACT_DTYPES,
     AlikeSecretCase,
     Case,
+    ChainCase,
     ExactSecretCase,
     ModularSecretCase,
     SecretCase,
@@ -40,6 +41,7 @@ def run(
     shapes: Sequence[Shape] = ((64, 64, 64),),
     *,
     suite: str | None = None,
+    chain: bool = False,
     peer: str | None = None,
     peer_python: str | None = None,
     algorithm: str | None = None,
@@ -57,6 +59,7 @@ def run(
         shapes: (m, k, n) of each product.
         suite: "fame" runs FAME's 12 shapes with its parameter sets and algorithm in both loop orders instead,
             and adds `coarse_over_limb`, the ratio of their times.
+        chain: of the suite the three squares alone, two products in a row, (a @ b) @ c, by levels of the same set.
         peer: "seal", or None.
         peer_python: interpreter with the peer's wheel; by default this one.
         algorithm: forces one; by default the planner chooses.
@@ -92,6 +95,11 @@ def run(
         raise ValueError("exact: expected neither suite, nor peer, nor one ciphertext, got one")
     if modulus is not None and (suite or peer or one_ciphertext or exact):
         raise ValueError("modulus: expected neither suite, nor peer, nor one ciphertext, nor exact, got one")
+    if chain:
+        if suite is None or peer is not None:
+            raise ValueError("chain: expected a suite, and no peer")
+        yield from _fame_chains(threads, budget, options)
+        return
     if suite == "fame":
         yield from _fame(peer, peer_python, threads, budget, options)
         return
@@ -243,6 +251,26 @@ def _fame(
                     "coarse_over_limb": ratio,
                     "note": f"set {name}, {order} outer",
                 }
+
+
+def _fame_chains(threads: int, budget: float, options: dict[str, Any]) -> Iterator[Row]:
+    """Two products in a row of each set's square shape."""
+    for name, member in FAME_SETS.items():
+        shape = member.shapes[-1]
+        forced = {"algorithm": "fame", "parameters": member.parameters(), **options}
+        case = ChainCase(shape, forced)
+        error, peak_bytes = case.check()
+        both = gemm_side(case.left, case.right)  # once for each of two products
+        ours, gemm = (
+            Timing.of(runs) for runs in in_turns([case.side, functools.partial(_twice, both)], budget=budget)
+        )
+        found = _row(case, error, peak_bytes, threads, gemm, [ours], [], set=name)
+        case.drop()
+        yield {**found, "case": f"{found['case']}, two in a row"}
+
+
+def _twice(side: Side, repeats: int) -> list[float]:
+    return [2 * seconds for seconds in side(repeats)]
 
 
 def _row(

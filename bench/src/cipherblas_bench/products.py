@@ -142,6 +142,27 @@ class SecretCase(Case):
         return dict(self.client.encrypt({"a": self.left, "b": self.right}))
 
 
+class ChainCase(SecretCase):
+    """(secret @ secret) @ secret, of square matrices."""
+
+    @staticmethod
+    def compile(shape: Shape, options: dict[str, Any]) -> Any:
+        from cipherblas.lang.operands import secret
+        from cipherblas.roles.program import compile as compile_program
+
+        m, k, n = shape
+        operands = {"a": secret(m, k), "b": secret(k, n), "c": secret(n, n)}
+        return compile_program(lambda a, b, c: (a @ b) @ c, operands, **{**SERVER_TIME, **options})
+
+    def encrypted(self) -> dict[str, Any]:
+        self.third = np.random.default_rng(2).uniform(-1, 1, (self.shape[2],) * 2)
+        return dict(self.client.encrypt({"a": self.left, "b": self.right, "c": self.third}))
+
+    def expected(self, rows: slice) -> NDArray[np.float64]:
+        """Rows of the result by NumPy."""
+        return np.asarray(super().expected(rows) @ self.third)
+
+
 def planned_fields(plan: Plan) -> Row:
     """The plan's figures of a program that is not run."""
     return {

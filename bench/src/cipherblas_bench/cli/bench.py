@@ -416,6 +416,10 @@ def cc(
     baselines: Annotated[
         bool, typer.Option("--baselines", help="Run the suite by published methods, too, on the same engine.")
     ] = False,
+    chain: Annotated[
+        bool,
+        typer.Option("--chain", help="Of the suite the squares alone, two products in a row."),
+    ] = False,
     limit: Annotated[
         float | None,
         typer.Option(
@@ -447,6 +451,7 @@ def cc(
       cipherblas bench cc --shape 64x64x64 --modulus 31bit
       cipherblas bench cc --suite fame --threads 2
       cipherblas bench cc --suite fame --baselines
+      cipherblas bench cc --suite fame --chain
     """
     from cipherblas_bench import run_cc, run_fame_baselines
 
@@ -463,6 +468,8 @@ def cc(
             "needs --suite, and takes neither --peer, --algorithm, --order nor --form",
             param_hint="--baselines",
         )
+    if chain and (not suite or baselines or peer or algorithm or order or form):
+        raise typer.BadParameter("needs --suite, and takes nothing else of it", param_hint="--chain")
     if limit is not None and not baselines:
         raise typer.BadParameter("needs --baselines", param_hint="--limit")
     options = without_none(
@@ -480,6 +487,7 @@ def cc(
         rows = run_cc(
             shape or ((64, 64, 64),),
             suite=suite and suite.value,
+            chain=chain,
             peer=peer and peer.value,
             peer_python=str(peer_python) if peer_python is not None else None,
             algorithm=algorithm,

@@ -17,11 +17,16 @@ STYLES = {"blocks": ("--", "o"), "rows": ("-", "s")}
 
 
 def draw_crossover(path: Path, rows: Sequence[Row]) -> None:
-    """Write the picture as PNG, whole or not at all; filled points were measured, hollow ones are estimates.
+    """Write the picture as PNG, whole or not at all.
 
     Raises:
         StorageError: the system refuses.
     """
+    save_png(path, crossover_figure(rows))
+
+
+def crossover_figure(rows: Sequence[Row]) -> Any:
+    """The figure itself; filled points were measured, hollow ones are estimates."""
     figure = new_figure(8.4, 5.6)
     axis = figure.subplots()
     for kind in KIND_NAMES:
@@ -30,7 +35,7 @@ def draw_crossover(path: Path, rows: Sequence[Row]) -> None:
     _yardstick(axis, rows)
     _switches(axis, rows)
     _decorate(figure, axis, rows)
-    save_png(path, figure)
+    return figure
 
 
 def _line(axis: Any, kind: str, form: str, rows: Sequence[Row]) -> None:
