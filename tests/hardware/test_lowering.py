@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -13,12 +14,18 @@ from hypothesis import strategies as st
 from cipherblas.common.errors import FitError, MismatchError, ParameterError
 from cipherblas.common.memory import aligned_empty
 from cipherblas.rlwe.counts import Counts
-from cipherblas_hardware.accelerator.assembler import COEFFICIENTS, SECOND, Assembler, Conversion
+from cipherblas.rlwe.rings import RingShape
+from cipherblas_hardware.accelerator.assembler import COEFFICIENTS, SECOND, Assembler, Conversion, Fetch
+from cipherblas_hardware.accelerator.image import plain_key, plain_residues
 from cipherblas_hardware.accelerator.isa import Arithmetic, Modulus, Pass, ReadRows
+from cipherblas_hardware.accelerator.lowering import Lowering
 from cipherblas_hardware.accelerator.machine import Machine
 from cipherblas_hardware.accelerator.residues import roots, transformed
 from cipherblas_hardware.accelerator.schedule import scheduled
 from cipherblas_hardware.accelerator.timing import Timing
+from cipherblas_hardware.model.configuration import Configuration
+from cipherblas_hardware.model.operations import Operation
+from cipherblas_hardware.model.performance import Accelerator
 from tests.support.element_runs import (
     TransformCase,
     costs,
@@ -112,6 +119,37 @@ def test_hoisted_transforms(
     assert ran.tally.cycles == ran.tally.scheduled
     if rows >= 64:  # of fewer rows, passes wait for what is on its way
         assert passes * rows < ran.tally.cycles < 1.02 * passes * rows
+
+
+@pytest.mark.parametrize(("limbs", "special", "alpha"), [(4, 2, 2), (5, 3, 3), (3, 1, 1), (4, 4, 4)])
+def test_twiddles_are_those_of_the_model(limbs: int, special: int, alpha: int) -> None:
+    """Tables that stream in, of a transform, a relinearisation and a rescale."""
+    ring, timing = Ring(N, BITS[:limbs], special, alpha), Timing(8, 6)
+    case, x, sizes = hoisted(ring, limbs, 2), ring.random_ciphertext(limbs, 3), list(map(float, ring.moduli))
+    keys = [plain_key(ring.context, each) for each in case.keys]
+    plains = [plain_residues(each, ring.moduli) for each in case.plaintexts]
+    relinearised, divided = Counts(), Counts()
+    costs(ring).relinearise(relinearised, limbs)
+    costs(ring).rescale(divided, 2, limbs)
+    shape = RingShape(N, tuple(sizes[:limbs]), tuple(sizes[limbs:]), alpha, 40.0)
+    model = Accelerator(Configuration("one", 1, 8, 100.0, twiddles=True), shape)
+
+    def tables(call: Callable[[Lowering], None]) -> int:
+        assembler = Assembler(timing, 1 << 13, 54, ring.moduli)
+        call(Lowering(assembler, special, alpha))
+        words = timing.twiddle_rows * timing.lanes
+        return sum(isinstance(item, Fetch) and len(item.words) == words for item in assembler.items)
+
+    for kind, counts, call in (
+        (
+            "transform",
+            case.counts(),
+            lambda to: to.linear_transform(case.sources, case.terms, keys, plains, 1, True),
+        ),
+        ("product", relinearised, lambda to: to.relinearise(x, keys[0], False)),
+        ("product", divided, lambda to: to.rescale(x[:2])),
+    ):
+        assert tables(call) == model.twiddle_limbs(Operation(kind, limbs, counts))
 
 
 @given(rings(), st.data())

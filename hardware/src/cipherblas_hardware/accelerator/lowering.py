@@ -214,15 +214,16 @@ class Lowering:
 
     def rescale(self, x: Words) -> None:
         """Division by the last limb, of any number of components; x: residues, (components, limbs, N)."""
-        limbs = x.shape[1]
-        for component in range(len(x)):
-            dropped = Conversion([limbs - 1], self._primes)
-            source = self._to.fetch("incoming", COEFFICIENTS, x[component][limbs - 1])
-            dropped.slots.append(self._to.slot(("dropped", component, 0), COEFFICIENTS, STREAMED))
-            self._drop(dropped, 0, source)
-            for limb in range(limbs - 1):
+        last = x.shape[1] - 1
+        dropped = [Conversion([last], self._primes) for _ in x]
+        for component, conversion in enumerate(dropped):
+            source = self._to.fetch("incoming", COEFFICIENTS, x[component][last])
+            conversion.slots.append(self._to.slot(("dropped", component, 0), COEFFICIENTS, STREAMED))
+            self._drop(conversion, 0, source)
+        for limb in range(last):
+            for component, conversion in enumerate(dropped):
                 total = self._to.fetch("whole", COEFFICIENTS, x[component][limb])
-                self._divide(dropped, limb, total, 0, component)
+                self._divide(conversion, limb, total, 0, component)
 
     def _divided(
         self, sums: Callable[[int], list[Pair]], outputs: dict[int, bool], limbs: int, merged: int

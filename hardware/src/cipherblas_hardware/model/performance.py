@@ -116,10 +116,8 @@ class Accelerator:
         merged = self._merged(operation)
         found = 0
         if counts.hoistings:
-            foreign = (
-                merged if self._digits(limbs) == 1 else 0
-            )  # the last limb, that no other digit is converted to
-            found = 2 * (limbs + special) + merged - foreign
+            # The last limb's inverse table serves Decomp, and at once ModDown; a single digit is not converted to it.
+            found = 2 * (limbs + special) - (merged if self._digits(limbs) == 1 else 0)
         if counts.rescales and not (counts.hoistings and merged):
             found += limbs  # the last limb's inverse, and the others
         return found
