@@ -76,6 +76,7 @@ from cipherblas.lang.spelled import SPELLED
 
 if TYPE_CHECKING:
     from cipherblas import lab, networks, sklearn
+    from cipherblas.common.configuration import show_config
     from cipherblas.engines.registry import register_engine
     from cipherblas.lang import blas
     from cipherblas.methods.registry import register
@@ -170,6 +171,7 @@ __all__ = [
     "reshape",
     "secret",
     "set_threads",
+    "show_config",
     "sigmoid",
     "sign",
     "sklearn",
@@ -209,6 +211,7 @@ _ON_FIRST_USE = {
     "networks": "cipherblas.networks",
     "register": "cipherblas.methods.registry",
     "register_engine": "cipherblas.engines.registry",
+    "show_config": "cipherblas.common.configuration",
     "sklearn": "cipherblas.sklearn",
 }
 

@@ -64,7 +64,7 @@ SHORT_CALLS = (
         "register",
         "register_engine",
     ),
-    *("set_threads", "threads"),
+    *("set_threads", "show_config", "threads"),
     *("lab.accumulate", "lab.block_product", "lab.column_major", "lab.computes", "lab.entry_index"),
     *("lab.make_parameters", "lab.register", "lab.split_path", "lab.unregister"),
 )

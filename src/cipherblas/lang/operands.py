@@ -43,6 +43,9 @@ class Columns:
 
     bounds: tuple[float, ...]
 
+    def __repr__(self) -> str:
+        return f"<bounds of {len(self.bounds)} columns, {min(self.bounds):.6g} to {max(self.bounds):.6g}>"
+
 
 def columns(bounds: Sequence[float]) -> Columns:
     """Return bounds of the entries of a matrix, one for each column, to give as `bound` to `secret` or `public`.
@@ -181,6 +184,15 @@ class Operand:
                     )
                 ),
             )
+
+    def __repr__(self) -> str:
+        """As a user would say it, in a line; files hold `declared`."""
+        said = [f"bound {self.bound:.6g}", self.known] if self.modulus is None else [f"modulo {self.modulus}"]
+        said += ["exact integers" if self.exact else "whole numbers" if self.whole else ""]
+        said += [f"{self.fixed_point} bits behind the point" if self.fixed_point is not None else ""]
+        said += ["by the public key" if self.public_key else "", str(self.normalise or "")]
+        kind = "secret" if self.secret else "public"
+        return f"<{kind} {shape_text(self.shape)}, {', '.join(filter(None, said))}>"
 
     @property
     def declared(self) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from cipherblas.rlwe.counts import Counts
 from cipherblas.roles.given import checked_operands
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.processes import OneProcess
-from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult
+from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult, short_id
 from cipherblas.runtime.listing import Listing, NodeSeconds, Replay
 from cipherblas.runtime.values import Value
 
@@ -108,6 +108,9 @@ class Run:
         self._keeps_masks = True
         self.done = self.total = 0
         self.report = RunReport()
+
+    def __repr__(self) -> str:
+        return f"<Run of program {short_id(self._program.id)}, {self.done} of {self.total} operations>"
 
     def cancel(self) -> None:
         """End the run, from another thread, when the operation on blocks that it is at is done."""

@@ -63,6 +63,7 @@ from cipherblas.planner.plan.exact import check_planned
 from cipherblas.planner.plan.explain import explain
 from cipherblas.planner.plan.listed import listed
 from cipherblas.planner.plan.modular import check_modulus_of
+from cipherblas.planner.plan.notebook import as_html
 from cipherblas.planner.plan.plan import Plan
 from cipherblas.planner.plan.residues import check_residues, moduli_of, repeated, without_moduli
 from cipherblas.planner.plan.worst_case import worst_errors
@@ -177,6 +178,10 @@ class PlannedProgram(ClientSide):
 
     def __repr__(self) -> str:
         return f"<Program {short_id(self.id)}: {graph.formula(self.expression)}>"
+
+    def _repr_html_(self) -> str:
+        """The plan as notebooks show it, with figures, nodes and the text of `explain`."""
+        return as_html(self.plan, graph.formula(self.expression), self.explain())
 
     def _identity(self) -> dict[str, Any]:
         return {

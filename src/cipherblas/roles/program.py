@@ -14,6 +14,7 @@ import numpy as np
 from cipherblas.common.checks import check_name
 from cipherblas.common.collector import collector_paused
 from cipherblas.common.errors import DTypeError, MismatchError, RangeError
+from cipherblas.common.log import LOG, refusals_logged
 from cipherblas.common.progress import Progress, Tell
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import EvaluationKeys, PublicKey
@@ -43,6 +44,7 @@ from cipherblas.roles.client_program import ClientProgram
 from cipherblas.roles.encryptor import Encryptor
 from cipherblas.roles.planned import PlannedProgram, check_expression
 from cipherblas.roles.server import Server
+from cipherblas.roles.wire.messages import short_id
 
 
 class Program(PlannedProgram):
@@ -232,9 +234,13 @@ def compile(
         written, operands, units = in_integers(without_joins(written), operands)
     wanted = exact_options(written, wanted, options.get("precision"))
     check_options(written, wanted, options)
-    with collector_paused():  # a plan makes many objects, most of which live until it is found
+    with (
+        collector_paused(),
+        refusals_logged(),
+    ):  # a plan makes many objects, most of which live until it is found
         expression, plan, run = planned_as_asked(written, wanted, "precision" in options, progress)
     program = Program(expression, operands, plan, run, units)
+    LOG.info("planned %s: %r", short_id(program.id), plan)
     program.written = written
     warn_of_default(operands, expression, plan, options)
     warn_of_losses(program.executed, plan)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cipherblas.common.errors import DTypeError, MismatchError, ParameterError, in_place_of
+from cipherblas.common.log import LOG
 from cipherblas.common.progress import Progress
 from cipherblas.crypto.keys import EvaluationKeys
 from cipherblas.distributed.communicator import Communicator, Sent
@@ -169,6 +170,7 @@ class Server:
 
     def _done(self, report: RunReport) -> None:
         self.last = report
+        LOG.info("ran %s in %.3g s", short_id(self.program.id), report.seconds)
 
     @operands_in_one_mapping
     def run(self, operands: Mapping[str, Any], /, *, progress: Progress | None = None) -> EncryptedResult:

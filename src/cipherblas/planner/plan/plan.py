@@ -456,6 +456,13 @@ class Plan(Rebuilt):
         """The result whose error is the largest part of what is allowed."""
         return nearest_target(self.results)
 
+    def __repr__(self) -> str:
+        """In a line; `explain()` of the program says everything."""
+        return (
+            f"<Plan: {self.algorithm}, N = {self.parameters.n}, {self.key_bytes} bytes of keys, "
+            f"{self.seconds:.3g} s, error {self.error:.2g}>"
+        )
+
     @property
     def error(self) -> float:
         """Predicted largest error of an entry."""

@@ -138,6 +138,9 @@ class Machine(Rebuilt):
     rates: Rates
     caches: tuple[Cache, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"<Machine {self.name!r}: {self.isa}, threads: {self.threads}>"
+
     @classmethod
     def measure(
         cls, name: str | None = None, *, progress: Progress | None = None, engine: str = CPU
