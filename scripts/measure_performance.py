@@ -133,10 +133,11 @@ SUITES = {
             *("distributed", "--shape", "8192x8192x8192", "--ranks", "1", "--threads", "2"),
             *("--rounds", "1", "--times", "1"),
         ],
-        ["distributed", "--suite", "fhe4dmm", "--slots", "256", "--rounds", "1"],
+        ["distributed", "--suite", "fhe4dmm", "--model"],
+        ["distributed", "--suite", "fhe4dmm", "--real", "--slots", "256", "--rounds", "5"],
         [
-            *("distributed", "--suite", "fhe4dmm", "--real", "--divided-by", "4", "--sharing", "4d"),
-            *("--ranks", "1", "--ranks", "2"),
+            *("distributed", "--suite", "fhe4dmm", "--real", "--divided-by", "4", "--sharing", "4d-b"),
+            *("--ranks", "1", "--ranks", "2", "--rounds", "1"),
         ],
     ],
 }
