@@ -4,26 +4,22 @@ usage: draw_bench.py [--write] [--pictures FOLDER]
 
 The pages are docs/algorithms.md and docs/bench.md. Without arguments it prints the tables. The rows, in docs/measured,
 are those of `scripts/measure_performance.py --suite crossover`, `--suite exact` and `--suite layers`; where a file is
-not there yet its table is empty. Pictures need matplotlib.
+not there yet the page says how it is measured. Pictures need matplotlib.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from cipherblas_bench.nn_shapes import KERNELS
 from cipherblas_bench.report.markdown import crossover_markdown
-from measured_pages import MEASURED, ROOT, Row, conditions, main, number, rows, table
+from measured_pages import MEASURED, ROOT, Row, awaited, conditions, main, number, rows, table
 
-CROSSOVER, EXACT, LAYERS = (MEASURED / f"{name}.jsonl" for name in ("crossover", "exact", "layers"))
+CROSSOVER = MEASURED / "crossover.jsonl"
 ALGORITHMS, BENCH = (ROOT / "docs" / f"{name}.md" for name in ("algorithms", "bench"))
-
-
-def known(file: Path) -> list[Row]:
-    """The rows of a file, if it is there."""
-    return rows(file) if file.exists() else []
 
 
 def exact(found: list[Row]) -> str:
@@ -85,18 +81,25 @@ def beside(row: Row | None) -> str:
     return f"{mark}{number(1e3 * seconds, 3)} ({number(row['times_metakernel'], 3)}×)"
 
 
-def drawn(found: list[Row], text: str) -> str:
-    """A table with where it comes from; nothing where nothing was measured."""
-    return f"{text}\n\n{conditions(found)}" if found else ""
+def crossed(found: list[Row]) -> str:
+    """Both forms, with their picture."""
+    picture = "![Seconds of both forms over the dimension](pictures/crossover.svg)"
+    return f"{picture}\n\n{crossover_markdown(found)}"
+
+
+def drawn(suite: str, shown: Callable[[list[Row]], str]) -> str:
+    """A table with where it comes from, or how it is measured."""
+    file = MEASURED / f"{suite}.jsonl"
+    found = rows(file) if file.exists() else []
+    return f"{shown(found).strip()}\n\n{conditions(found)}" if found else awaited(suite)
 
 
 def tables() -> dict[tuple[Path, str], str]:
     """Page and name → text."""
-    crossed, integers, kernels = map(known, (CROSSOVER, EXACT, LAYERS))
     return {
-        (ALGORITHMS, "slots or GEMM"): drawn(crossed, crossover_markdown(crossed).strip()),
-        (BENCH, "exact integers"): drawn(integers, exact(integers)),
-        (BENCH, "kernels"): drawn(kernels, layers(kernels)),
+        (ALGORITHMS, "slots or GEMM"): drawn("crossover", crossed),
+        (BENCH, "exact integers"): drawn("exact", exact),
+        (BENCH, "kernels"): drawn("layers", layers),
     }
 
 
@@ -104,8 +107,7 @@ def figures() -> dict[str, Any]:
     """Name → picture."""
     from cipherblas_bench.report.crossover import crossover_figure
 
-    found = known(CROSSOVER)
-    return {"crossover": crossover_figure(found)} if found else {}
+    return {"crossover": crossover_figure(rows(CROSSOVER))} if CROSSOVER.exists() else {}
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.planner.rings.modulus_chains import chain
 from cipherblas_bench.bootstrap import SETS
-from measured_pages import MEASURED, ROOT, Row, conditions, main, number, rows, table
+from measured_pages import MEASURED, ROOT, Row, awaited, conditions, main, number, rows, table
 
 ROW = MEASURED / "bootstrapping.jsonl"
 BATCHES = MEASURED / "bootstrapping-batches.jsonl"
@@ -207,7 +207,7 @@ def tables() -> dict[tuple[Path, str], str]:
         (PAGE, "at once"): at_once(),
         (PAGE, "measured"): text(measured()),
         (PAGE, "batches"): of_batches(),
-        (PAGE, "products"): products() if MAMBO.exists() else "",
+        (PAGE, "products"): products() if MAMBO.exists() else awaited("mambo"),
         (ALGORITHMS, "batches, counted"): counted_batches(),
         (ALGORITHMS, "slots, counted"): counted_slots(),
     }

@@ -67,6 +67,11 @@ def conditions(found: list[Row]) -> str:
     )
 
 
+def awaited(suite: str) -> str:
+    """In the place of a table whose rows are not there yet."""
+    return f"Not measured by this version yet: `scripts/measure_performance.py --suite {suite}` does it."
+
+
 def begin(script: str, name: str) -> str:
     """The mark before a table of a page."""
     return f"<!-- begin: scripts/{script}.py --write, {name} -->"

@@ -142,6 +142,22 @@ def test_links_resolve(document: Path) -> None:
         assert (document.parent / target).is_file(), f"{document.name}: {target}"
 
 
+@pytest.mark.parametrize(
+    "page", sorted((documents.ROOT / "docs").glob("**/*.md")), ids=lambda page: page.name
+)
+def test_tables_of_figures_are_written_by_scripts(page: Path) -> None:
+    """What was measured stands between the marks of a script; what a page plans is compared by its own test."""
+    if page.name == "operations.md":  # `test_operations.py`
+        return
+    text = re.sub(r"<!-- begin: .*?<!-- end -->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    for table in re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE):
+        measured = re.findall(r"\| \**~?\d[\d.,]* ?(?:ms|s|MiB|GiB)?\** (?=\|)", table)
+        seconds = re.search(r"\bseconds \||, m?s \|", table.partition("\n")[0])
+        units = [one for one in measured if re.search(r"m?s|iB", one)]
+        assert not (seconds and measured) and len(units) < 3, table
+
+
 def test_every_picture_is_shown() -> None:
     shown = {
         (document.parent / target).resolve()
