@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
+from cipherblas.common import progress
 
 LINE = 160  # characters of a repr at most
 
@@ -113,3 +114,37 @@ def test_the_configuration(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["instruction set"] == cb.isa() and found["threads"] == cb.threads()
     with pytest.raises(cb.ParameterError, match="The mode of a configuration"):
         cb.show_config(mode="dict")  # type: ignore[arg-type]
+
+
+@pytest.mark.encrypted
+def test_progress_is_printed(program: cb.Program, capsys: pytest.CaptureFixture[str]) -> None:
+    """progress=True prints the last step of each call; nothing is printed without it."""
+    values = {"a": np.eye(4), "b": np.eye(4)}
+    client = program.client()
+    server = program.server(client.evaluation_keys(progress=True))
+    encrypted = client.encrypt(values, progress=True)
+    result = server.run(encrypted, progress=True)
+    client.decrypt(result, of=encrypted, progress=True)
+    program.evaluate(values, progress=True)
+    words = ["making keys", "encrypting", "computing", "decrypting", "computing"]
+    lines = capsys.readouterr().err.splitlines()
+    done = [line.split(": ") for line in lines]
+    last = [what for what, step in done if step.split(" of ")[0] == step.split(" of ")[1]]
+    assert last == words
+    client.decrypt(server.run(client.encrypt(values, progress=False)), progress=None)
+    assert not capsys.readouterr().err
+    cb.compile(lambda x: 2 * x, {"x": cb.secret(4)}, progress=True)
+    with pytest.raises(cb.DTypeError, match="told to a function"):
+        client.encrypt(values, progress="yes")  # type: ignore[arg-type]
+
+
+def test_lines_of_progress_are_few(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    told = progress.Printed("planning")
+    for step in range(10):
+        now[0] = step / 10
+        told(f"step {step}")
+    assert capsys.readouterr().err == "planning: step 5\n"

@@ -22,7 +22,7 @@ from cipherblas.common.errors import (
 )
 from cipherblas.common.limits import check_available
 from cipherblas.common.pickles import NeverCopied
-from cipherblas.common.progress import Progress, Steps
+from cipherblas.common.progress import Progress, Steps, shown
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import (
     EvaluationKeys,
@@ -80,16 +80,17 @@ class Client(NeverCopied):
     def __repr__(self) -> str:
         return f"<Client of program {short_id(self.program.id)}>"
 
-    def evaluation_keys(self, progress: Progress | None = None) -> EvaluationKeys:
+    def evaluation_keys(self, progress: Progress | bool | None = None) -> EvaluationKeys:
         """The public keys that the server needs: exactly those that the plan declared.
 
         Args:
             progress: called as progress(done, total), counted in keys.
         """
+        told = shown(progress, "making keys")
         with self._weight_secrets() as weights:
-            return make_evaluation_keys(self._secret, self.program.plan.keys, progress, weights)
+            return make_evaluation_keys(self._secret, self.program.plan.keys, told, weights)
 
-    def write_evaluation_keys(self, path: files.Target, progress: Progress | None = None) -> None:
+    def write_evaluation_keys(self, path: files.Target, progress: Progress | bool | None = None) -> None:
         """Make the evaluation keys straight into a file or folder for the server; memory holds a part at a time.
 
         Args:
@@ -97,7 +98,8 @@ class Client(NeverCopied):
             progress: called as progress(done, total), counted in keys.
         """
         with self._weight_secrets() as weights:
-            write_evaluation_keys(self._secret, self.program.plan.keys, path, progress, weights)
+            told = shown(progress, "making keys")
+            write_evaluation_keys(self._secret, self.program.plan.keys, path, told, weights)
 
     def public_key(self) -> PublicKey:
         """A public key: with it and the program others encrypt operands (`Program.encryptor`), and decrypt nothing.
@@ -148,7 +150,7 @@ class Client(NeverCopied):
         /,
         *,
         folder: str | Path | None = None,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
     ) -> dict[str, EncryptedOperand]:
         """Encrypt secret operands with the secret key.
 
@@ -172,6 +174,7 @@ class Client(NeverCopied):
 
         Warns where the record beside the key file (see `decrypt`) cannot be written.
         """
+        progress = shown(progress, "encrypting")
         encrypted = encrypt_operands(self.program, self._secret, operands, folder, progress)
         self._record.note({name: operand.digest for name, operand in encrypted.items()})
         return encrypted
@@ -182,7 +185,7 @@ class Client(NeverCopied):
         *,
         of: Mapping[str, EncryptedOperand] | None = None,
         share: Sharing | None = None,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
     ) -> Any:
         """The clear matrix, vector or image of a result, in its shape; of several results, as the program returns them.
 
@@ -215,6 +218,7 @@ class Client(NeverCopied):
             PrecisionError: the noise that sharing needs is larger than the result.
             FormatError, VersionError, StorageError: the record beside the key file is damaged, or cannot be written.
         """
+        progress = shown(progress, "decrypting")
         self._check(result)
         self._check_operands(result, of)
         if self.program.computed_moduli and share is not None:

@@ -17,7 +17,7 @@ from cipherblas.common.encoding import encoded
 from cipherblas.common.errors import Advice, DTypeError, MemoryBudgetError, MismatchError
 from cipherblas.common.limits import check_available
 from cipherblas.common.memory import Array, aligned_empty, mapped_file
-from cipherblas.common.progress import Progress, Steps
+from cipherblas.common.progress import Progress, Steps, shown
 from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto import randomness
 from cipherblas.crypto.keys import FreshCiphertext, PublicKey, SecretKey, encrypt
@@ -92,13 +92,14 @@ class Encryptor:
         /,
         *,
         folder: str | Path | None = None,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
     ) -> dict[str, EncryptedOperand]:
         """Encrypt operands given by name with the public key.
 
         Arguments, result and errors as `Client.encrypt`; also MismatchError where the plan has the secret key encrypt
         an operand: its error bound does not hold for the public key.
         """
+        progress = shown(progress, "encrypting")
         return encrypt_operands(self.program, self._key, operands, folder, progress)
 
 

@@ -29,7 +29,7 @@ from cipherblas.common.errors import (
     UnmatchedError,
     capitalized,
 )
-from cipherblas.common.progress import Progress, Steps
+from cipherblas.common.progress import Progress, Steps, shown
 from cipherblas.common.work import MAX_COMPILED_STEPS, MAX_STEPS, budget_of, check_nodes
 from cipherblas.crypto import files
 from cipherblas.crypto.params import Parameters
@@ -280,7 +280,7 @@ class PlannedProgram(ClientSide):
         return self.worst_errors
 
     @operands_in_one_mapping
-    def evaluate(self, operands: Mapping[str, Any], /, *, progress: Progress | None = None) -> Any:
+    def evaluate(self, operands: Mapping[str, Any], /, *, progress: Progress | bool | None = None) -> Any:
         """The program in the clear, by NumPy, of arrays by name: what encrypted results are compared with.
 
         Args:
@@ -295,6 +295,7 @@ class PlannedProgram(ClientSide):
             MismatchError, ShapeError, DTypeError, RangeError: not finite real arrays of all operands and their shapes;
                 of a program of exact integers also fractions, or an entry beyond the declared bound.
         """
+        progress = shown(progress, "computing")
         values = self._checked(operands)
         if self.computed_moduli:
             return self.arranged(self.whole([one.evaluated_modulo(values) for one in self.residues]))

@@ -15,7 +15,7 @@ from cipherblas.common.checks import check_name
 from cipherblas.common.collector import collector_paused
 from cipherblas.common.errors import DTypeError, MismatchError, RangeError
 from cipherblas.common.log import LOG, refusals_logged
-from cipherblas.common.progress import Progress, Tell
+from cipherblas.common.progress import Progress, Tell, shown
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import EvaluationKeys, PublicKey
 from cipherblas.distributed.communicator import Communicator
@@ -155,7 +155,7 @@ def compile(
     operands: Mapping[str, Operand],
     /,
     *,
-    progress: Tell | None = None,
+    progress: Tell | bool | None = None,
     **options: Any,
 ) -> Program:
     """Trace a function of matrices and plan its encrypted execution.
@@ -166,7 +166,8 @@ def compile(
             run, with one upload and one set of keys, and come back as they are returned. What they have in common is
             computed once.
         operands: name → `secret(rows, cols)` or `public(rows, cols)` for each parameter of the function.
-        progress: called often during planning, with a few words on what the planner tries.
+        progress: called often during planning, with a few words on what the planner tries. True prints them to stderr,
+            as it does in `encrypt`, `evaluation_keys`, `run`, `evaluate` and `decrypt`.
         **options: those of `PlanOptions` (precision or error, security, algorithm, memory_budget, …).
 
     Returns:
@@ -195,7 +196,7 @@ def compile(
         >>> program.shape
         {'gram': (3, 3), 'moment': (3,)}
     """
-    wanted = PlanOptions.given(options)
+    wanted, progress = PlanOptions.given(options), shown(progress, "planning")
     operands = dict(operands)
     for name, operand in operands.items():
         check_name(name)

@@ -9,7 +9,7 @@ from typing import Any
 
 from cipherblas.common.errors import DTypeError, MismatchError, ParameterError, in_place_of
 from cipherblas.common.log import LOG
-from cipherblas.common.progress import Progress
+from cipherblas.common.progress import Progress, shown
 from cipherblas.crypto.keys import EvaluationKeys
 from cipherblas.distributed.communicator import Communicator, Sent
 from cipherblas.distributed.dry_run import RankRun, in_turn
@@ -173,7 +173,9 @@ class Server:
         LOG.info("ran %s in %.3g s", short_id(self.program.id), report.seconds)
 
     @operands_in_one_mapping
-    def run(self, operands: Mapping[str, Any], /, *, progress: Progress | None = None) -> EncryptedResult:
+    def run(
+        self, operands: Mapping[str, Any], /, *, progress: Progress | bool | None = None
+    ) -> EncryptedResult:
         """Compute the program.
 
         Args:
@@ -187,6 +189,7 @@ class Server:
             MemoryBudgetError: less memory is available than the plan needs.
             StorageError: encoded weights beyond their budget find no room in their file.
         """
+        progress = shown(progress, "computing")
         return self.prepare(operands).result(progress)
 
     @property
