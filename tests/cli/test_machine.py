@@ -8,7 +8,9 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from cipherblas.cli.app import app
+from cipherblas.distributed.blocks import optimal_blocks
 from cipherblas.planner.predict.machine import Machine
+from cipherblas.roles.program import Program
 from tests.corpus.machine import MACHINE
 
 PRODUCT = ("plan", "--a", "12x12", "--b", "12x12")
@@ -50,3 +52,20 @@ def test_refusals(tmp_path: Path) -> None:
     assert "is no file of a machine" in cli(*PRODUCT, "--machine", tmp_path / "bad.json", code=1)
     assert "Cannot read" in cli(*PRODUCT, "--machine", tmp_path / "none.json", code=1)
     assert "Cannot write" in cli("machine", "-o", tmp_path / "none" / "server.json", code=1)
+
+
+def test_ranks_say_why_and_take_optimal_blocks(tmp_path: Path) -> None:
+    """Each way to share with its price, and the block layout of Algorithm 2, which is what is written."""
+    MACHINE.save(tmp_path / "machine.json")
+    given = ("--machine", tmp_path / "machine.json", "--ranks", "4", "-o", tmp_path / "plan", "--quiet")
+    for a, b, wanted in (("16x128", "128x16", None), ("300x40", "40x300", "5×5×1 blocks")):
+        wide = ("plan", "--a", a, "--b", b, "--algorithm", "fhe-mm", "--precision", "1e-2")
+        text = cli(*wide, *given)
+        program = Program.load(tmp_path / "plan")
+        if wanted is None:
+            blocks = optimal_blocks((16, 16, 128), program.plan.parameters.slots)
+            wanted = f"{'×'.join(map(str, blocks))} blocks"
+        assert f"layout     {wanted}" in text
+    assert "whose compute and messages together are the least" in text
+    for sharing in ("4d", "4d*", "4d-b", "4d-s", "e3d"):
+        assert f" {sharing}: " in text

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cipherblas.common.errors import ParameterError, ShapeError
-from cipherblas.distributed.blocks import optimal_blocks, slots_needed
+from cipherblas.distributed.blocks import optimal_blocks, optimal_slots, slots_needed
 from cipherblas.distributed.cuboid import Cuboid
 
 S_O = 128 * 128
@@ -92,3 +92,16 @@ def test_wrong_shapes(shape: Any) -> None:
 def test_wrong_slots(slots: Any) -> None:
     with pytest.raises(ParameterError, match="slot"):
         optimal_blocks((4, 4, 4), slots)
+
+
+@pytest.mark.parametrize(
+    ("bits", "security", "slots"), [(503, 128, 1 << 14), (106, 128, 1 << 11), (214.5, 128, 1 << 13)]
+)
+def test_slots_by_noise_and_security(bits: float, security: int, slots: int) -> None:
+    """Those of Table V, and of the edges of the table of secure moduli; more of either takes no fewer."""
+    assert optimal_slots(bits - 31, 31, security) == slots
+    assert optimal_slots(bits - 31, 31, 256) >= slots <= optimal_slots(2 * bits, 31, security)
+    with pytest.raises(ParameterError, match="No ring"):
+        optimal_slots(1e6, 31)
+    with pytest.raises(ParameterError):
+        optimal_slots(100, 31, 127)

@@ -30,6 +30,7 @@ from cipherblas.cli.options import (
     parse_operand_shape,
     without_none,
 )
+from cipherblas.common.errors import FitError, PrecisionError
 from cipherblas.crypto import files
 from cipherblas.distributed.blocks import optimal_blocks
 from cipherblas.distributed.cuboid import Cuboid
@@ -335,13 +336,18 @@ def _of_optimal_blocks(
     if planned.plan.algorithm != "fhe-mm":
         return planned, None
     (m, k), n = planned.operands["a"].shape, planned.operands["b"].shape[1]
-    blocks = optimal_blocks((m, n, k), planned.plan.parameters.slots)
+    padded = tuple(1 << (length - 1).bit_length() for length in (m, n, k))  # as the method pads blocks
+    layout = optimal_blocks((padded[0], padded[1], padded[2]), planned.plan.parameters.slots)
+    block = Cuboid(*padded).parts(layout)
+    blocks = Cuboid(m, n, k).parts(block)  # what is padding alone is no block
     name = f"{'×'.join(map(str, blocks))} blocks (m×n×k) of Algorithm 2 of FHE4DMM"
     own = fastest_on_ranks(planned, ranks, network, machine=planned.plan.machine)
     if own.runs[0].products[0].blocks == blocks:
         return planned, name
-    block = Cuboid(m, n, k).parts(blocks)
-    other = compiled(block=(block.m, block.k, block.n), ring_degree=planned.plan.parameters.n)
+    try:
+        other = compiled(block=(block.m, block.k, block.n), ring_degree=planned.plan.parameters.n)
+    except (PrecisionError, FitError):
+        return planned, f"{name} do not fit this ring"
     optimal = fastest_on_ranks(other, ranks, network, machine=other.plan.machine)
     if optimal.total > own.total:
         return planned, f"{name} take {optimal.total:.3g} s, and these {own.total:.3g} s"
