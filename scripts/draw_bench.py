@@ -3,7 +3,8 @@
 usage: draw_bench.py [--write] [--pictures FOLDER]
 
 The pages are docs/algorithms.md and docs/bench.md. Without arguments it prints the tables. The rows, in docs/measured,
-are those of `scripts/measure_performance.py --suite crossover`, `--suite exact` and `--suite layers`; where a file is
+are those of `scripts/measure_performance.py --suite crossover`, `--suite exact` and `--suite layers`, and of
+`scripts/simulate_traffic.py`; where a file is
 not there yet the page says how it is measured. Pictures need matplotlib.
 """
 
@@ -81,6 +82,27 @@ def beside(row: Row | None) -> str:
     return f"{mark}{number(1e3 * seconds, 3)} ({number(row['times_metakernel'], 3)}×)"
 
 
+def traffic(found: list[Row]) -> str:
+    """Megabytes that a transform moves from and to memory, keys and diagonals apart."""
+    body = []
+    for row in found:
+        total, keys, plain = row["missed_bytes"], row["counts"]["key_bytes"], row["counts"]["plain_bytes"]
+        parts = (number(value / 1e6, 3) for value in (total, keys, plain, total - keys - plain))
+        body.append([row["set"], row["order"], row["diagonals"], row["cache_bytes"] >> 20, *parts])
+    header = (
+        "set",
+        "outer loop",
+        "diagonals",
+        "cache, MiB",
+        "moved, MB",
+        "keys",
+        "diagonals, MB",
+        "the rest",
+    )
+    commands = "\n".join(dict.fromkeys(row["command"] for row in found))
+    return f"{table(header, body)}\n\n```sh\n{commands}\n```"
+
+
 def crossed(found: list[Row]) -> str:
     """Both forms, with their picture."""
     picture = "![Seconds of both forms over the dimension](pictures/crossover.svg)"
@@ -100,6 +122,7 @@ def tables() -> dict[tuple[Path, str], str]:
         (ALGORITHMS, "slots or GEMM"): drawn("crossover", crossed),
         (BENCH, "exact integers"): drawn("exact", exact),
         (BENCH, "kernels"): drawn("layers", layers),
+        (BENCH, "traffic"): traffic(rows(MEASURED / "traffic.jsonl")),
     }
 
 
