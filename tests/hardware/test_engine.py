@@ -13,7 +13,7 @@ from cipherblas import public, secret
 from cipherblas.common.errors import MismatchError, ParameterError, StorageError, UnsuitedError
 from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.engines import registry
-from cipherblas_hardware.accelerator.engine import ACCELERATED, FameEngine, MakeElement, on_machine
+from cipherblas_hardware.accelerator.engine import ACCELERATED, FameEngine, MakeElement, on_machine, on_rtl
 from tests.support.plug_ins import write_metadata
 from tests.support.runs import toy, values_of
 
@@ -224,6 +224,12 @@ def test_lanes_that_a_ring_has(cts: dict[str, Any]) -> None:
 
 
 # --- engines of other distributions ---
+
+
+def test_the_engines_of_this_distribution() -> None:
+    assert {"fame-machine", "fame-rtl"} <= set(registry.engine_names())
+    assert registry.maker_of("fame-machine") is on_machine
+    assert registry.maker_of("fame-rtl") is on_rtl
 
 
 def test_engines_are_brought(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

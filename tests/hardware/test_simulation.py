@@ -56,6 +56,16 @@ def test_the_published_size_of_set_a() -> None:
     assert row["error"] < 0.01
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "lanes"), [("B", 128), ("C", 256)])
+def test_the_larger_sets_on_their_lanes(name: str, lanes: int) -> None:
+    """They fit the rows that an instruction can name."""
+    row = simulated_product((2, 2, 2), FAME_SETS[name].parameters(), machine_element(), lanes=lanes)
+    assert row["rows"] == 256
+    assert 1.0 < row["over_model"] < 1.01
+    assert row["error"] < 0.01
+
+
 # --- in the simulated hardware ---
 
 

@@ -7,7 +7,7 @@ later than its a, mostly lie in different banks:
     bank 1   sums of the first component, transforms
     bank 2   what streams in: twiddle factors, diagonals, limbs of the input that are not transformed; coefficients and
              digits for which bank 0 has no room
-    bank 3   sums of the second component, transforms
+    bank 3   sums of the second component, transforms; its dropped limbs for which bank 0 has no room
 """
 
 from __future__ import annotations

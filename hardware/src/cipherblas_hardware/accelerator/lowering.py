@@ -247,7 +247,8 @@ class Lowering:
             for (output, component), conversion in halves.items():
                 if limb in conversion.ids:
                     number = conversion.ids.index(limb)
-                    y = self._to.slot(("dropped", output, component, number), COEFFICIENTS, STREAMED)
+                    other = (STREAMED, SECOND)[component]  # neither has the overflow that is counted of it
+                    y = self._to.slot(("dropped", output, component, number), COEFFICIENTS, other)
                     conversion.slots.append(y)
                     self._drop(conversion, number, totals[output][component])
         for (output, component), conversion in halves.items():
