@@ -22,7 +22,13 @@ from cipherblas.crypto.params import Parameters
 from cipherblas.distributed.blocks import optimal_blocks
 from cipherblas.distributed.cgemm import steps_of
 from cipherblas.distributed.cuboid import Cuboid
-from cipherblas.distributed.messages import Network, collectives_3d, collectives_4d
+from cipherblas.distributed.messages import (
+    Network,
+    collectives_3d,
+    collectives_4d,
+    gather_rounds,
+    latency_4d,
+)
 from cipherblas.distributed.ranks import (
     PER_BLOCK,
     PER_OFFSET,
@@ -207,6 +213,7 @@ class Modelled:
         mpi: seconds of messages that it waits for.
         hidden: seconds of messages that go while it computes.
         nbytes: of the ciphertexts that it holds.
+        latency: Eq. 7 on this grid, with one all-gather of each side, as printed, and with all rounds, as in its text.
     """
 
     blocks: Cuboid
@@ -218,6 +225,7 @@ class Modelled:
     mpi: float
     hidden: float
     nbytes: int
+    latency: tuple[float, float]
 
     @property
     def local(self) -> float:
@@ -268,6 +276,10 @@ def modelled(
     added = (
         work.sums * (grid.k - 1) / grid.k
     )  # a tree of p - 1 additions for each block, shared by the p ranks
+    printed, in_rounds = (
+        latency_4d(blocks, grid, steps, price.sent.fresh, network, rounds=rounds)
+        for rounds in (1, gather_rounds(blocks, grid, steps))
+    )
     waited, hidden = _mpi_seconds(own, grid, steps, sharing, price, network, aligned + shifted)
     return Modelled(
         blocks,
@@ -279,6 +291,7 @@ def modelled(
         waited,
         hidden,
         ciphertexts_held(own, sharing) * price.sent.fresh,
+        (printed, in_rounds),
     )
 
 
