@@ -26,12 +26,16 @@ module operand_rows
 
   logic [LogN-1:0] source;
   logic [LogR-1:0] mask;
+  logic [LogR-1:0] reverse_row;
   logic [LogR-1:0] in_turns;  // 0, R/2, 1, R/2 + 1, …
 
+  assign reverse_row = reversed(row_i);
   assign in_turns = (row_i >> 1) | (LogR'(row_i[0]) << (log_r_i - 4'd1));
   assign mask = LogR'((32'd1 << log_r_i) - 32'd1);
-  assign source = galois_i[LogN-1:0] * LogN'(reversed(row_i)) + galois_i[LogN:1];
   always_comb begin
+    // Adders, since a `*` would take a DSP slice.
+    source = galois_i[LogN:1];
+    for (int k = 0; k < LogR; k++) if (reverse_row[k]) source = source + (galois_i[LogN-1:0] << k);
     unique case (permutation_i)
       RotateLeft:   row_o = Buffered ? row_i : in_turns;
       Automorphism: row_o = reversed(source[LogR-1:0] & mask);
