@@ -32,6 +32,21 @@ def test_commands_draw_only_where_a_picture_is_asked_for() -> None:
     assert "typer" in found and "matplotlib" not in found
 
 
+def test_a_list_of_commands_plans_nothing() -> None:
+    """Help and the version come without the modules of the commands, where no other distribution brings some."""
+    alone = "import contextlib, io, importlib.metadata\nimportlib.metadata.entry_points = lambda **_: []\n"
+    for arguments in (["--help"], ["--version"]):
+        run = f"app({arguments}, standalone_mode=False)"
+        found = modules_after(
+            f"{alone}from cipherblas.cli.app import app\n"
+            f"with contextlib.redirect_stdout(io.StringIO()): {run}"
+        )
+        assert {"cipherblas.planner", "cipherblas.roles", "cipherblas.cli.plan"}.isdisjoint(found)
+    assert "cipherblas.cli.plan" in modules_after(
+        "import typer\nfrom cipherblas.cli.app import app\ntyper.main.get_command(app).commands['plan']"
+    )
+
+
 def test_what_plans_and_runs_is_imported_on_first_use() -> None:
     """The import of the package stays short: it does not plan yet."""
     found = modules_after("import cipherblas as cb; cb.secret(8, 8), cb.CipherblasError, cb.EvaluationKeys")

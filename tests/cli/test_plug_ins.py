@@ -42,7 +42,7 @@ def application(monkeypatch: pytest.MonkeyPatch, **values: str) -> typer.Typer:
     monkeypatch.setattr(plug_ins, "entry_points", lambda group: points if group == plug_ins.GROUP else [])
     app = typer.Typer()
     app.command("own")(lambda: typer.echo("our own"))
-    plug_ins.add_plug_ins(app)
+    plug_ins.add_plug_ins(app, own=["own"])
     return app
 
 

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import cipherblas
-from cipherblas.cli import checking, decrypt, demo, encrypt, explain, importing, keygen, machine, plan, run
-from cipherblas.cli.guard import INTERRUPTED, guarded, say
+from cipherblas.cli.guard import INTERRUPTED, say
+from cipherblas.cli.on_call import group_of
 from cipherblas.cli.plain_help import use_plain_help
 from cipherblas.cli.plug_ins import add_plug_ins
 
+_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(
     name="cipherblas",
     help="BLAS for encrypted matrices: multiply NumPy arrays on a machine that never sees them.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=_SETTINGS,
     epilog="The client plans, makes keys, encrypts and decrypts; the server runs, with public keys only.",
 )
 
@@ -40,22 +40,16 @@ def _options(
     pass
 
 
-_COMMANDS: dict[str, Callable[..., None]] = {
-    "machine": machine.machine,
-    "plan": plan.plan,
-    "import": importing.import_network,
-    "check": checking.check,
-    "explain": explain.explain,
-    "keygen": keygen.keygen,
-    "encrypt": encrypt.encrypt,
-    "run": run.run,
-    "decrypt": decrypt.decrypt,
-    "demo": demo.demo,
+_COMMANDS = {  # by name: the module, and the function in it
+    **{name: (name, name) for name in ("machine", "plan")},
+    "import": ("importing", "import_network"),
+    "check": ("checking", "check"),
+    **{name: (name, name) for name in ("explain", "keygen", "encrypt", "run", "decrypt")},
+    "demo": ("demo.command", "demo"),
 }
-for _name, _command in _COMMANDS.items():
-    app.command(_name)(guarded(_command))
-add_plug_ins(app)
+add_plug_ins(app, own=_COMMANDS)
 use_plain_help(app)
+app.info.cls = group_of(_COMMANDS, _SETTINGS)
 
 
 def main() -> None:

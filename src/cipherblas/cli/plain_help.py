@@ -13,14 +13,16 @@ class _Command(TyperCommand):
         return _without_types(super().get_params(ctx))
 
 
-class _Group(TyperGroup):
+class PlainGroup(TyperGroup):
+    """A group of commands whose help shows no type behind flags."""
+
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_types(super().get_params(ctx))
 
 
 def use_plain_help(app: typer.Typer) -> None:
     """For all commands that an application has; typer would show `--json <bool>`."""
-    app.info.cls = _Group
+    app.info.cls = PlainGroup
     for command in app.registered_commands:
         command.cls = _Command
     for group in app.registered_groups:

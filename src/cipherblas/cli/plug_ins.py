@@ -5,6 +5,7 @@ It names a function with the options of the command, or a Typer with commands of
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any
 
@@ -21,13 +22,13 @@ DISTRIBUTIONS = {"bench": ("cipherblas-bench", "bench"), "fame-model": HARDWARE,
 ANYTHING = {"ignore_unknown_options": True, "help_option_names": []}
 
 
-def add_plug_ins(app: typer.Typer) -> None:
-    """Give an application the commands that others bring; those that it has stay its own.
+def add_plug_ins(app: typer.Typer, own: Collection[str]) -> None:
+    """Give an application the commands that others bring; those of these names stay its own.
 
     A command that is not installed, or cannot be loaded, says so when it is called.
     """
     points = {point.name: point for point in entry_points(group=GROUP)}
-    for name in sorted({*points, *DISTRIBUTIONS} - {command.name for command in app.registered_commands}):
+    for name in sorted({*points, *DISTRIBUTIONS} - set(own)):
         try:
             found = points[name].load() if name in points else None
         except Exception as error:  # of any kind: it is code of others
