@@ -2,9 +2,8 @@
 
 usage: draw_performance.py [--write] [--pictures FOLDER]
 
-Without arguments it prints the tables. The rows, in performance.jsonl, fame.jsonl and roofline.jsonl, are those of
-`scripts/measure_performance.py`; every figure on the
-pages comes from them. Pictures need matplotlib.
+Without arguments it prints the tables. The rows, in performance.jsonl, fame.jsonl, chains.jsonl and roofline.jsonl, are
+those of `scripts/measure_performance.py`; every figure on the pages comes from them. Pictures need matplotlib.
 """
 
 from __future__ import annotations
@@ -16,7 +15,9 @@ from typing import Any
 
 from measured_pages import MEASURED, ROOT, Row, conditions, main, number, packages, ring, rows, table
 
-ROWS, FAME, ROOFLINE = (MEASURED / f"{name}.jsonl" for name in ("performance", "fame", "roofline"))
+ROWS, FAME, CHAINS, ROOFLINE = (
+    MEASURED / f"{name}.jsonl" for name in ("performance", "fame", "chains", "roofline")
+)
 PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"
 
 METHODS = {
@@ -262,6 +263,30 @@ def five(found: list[Row]) -> str:
     return f"{shown}\n\nMeasured with the package of {packages(found)}."
 
 
+def chains(found: list[Row]) -> str:
+    """A line for each parameter set: two products in a row."""
+    header = ("set", "product", "N, limbs", "seconds", "predicted", "error", "keys, GiB", "peak, GiB")
+    body = []
+    for row in found:
+        shape, gib = row["case"].split(",")[0], 2**30
+        seconds = (
+            f"{number(row['seconds'], 3)} ({number(row['seconds_min'], 3)} … {number(row['seconds_max'], 3)})"
+        )
+        predicted = number(row["predicted_seconds"], 3)
+        sizes = [number(row[name] / gib) for name in ("key_bytes", "peak_bytes")]
+        line = [
+            row["set"],
+            shape.replace("x", "×"),
+            ring(row),
+            seconds,
+            predicted,
+            number(row["error"]),
+            *sizes,
+        ]
+        body.append(line)
+    return table(header, body)
+
+
 def tables() -> dict[tuple[Path, str], str]:
     """Page and name → text."""
     found = rows(ROWS)
@@ -274,6 +299,8 @@ def tables() -> dict[tuple[Path, str], str]:
         (PAGE, "clear × secret"): products(found, "pc"),
         (PAGE, "FAME's products"): fame(rows(FAME)),
         (PAGE, "conditions of FAME's products"): conditions(rows(FAME)),
+        (PAGE, "two products"): chains(rows(CHAINS)),
+        (PAGE, "conditions of two products"): conditions(rows(CHAINS)),
         (PAGE, "roofline"): roofline(rows(ROOFLINE)),
         (PAGE, "stream"): streamed(rows(ROOFLINE)),
         (PAGE, "conditions of the roofline"): conditions(rows(ROOFLINE)),
