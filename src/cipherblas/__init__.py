@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from cipherblas.roles.client import Client
     from cipherblas.roles.client_program import ClientProgram
     from cipherblas.roles.encryptor import Encryptor
+    from cipherblas.roles.inspecting import FileFacts, inspect
     from cipherblas.roles.one_run import Run
     from cipherblas.roles.program import Program, compile
     from cipherblas.roles.server import Server
@@ -105,6 +106,7 @@ __all__ = [
     "EncryptedResult",
     "Encryptor",
     "EvaluationKeys",
+    "FileFacts",
     "FormatError",
     "InsecureParametersWarning",
     "LevelError",
@@ -150,6 +152,7 @@ __all__ = [
     "gelu",
     "greater",
     "inner",
+    "inspect",
     "inverse",
     "isa",
     "joined",
@@ -198,6 +201,7 @@ _ON_FIRST_USE = {
     "EncryptedOperand": "cipherblas.roles.wire.messages",
     "EncryptedResult": "cipherblas.roles.wire.messages",
     "Encryptor": "cipherblas.roles.encryptor",
+    "FileFacts": "cipherblas.roles.inspecting",
     "Machine": "cipherblas.planner.predict.machine",
     "Program": "cipherblas.roles.program",
     "RangeFound": "cipherblas.planner.predict.simulation",
@@ -207,6 +211,7 @@ _ON_FIRST_USE = {
     "Sharing": "cipherblas.roles.sharing",
     "blas": "cipherblas.lang.blas",
     "compile": "cipherblas.roles.program",
+    "inspect": "cipherblas.roles.inspecting",
     "lab": "cipherblas.lab",
     "networks": "cipherblas.networks",
     "register": "cipherblas.methods.registry",

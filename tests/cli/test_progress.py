@@ -41,6 +41,7 @@ BARS: dict[str, tuple[str, ...]] = {
     "import": ("reading the samples", "planning", "writing"),
     "check": ("reading the inputs", "reading the plan", "computing"),
     "explain": ("loading matplotlib", "counting", "drawing"),
+    "inspect": (),
     "keygen": ("reading the plan", "writing the plan and the secret key", "making evaluation keys"),
     "encrypt": ("reading the array", "reading the keys", "encrypting a", "writing"),
     "run": (

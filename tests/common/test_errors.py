@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import errno
+import json
 import pickle
+import re
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+import cipherblas
 from cipherblas.common import errors
 from cipherblas.common.errors import (
     Advice,
@@ -92,3 +97,79 @@ def test_a_refusal_has_three_parts() -> None:
 
 def test_a_hostile_value_cannot_flood_the_message() -> None:
     assert len(str(CipherblasError("m", got="x" * 10**6))) < 1000
+
+
+# Each class that callers can name has its own name as code, and a kind of it that they cannot tell has the same.
+CODES = {
+    "ApproximationError": "PrecisionError",
+    "FitError": "ShapeError",
+    "UnmatchedError": "MismatchError",
+    "UnsuitedError": "ParameterError",
+}
+
+
+@pytest.mark.parametrize("family", FAMILY, ids=lambda family: family.__name__)
+def test_errors_are_data(family: type[CipherblasError]) -> None:
+    name = family.__name__
+    assert family.code == CODES.get(name, name)
+    assert (name in CODES) == (not hasattr(cipherblas, name))
+    advice = [Advice("precision=1e-3", {"precision": 1e-3}), "another"]
+    error = family("It is wrong.", expected=(2, 3), got="1\n", advice=advice, cause="It is so.")
+    assert json.loads(json.dumps(error.to_dict())) == {
+        "code": family.code,
+        "message": "It is wrong.",
+        "expected": "(2, 3)",
+        "got": "1\\n",
+        "advice": [
+            {"write": "precision=1e-3", "options": {"precision": "0.001"}},
+            {"write": "another", "options": {}},
+        ],
+        "cause": "It is so.",
+    }
+
+
+def test_kinds_of_other_modules_have_public_codes() -> None:
+    """All that calls may raise in the end: those that the planner and ranks keep to themselves aside."""
+    kinds = {kind for kind in _kinds(CipherblasError) if re.match(r"cipherblas\.(?!cli)", kind.__module__)}
+    inner = {"TooSlowError", "HopelessError", "DearError", "RankError"}
+    assert {kind.__name__ for kind in kinds if not hasattr(cipherblas, kind.code)} <= inner
+
+
+def _kinds(family: type[CipherblasError]) -> list[type[CipherblasError]]:
+    return [kind for own in family.__subclasses__() for kind in (own, *_kinds(own))]
+
+
+FOLDER = "a secret place/of keys"  # with blanks, which end no path
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda folder: cipherblas.Program.load(folder / "none.cb"),
+        lambda folder: cipherblas.Program.load(folder),
+        lambda folder: cipherblas.EvaluationKeys.load(folder),
+        lambda folder: cipherblas.EncryptedResult.load(folder / "text"),
+        lambda folder: cipherblas.EncryptedResult.load((folder / "text").open("rb")),
+        lambda folder: cipherblas.inspect(folder / "texx"),
+        lambda folder: cipherblas.inspect(folder / "array.npy"),
+        lambda folder: cipherblas.Machine.load(folder / "text"),
+        lambda folder: cipherblas.Machine.usual().save(folder / "missing" / "machine"),
+        lambda folder: cipherblas.Machine.usual().save(folder),
+    ],
+)
+def test_strangers_are_told_no_folders(act: Callable[[Path], object], tmp_path: Path) -> None:
+    folder = tmp_path / FOLDER
+    folder.mkdir(parents=True)
+    (folder / "text").write_text("no file of ours")
+    (folder / "array.npy").write_bytes(b"\x93NUMPY and so on")
+    with pytest.raises(CipherblasError) as found:
+        act(folder)
+    text = json.dumps(found.value.to_dict())
+    assert str(tmp_path) not in text and "secret place" not in text
+    assert str(folder) in str(found.value)  # the one who has the machine is told
+
+
+def test_what_is_no_path_stays() -> None:
+    for text in ("1/8 of them", "https://host/x/y", "client/server", "a / b", "and/or", "it is 3/4."):
+        assert CipherblasError(text).to_dict()["message"] == text
+    assert CipherblasError("See /srv/keys/a.ct, or ~/b/c.").to_dict()["message"] == "See a.ct, or c."

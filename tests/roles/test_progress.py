@@ -42,7 +42,8 @@ SHORT_CALLS = (
         "Machine.load",
         "Machine.save",
     ),
-    *("Machine.to_dict", "Machine.usual"),
+    *("Machine.to_dict", "Machine.usual", "Machine.to_bytes", "Machine.from_bytes"),
+    *("Client.close", "Client.to_bytes", "Client.from_bytes", "PublicKey.to_bytes", "PublicKey.from_bytes"),
     *(
         "Program.arranged",
         "Program.encodings",
@@ -64,6 +65,7 @@ SHORT_CALLS = (
         "register",
         "register_engine",
     ),
+    *("inspect", "FileFacts.to_dict"),
     *("set_threads", "show_config", "threads"),
     *("lab.accumulate", "lab.block_product", "lab.column_major", "lab.computes", "lab.entry_index"),
     *("lab.make_parameters", "lab.register", "lab.split_path", "lab.unregister"),
@@ -91,21 +93,34 @@ class World:
         self.encrypted["a"].save(folder / "operand")
         self.result.save(folder / "result")
 
+    def bytes(self, name: str) -> bytes:
+        return (self.folder / name).read_bytes()
+
 
 Call = Callable[[World, Any], object]
 # Whom `progress` is told steps, (done, total).
 STEPS: dict[str, Call] = {
     "ClientProgram.load": lambda w, p: cb.ClientProgram.load(w.folder / "client", progress=p),
     "ClientProgram.save": lambda w, p: cb.ClientProgram.of(w.program).save(w.folder / "new", progress=p),
+    "ClientProgram.from_bytes": lambda w, p: cb.ClientProgram.from_bytes(w.bytes("client"), progress=p),
+    "ClientProgram.to_bytes": lambda w, p: cb.ClientProgram.of(w.program).to_bytes(progress=p),
     "Client.decrypt": lambda w, p: w.client.decrypt(w.result, of=w.encrypted, progress=p),
     "Client.encrypt": lambda w, p: w.client.encrypt({"a": w.values["a"]}, progress=p),
     "Client.evaluation_keys": lambda w, p: w.client.evaluation_keys(p),
     "Client.write_evaluation_keys": lambda w, p: w.client.write_evaluation_keys(w.folder / "new", p),
+    "EncryptedOperand.from_bytes": lambda w, p: cb.EncryptedOperand.from_bytes(
+        w.bytes("operand"), progress=p
+    ),
+    "EncryptedOperand.to_bytes": lambda w, p: w.encrypted["a"].to_bytes(progress=p),
     "EncryptedOperand.load": lambda w, p: cb.EncryptedOperand.load(w.folder / "operand", progress=p),
     "EncryptedOperand.save": lambda w, p: w.encrypted["a"].save(w.folder / "new", progress=p),
+    "EncryptedResult.from_bytes": lambda w, p: cb.EncryptedResult.from_bytes(w.bytes("result"), progress=p),
+    "EncryptedResult.to_bytes": lambda w, p: w.result.to_bytes(progress=p),
     "EncryptedResult.load": lambda w, p: cb.EncryptedResult.load(w.folder / "result", progress=p),
     "EncryptedResult.save": lambda w, p: w.result.save(w.folder / "new", progress=p),
     "Encryptor.encrypt": lambda w, p: w.encryptor.encrypt({"b": w.values["b"]}, progress=p),
+    "EvaluationKeys.from_bytes": lambda w, p: cb.EvaluationKeys.from_bytes(w.bytes("keys"), progress=p),
+    "EvaluationKeys.to_bytes": lambda w, p: w.keys.to_bytes(progress=p),
     "EvaluationKeys.load": lambda w, p: cb.EvaluationKeys.load(w.folder / "keys", progress=p),
     "EvaluationKeys.load_all": lambda w, p: cb.EvaluationKeys.load(w.folder / "keys", lazy=True).load_all(p),
     "EvaluationKeys.save": lambda w, p: w.keys.save(w.folder / "new", progress=p),
@@ -114,6 +129,8 @@ STEPS: dict[str, Call] = {
     "Program.simulate": lambda w, p: w.program.simulate(w.values, progress=p),
     "Program.evaluate": lambda w, p: w.program.evaluate(w.values, progress=p),
     "Program.found_worst_errors": lambda w, p: fresh(w).found_worst_errors(p),
+    "Program.from_bytes": lambda w, p: cb.Program.from_bytes(w.bytes("program"), progress=p),
+    "Program.to_bytes": lambda w, p: w.program.to_bytes(progress=p),
     "Program.load": lambda w, p: cb.Program.load(w.folder / "program", progress=p),
     "Program.with_encodings": lambda w, p: w.program.with_encodings({}, progress=p),
     "Program.save_client": lambda w, p: w.program.save_client(w.folder / "new", progress=p),
@@ -178,7 +195,7 @@ def test_steps(name: str, world: World) -> None:
     for step in told[1:]:
         runs.append([]) if step[1] != runs[-1][-1][1] else None
         runs[-1].append(step)
-    assert len(runs) <= 1 + (name == "Program.load")
+    assert len(runs) <= 1 + (name in ("Program.load", "Program.from_bytes"))
     for run in runs:
         done = [step[0] for step in run]
         assert done == sorted(done) and done[0] > 0 and done[-1] <= run[0][1]

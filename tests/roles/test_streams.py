@@ -41,6 +41,11 @@ def world() -> World:
 # What travels, how it is read again, and what both have in common.
 TRAVELS: dict[str, tuple[Callable[[World], Any], Callable[..., Any], Callable[[Any], object]]] = {
     "program": (lambda w: w.program, cb.Program.load, lambda one: one.id),
+    "client program": (
+        lambda w: cb.ClientProgram.of(w.program),
+        cb.ClientProgram.load,
+        lambda one: one.id,
+    ),
     "keys": (lambda w: w.keys, cb.EvaluationKeys.load, lambda one: one.digest()),
     "public key": (lambda w: w.client.public_key(), cb.PublicKey.load, lambda one: one.key_id),
     "operand": (lambda w: w.operands["a"], cb.EncryptedOperand.load, lambda one: one.digest),
@@ -69,6 +74,59 @@ def test_streams_hold_what_files_do(name: str, world: World, tmp_path: Path) -> 
         assert same(load(source, **OPTIONS)) == same(one)
     with open(path, "rb") as file:
         assert same(load(file, **OPTIONS)) == same(one)
+
+
+@pytest.mark.parametrize("name", TRAVELS)
+def test_bytes_touch_no_disk(
+    name: str, world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    make, load, same = TRAVELS[name]
+    one, options = make(world), OPTIONS
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda: pytest.fail("a file on a disk"))
+    content = one.to_bytes()
+    found = type(one).from_bytes(content, **options)
+    assert isinstance(content, bytes) and same(found) == same(one)
+    assert same(load(content, **options)) == same(one)
+    with pytest.raises(DTypeError, match=rf"{type(one).__name__}.load\(path\)"):
+        type(one).from_bytes(str(tmp_path / "file"))
+
+
+def test_bytes_of_any_shape_are_read(world: World) -> None:
+    content = world.result.to_bytes()
+    twice = bytes(byte for byte in content for _ in range(2))
+    view = memoryview(twice)[::2]  # not one after the other
+    assert cb.EncryptedResult.from_bytes(view, **OPTIONS).digest == world.result.digest
+
+
+def test_a_client_of_bytes_decrypts_and_shares_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda: pytest.fail("a secret on a disk"))
+    content = world.client.to_bytes()
+    found = cb.Client.from_bytes(content, world.program, **OPTIONS)
+    assert np.array_equal(found.decrypt(world.result), world.client.decrypt(world.result))
+    assert found.to_bytes() == content
+    with pytest.raises(cb.SecurityError, match="without its record"):
+        found._record.spend(cb.Sharing(100), 20, world.result.digest)
+    # Nor is the count begun again in a file of the same key.
+    found.save(tmp_path / "key")
+    loaded = cb.Client.load(tmp_path / "key", world.program, **OPTIONS)
+    with pytest.raises(cb.SecurityError, match="what was shared under the key"):
+        loaded._record.spend(cb.Sharing(100), 20, world.result.digest)
+
+
+def test_bytes_of_a_client_are_checked(world: World) -> None:
+    content, other = world.client.to_bytes(), toy(lambda a: a + 1, a=cb.secret(5, 6))
+    with pytest.raises(FormatError):
+        cb.Client.from_bytes(content[:-1], world.program, **OPTIONS)
+    with pytest.raises(cb.MismatchError):
+        cb.Client.from_bytes(content, other, **OPTIONS)
+    with pytest.raises(cb.MismatchError):
+        cb.Client.from_bytes(world.result.to_bytes(), world.program, **OPTIONS)
+    with pytest.raises(DTypeError, match=r"Client\.load"):
+        cb.Client.from_bytes("key", world.program)  # type: ignore[arg-type]
+    with pytest.raises(cb.SecurityError):
+        cb.Client.from_bytes(content, world.program)
 
 
 def test_keys_go_straight_to_a_stream(world: World) -> None:
@@ -148,6 +206,7 @@ def test_machines_too() -> None:
     machine = cb.Machine.usual()
     machine.save(stream)
     assert cb.Machine.load(stream.getvalue()) == machine
+    assert cb.Machine.from_bytes(machine.to_bytes()) == machine
 
 
 def test_what_is_no_place_of_a_file(world: World) -> None:

@@ -45,6 +45,7 @@ _COMMANDS = {  # by name: the module, and the function in it
     "import": ("importing", "import_network"),
     "check": ("checking", "check"),
     **{name: (name, name) for name in ("explain", "keygen", "encrypt", "run", "decrypt")},
+    "inspect": ("inspecting", "inspect"),
     "demo": ("demo.command", "demo"),
 }
 add_plug_ins(app, own=_COMMANDS)

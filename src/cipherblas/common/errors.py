@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 import pickle
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
+_PATH = re.compile(r"""(?<![\w.:/~…-])[~.]{0,2}(?:/[^\s/'"():,;…]+)+/?""")
 _MAX_VALUE_LENGTH = 300  # a hostile file must not be able to flood a log through an error message
 
 
@@ -37,6 +39,17 @@ def brief(error: BaseException) -> str:
 def _shown(value: Any) -> str:
     text = str(value)
     return text if len(text) <= _MAX_VALUE_LENGTH else text[:_MAX_VALUE_LENGTH] + "…"
+
+
+def _without_folders(text: str, places: Iterable[str]) -> str:
+    """The text with the last names of paths alone: of these, and of all that begin with / or ~."""
+    for place in sorted({*places, *map(os.path.realpath, places)}, key=len, reverse=True):
+        folder, name = os.path.split(place.rstrip("/"))
+        if name:
+            text = text.replace(place, name)
+        if folder.startswith("/") and len(folder) > 1:
+            text = text.replace(folder, "…")
+    return _PATH.sub(lambda found: os.path.basename(found[0].rstrip("/")), text)
 
 
 def _says(message: str, value: str) -> bool:
@@ -112,6 +125,7 @@ class CipherblasError(Exception):
         advice: what to write instead, the best first; each does by itself.
         cause: why it is so, in a sentence, where the first part does not say it.
         sentence: the first part with its fields, in one line.
+        code: the name of its kind in `cipherblas`, which does not change; see docs/errors.md.
         shortfall: log2 of how many times what was allowed would have been needed, of a plan; infinite where that is not
             known. Of several alternatives, the one with the least came nearest.
 
@@ -119,6 +133,13 @@ class CipherblasError(Exception):
     """
 
     shortfall: float = math.inf
+    code: ClassVar[str] = "CipherblasError"
+    _places: tuple[str, ...] = ()
+
+    def __init_subclass__(cls, code: str | None = None, **options: Any) -> None:
+        """`code`: that of a public class, for a kind that callers do not tell from it."""
+        super().__init_subclass__(**options)
+        cls.code = code or cls.__name__
 
     def __init__(
         self,
@@ -154,6 +175,32 @@ class CipherblasError(Exception):
         details = ", ".join(f"{name} {value}" for name, value in shown)
         return printable(f"{self.message.removesuffix('.')} ({details}).")
 
+    def standing_at(self, place: str) -> None:
+        """Its texts may name this path of the machine, which `to_dict` then leaves out."""
+        self._places = (*self._places, place)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The error as JSON has it, for strangers: `code`, `message`, `expected`, `got`, `advice` and `cause`.
+
+        All but the advice are texts, or None; an advice is what to write and its options. Of paths of this machine
+        it holds the last name alone.
+
+        Examples:
+            >>> import cipherblas as cb
+            >>> cb.ShapeError("Operand 'a' has the wrong shape.", expected="4x3", got="1x2").to_dict()["code"]
+            'ShapeError'
+        """
+
+        def text(value: Any) -> str | None:
+            return None if value is None else printable(_without_folders(_shown(value), self._places))
+
+        advice = [
+            {"write": text(one.write), "options": {name: text(value) for name, value in one.options.items()}}
+            for one in self.advice
+        ]
+        parts = {name: text(getattr(self, name)) for name in ("message", "expected", "got")}
+        return {"code": self.code, **parts, "advice": advice, "cause": text(self.cause)}
+
     # KeyError prints the repr of its argument and OSError its errno: one readable form for all.
     def __str__(self) -> str:
         return "\n  ".join(self.lines())
@@ -170,7 +217,7 @@ class ShapeError(CipherblasError, ValueError):
     """An array or matrix has the wrong shape."""
 
 
-class FitError(ShapeError):
+class FitError(ShapeError, code="ShapeError"):
     """A block, a layer or a row exceeds the capacity of a method, a ciphertext or a ring; another one may hold it."""
 
 
@@ -198,7 +245,7 @@ class ParameterError(CipherblasError):
     """A parameter is invalid, or no parameters satisfy the request."""
 
 
-class UnsuitedError(ParameterError):
+class UnsuitedError(ParameterError, code="ParameterError"):
     """A method does not support its options or its kind of ring; another method may."""
 
 
@@ -206,7 +253,7 @@ class PrecisionError(CipherblasError):
     """The error target cannot be met."""
 
 
-class ApproximationError(PrecisionError):
+class ApproximationError(PrecisionError, code="PrecisionError"):
     """Polynomials are too far from the functions that they stand for, whatever the parameters; finer ones may do."""
 
 
@@ -226,7 +273,7 @@ class MismatchError(CipherblasError):
     """Two objects do not belong together: their programs, parameters or keys differ."""
 
 
-class UnmatchedError(MismatchError):
+class UnmatchedError(MismatchError, code="MismatchError"):
     """Scales cannot be made equal with the limbs of a ring: those of another one may do."""
 
 

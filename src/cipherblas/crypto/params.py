@@ -43,7 +43,7 @@ _FIELDS = ("n", "q", "p", "alpha", "scale_bits", "security")
 _OPTIONAL = ("key_limbs", "row_degree", "digit_limbs", "operand_moduli", "level_limbs", "plain_modulus")
 
 
-class TooFewPrimesError(ParameterError):
+class TooFewPrimesError(ParameterError, code="ParameterError"):
     """There are fewer primes = 1 mod 2N of a size than are asked for; of larger ones there are more."""
 
 

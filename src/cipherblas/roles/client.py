@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import math
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -78,7 +80,35 @@ class Client(NeverCopied):
         self._record = KeyRecord(self._secret.key_id, self._secret.params, recorded=self._secret.recorded)
 
     def __repr__(self) -> str:
-        return f"<Client of program {short_id(self.program.id)}>"
+        closed = ", closed" if self.closed else ""
+        return f"<Client of program {short_id(self.program.id)}{closed}>"
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` has overwritten the secret key."""
+        return self._secret.closed
+
+    def close(self) -> None:
+        """Overwrite the secret key in memory, as far as Python allows: see the threat model. The end of a `with` block
+        does it too; files and bytes of the key stay. Any later use that needs the key is a SecurityError.
+
+        Examples:
+            >>> import cipherblas as cb
+            >>> program = cb.compile(lambda a, b: a @ b, {"a": cb.secret(8, 8), "b": cb.secret(8, 8)})
+            >>> with program.client() as client:
+            ...     keys = client.evaluation_keys()
+            >>> client.closed
+            True
+        """
+        self._secret.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def evaluation_keys(self, progress: Progress | bool | None = None) -> EvaluationKeys:
         """The public keys that the server needs: exactly those that the plan declared.
@@ -86,6 +116,7 @@ class Client(NeverCopied):
         Args:
             progress: called as progress(done, total), counted in keys.
         """
+        self._secret.check_open()
         told = shown(progress, "making keys")
         with self._weight_secrets() as weights:
             return make_evaluation_keys(self._secret, self.program.plan.keys, told, weights)
@@ -97,6 +128,7 @@ class Client(NeverCopied):
             path: a file, or a folder where they exceed 1 GiB or `path` is one; or a stream, to which all go.
             progress: called as progress(done, total), counted in keys.
         """
+        self._secret.check_open()  # before a file is begun
         with self._weight_secrets() as weights:
             told = shown(progress, "making keys")
             write_evaluation_keys(self._secret, self.program.plan.keys, path, told, weights)
@@ -174,6 +206,7 @@ class Client(NeverCopied):
 
         Warns where the record beside the key file (see `decrypt`) cannot be written.
         """
+        self._secret.check_open()
         progress = shown(progress, "encrypting")
         encrypted = encrypt_operands(self.program, self._secret, operands, folder, progress)
         self._record.note({name: operand.digest for name, operand in encrypted.items()})
@@ -214,10 +247,12 @@ class Client(NeverCopied):
             ShapeError, RangeError: its ciphertexts are not those that were planned.
             RangeError: a decrypted entry exceeds the bound of the result by more than its error.
             MemoryBudgetError: less memory is available than the decoded result needs.
-            SecurityError: the result was shared before, or has more entries than may still be shared.
+            SecurityError: the client is closed; the result was shared before, or has more entries than may still be
+                shared.
             PrecisionError: the noise that sharing needs is larger than the result.
             FormatError, VersionError, StorageError: the record beside the key file is damaged, or cannot be written.
         """
+        self._secret.check_open()  # before anything is spent for a result that cannot be decrypted
         progress = shown(progress, "decrypting")
         self._check(result)
         self._check_operands(result, of)
@@ -360,6 +395,7 @@ class Client(NeverCopied):
     def save(self, path: str | Path) -> None:
         """Write the secret key file, readable by its owner alone; what is remembered (see `decrypt`) goes beside it."""
         files.check_path(path)
+        self._secret.check_open()
         with self._record.beside(path):
             self._secret.save(path, recorded=True)
 
@@ -381,6 +417,53 @@ class Client(NeverCopied):
             SecurityError: its parameters have less security.
             MismatchError: it belongs to another program.
         """
+        files.check_path(path)
+        secret = cls._secret_of(path, program, security, insecure)
+        client = cls(program, secret)
+        client._record = KeyRecord(secret.key_id, secret.params, path, secret.recorded)
+        return client
+
+    def to_bytes(self) -> bytes:
+        """The content of a file of the secret key, for a vault: not encrypted.
+
+        What was shared under the key is not in it: a client of these bytes shares no results, and has no latest
+        encryptions but its own. Python cannot overwrite the bytes.
+
+        Raises:
+            SecurityError: the client is closed.
+        """
+        stream = io.BytesIO()
+        self._secret.save(stream, recorded=True)
+        return stream.getvalue()
+
+    @classmethod
+    def from_bytes(
+        cls,
+        content: bytes | bytearray | memoryview,
+        program: ClientSide,
+        *,
+        security: int = 128,
+        insecure: bool = False,
+    ) -> Client:
+        """The client whose secret key `to_bytes` returned; it does all but share results.
+
+        Args:
+            content: that `to_bytes` returned, or that of a key file.
+            program, security, insecure: as those of `load`.
+
+        Raises:
+            DTypeError: no bytes, or not a program.
+            FormatError, VersionError, SecurityError, MismatchError: as `load`.
+        """
+        files.check_bytes(content, "cb.Client.load(path, program)")
+        secret = cls._secret_of(content, program, security, insecure)
+        client = cls(program, secret)
+        client._record = KeyRecord(secret.key_id, secret.params, recorded=True)
+        return client
+
+    @staticmethod
+    def _secret_of(source: files.Source, program: ClientSide, security: int, insecure: bool) -> SecretKey:
+        """The key of a file that is of this program."""
         if not isinstance(program, ClientSide):
             raise DTypeError(
                 "A client is loaded with the file of a key and a program.",
@@ -390,9 +473,8 @@ class Client(NeverCopied):
                     "cb.ClientProgram.load(file) for a file of program.save_client(file)",
                 ),
             )
-        files.check_path(path)
         fingerprint = program.plan.parameters.fingerprint()
-        secret = SecretKey.load(path, fingerprint=fingerprint, security=security, insecure=insecure)
+        secret = SecretKey.load(source, fingerprint=fingerprint, security=security, insecure=insecure)
         if secret.program_id != program.id:
             raise MismatchError(
                 "The secret key belongs to another program.",
@@ -400,9 +482,7 @@ class Client(NeverCopied):
                 got=short_id(secret.program_id),
                 advice="the program that the key was made for, or program.client() for a key of this one",
             )
-        client = cls(program, secret)
-        client._record = KeyRecord(secret.key_id, secret.params, path, secret.recorded)
-        return client
+        return secret
 
 
 class KeyOpener:

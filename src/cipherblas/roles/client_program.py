@@ -111,7 +111,7 @@ class KnownPlan:
         return nearest_target(self.results).target
 
 
-class ClientProgram(ClientSide):
+class ClientProgram(files.InMemory, ClientSide):
     """A program without its weights: what `Program.save_client` writes, for those who encrypt and decrypt.
 
     It has shapes, bounds and encodings of secret operands and of results, parameters, the names of evaluation keys, and

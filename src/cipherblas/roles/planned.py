@@ -116,7 +116,7 @@ _HEADER = schema.record(
 )
 
 
-class PlannedProgram(ClientSide):
+class PlannedProgram(files.InMemory, ClientSide):
     """A traced graph and its plan; see `Program`, which also makes who takes part in it.
 
     Attributes:

@@ -11,23 +11,27 @@ Tensors are read with pread, not mapped: a mapped file that shrinks kills the pr
 read is an error like any other; and the bytes land in aligned memory, which is what the arithmetic wants.
 """
 
-from cipherblas.crypto.files.foreign import advised, wanted
-from cipherblas.crypto.files.format import FORMAT_VERSION, KINDS, PathLike, Source, Target, storage_error
+from cipherblas.crypto.files.foreign import advised, standing_at, wanted
+from cipherblas.crypto.files.format import ANY, FORMAT_VERSION, KINDS, PathLike, Source, Target, storage_error
+from cipherblas.crypto.files.in_memory import InMemory, check_bytes
 from cipherblas.crypto.files.reading import Reader, TensorInfo, opened, parse_json, read
 from cipherblas.crypto.files.streams import check_path, is_read, is_written, name_of
 from cipherblas.crypto.files.targets import check_writable, replacing, save_bytes
 from cipherblas.crypto.files.writing import STEPS_PER_BYTE, part_digests, write
 
 __all__ = [
+    "ANY",
     "FORMAT_VERSION",
     "KINDS",
     "STEPS_PER_BYTE",
+    "InMemory",
     "PathLike",
     "Reader",
     "Source",
     "Target",
     "TensorInfo",
     "advised",
+    "check_bytes",
     "check_path",
     "check_writable",
     "is_read",
@@ -39,6 +43,7 @@ __all__ = [
     "read",
     "replacing",
     "save_bytes",
+    "standing_at",
     "storage_error",
     "wanted",
     "write",

@@ -7,7 +7,8 @@ import errno
 from collections.abc import Iterator
 from pathlib import Path
 
-from cipherblas.common.errors import Advice, FormatError, StorageError, VersionError
+from cipherblas.common.errors import Advice, CipherblasError, FormatError, StorageError, VersionError
+from cipherblas.crypto.files import format as form
 
 NUMPY, ZIP = b"\x93NUMPY", b"PK\x03\x04"
 NEEDED = 8  # bytes of the beginning that are looked at
@@ -28,6 +29,7 @@ WANTED: dict[str, tuple[str, str]] = {
         "the file that cipherblas machine -o FILE, or Machine.save(FILE), wrote",
     ),
 }
+WANTED[form.ANY] = ("a file of cipherblas", "a file that a command, or save(PATH), wrote")
 RECORD = "key-record"  # of what was shared under a key
 # What else helps where there is no whole copy.
 AGAIN = {
@@ -49,6 +51,16 @@ def wanted(kind: str) -> str:
 def made(kind: str) -> tuple[str, ...]:
     """The file of a kind of ours that is to be given."""
     return WANTED[kind][1:] if kind in WANTED else ()
+
+
+@contextlib.contextmanager
+def standing_at(place: str) -> Iterator[None]:
+    """Tell errors of what is read or written at a place that their texts may name it."""
+    try:
+        yield
+    except CipherblasError as error:
+        error.standing_at(place)
+        raise
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ KINDS = (
     *("encrypted-matrix", "key-record"),
 )
 
+ANY = ""  # in place of a kind, where a file may be of any
 MAGIC = "cipherblas"  # metadata entry that holds the format version
 ENTRIES = (MAGIC, "kind", "fingerprint", "security", "parameters", "header", "digests", "checksum")
 MAX_HEADER_BYTES = 1 << 24
@@ -46,7 +47,8 @@ DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 A_NAME = "a path without zero bytes"
 PathLike = str | os.PathLike[str]
-Source = str | os.PathLike[str] | bytes | IO[bytes]  # what is read: a path, or what has the bytes of a file
+Content = bytes | bytearray | memoryview
+Source = str | os.PathLike[str] | Content | IO[bytes]  # what is read: a path, or what has the bytes of a file
 Target = str | os.PathLike[str] | IO[bytes]  # where to: a path, or what takes the bytes of a file
 
 
@@ -55,7 +57,9 @@ def storage_error(action: str, path: PathLike, error: OSError, **details: Any) -
     reason = error.strerror or str(error)
     details.setdefault("got", reason)
     details.setdefault("advice", _remedies(action == "read", Path(path), error.errno))
-    return StorageError(f"Cannot {action} {os.fspath(path)}.", errno=error.errno, **details)
+    found = StorageError(f"Cannot {action} {os.fspath(path)}.", errno=error.errno, **details)
+    found.standing_at(os.fspath(path))
+    return found
 
 
 def _remedies(reading: bool, path: Path, number: int | None) -> tuple[str, ...]:

@@ -27,8 +27,8 @@ from cipherblas.common.errors import (
 from cipherblas.common.memory import Array, aligned_empty, bytes_of, check_memory, in_threads
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto.files import format as form
-from cipherblas.crypto.files.foreign import NEEDED, advised, made, refused, wanted
-from cipherblas.crypto.files.streams import is_read, name_of, spooled
+from cipherblas.crypto.files.foreign import NEEDED, advised, made, refused, standing_at, wanted
+from cipherblas.crypto.files.streams import BYTES, as_buffer, is_read, name_of, spooled
 from cipherblas.crypto.params import Parameters
 from cipherblas.crypto.security import check_wanted
 
@@ -51,6 +51,8 @@ class Reader:
     Close it, or use it in a `with` block.
 
     Attributes:
+        kind: of the file.
+        nbytes: of the whole file.
         header: the writer's header with `format_version`, `kind`, `fingerprint`, `security`, `parameters`.
         parameters: the parameters the content was made with.
         tensors: name → TensorInfo.
@@ -62,24 +64,33 @@ class Reader:
         kind: str,
         *,
         fingerprint: str | None = None,
-        security: int = 128,
+        security: int | None = 128,
         insecure: bool = False,
     ) -> None:
-        """Open and check; see `read` for the errors."""
+        """Open and check; see `read` for the errors. `kind` may be `form.ANY`, and `security` None, for any."""
         self.path, self.kind = name_of(source), kind
-        with advised(kind):
+        self._buffer: memoryview | None
+        with standing_at(self.path), advised(kind):
             self._open(source, fingerprint, security, insecure)
 
-    def _open(self, source: form.Source, fingerprint: str | None, security: int, insecure: bool) -> None:
-        kind = self.kind
-        self._descriptor = _open_regular(source, wanted(kind))
+    def _open(
+        self, source: form.Source, fingerprint: str | None, security: int | None, insecure: bool
+    ) -> None:
+        kind, self._descriptor, self._buffer = self.kind, -1, None
+        if isinstance(source, BYTES):
+            self._buffer = as_buffer(source)
+        else:
+            self._descriptor = _open_regular(source, wanted(kind))
         try:
-            size = os.fstat(self._descriptor).st_size
+            size = len(self._buffer) if self._buffer is not None else os.fstat(self._descriptor).st_size
+            self.nbytes = size
             raw = self._read_header(size, kind)
             if not raw.startswith(b"{"):
                 raise refused(self.path, kind, self._read_at(0, min(size, NEEDED)))
             infos, metadata = _parse_container(self.path, raw, size - 8 - len(raw))
             entries = _checked_metadata(self.path, raw, metadata)
+            if kind == form.ANY:
+                kind = self.kind = _known_kind(self.path, metadata["kind"])
             if metadata["kind"] != kind:
                 raise MismatchError(
                     f"{self.path} is another kind of file.",
@@ -134,7 +145,12 @@ class Reader:
     def _read_into(self, offset: int, target: memoryview) -> None:
         done = 0
         while done < len(target):
-            count = os.preadv(self._descriptor, [target[done:]], offset + done)
+            if self._buffer is None:
+                count = os.preadv(self._descriptor, [target[done:]], offset + done)
+            else:
+                part = self._buffer[offset + done : offset + len(target)]
+                count = len(part)
+                target[done : done + count] = part
             if count == 0:
                 raise StorageError(
                     f"{self.path} became shorter while it was read.",
@@ -213,7 +229,7 @@ class Reader:
         return self._read(f"part {index} of tensor {name!r}", part, lambda done: None)
 
     def _read(self, what: str, info: TensorInfo, tick: Callable[[int], object]) -> Array:
-        with advised(self.kind):
+        with standing_at(self.path), advised(self.kind):
             return self._checked(what, info, tick)
 
     def _checked(self, what: str, info: TensorInfo, tick: Callable[[int], object]) -> Array:
@@ -256,7 +272,7 @@ class Reader:
 
     def close(self) -> None:
         """Close the file. Reading afterwards raises an error."""
-        descriptor, self._descriptor = self._descriptor, -1
+        descriptor, self._descriptor, self._buffer = self._descriptor, -1, None
         if descriptor >= 0:
             os.close(descriptor)
 
@@ -266,6 +282,8 @@ class Reader:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, CipherblasError):
+            error.standing_at(self.path)
         self.close()
 
     def __del__(self) -> None:
@@ -528,10 +546,17 @@ def _checked_metadata(path: str, raw: bytes, metadata: dict[str, str]) -> dict[s
     }
 
 
+def _known_kind(path: str, kind: str) -> str:
+    if kind not in form.KINDS:
+        raise FormatError(f"{path} is of an unknown kind.", expected=", ".join(form.KINDS), got=kind)
+    return kind
+
+
 def _checked_parameters(
-    path: str, values: dict[str, Any], metadata: dict[str, str], security: int, insecure: bool
+    path: str, values: dict[str, Any], metadata: dict[str, str], security: int | None, insecure: bool
 ) -> Parameters:
-    check_wanted(security, insecure)
+    if security is not None:
+        check_wanted(security, insecure)
     try:
         parameters = Parameters.parsed(values)
     except CipherblasError as error:
@@ -543,6 +568,8 @@ def _checked_parameters(
             expected=stamped,
             got=(metadata["fingerprint"], metadata["security"]),
         )
+    if security is None:
+        return parameters
     try:
         parameters.check_security(security, insecure)
     except SecurityError as error:

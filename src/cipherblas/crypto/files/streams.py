@@ -1,11 +1,12 @@
-"""Files that have no path: bytes, and what reads or writes them. They pass through a file without a name.
+"""Files that have no path: bytes, and what reads or writes them. Streams pass through a file without a name.
 
-So they are checked, and written whole or not at all, as all others are.
+So they are checked, and written whole or not at all, as all others are. Bytes are read where they are.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
 import tempfile
@@ -28,13 +29,19 @@ def is_written(target: Any) -> bool:
     return hasattr(target, "write")
 
 
+def as_buffer(content: bytes | bytearray | memoryview) -> memoryview:
+    """Bytes as a view of them, without a copy where they lie one after the other."""
+    view = memoryview(content)
+    return view.cast("B") if view.contiguous else memoryview(view.tobytes())
+
+
 def check_path(place: Any) -> None:
     """Raise DTypeError where a path alone will do: of keys whose record stands beside them."""
     if is_read(place) or is_written(place):
         raise DTypeError(
             "A secret key is kept in a file with a path.",
             got=type(place).__name__,
-            advice='a path, as "client.key"',
+            advice=('a path, as "client.key"', "client.to_bytes(), of a key that shares no results"),
             cause="What was spent under it is written beside it.",
         )
     name_of(place)
@@ -79,10 +86,17 @@ def spooled(source: Any) -> int:
 @contextlib.contextmanager
 def written(target: Any) -> Iterator[int]:
     """A descriptor whose bytes are written to a stream when the block ends without error."""
-    with tempfile.TemporaryFile() as file:
+    with _unnamed(in_memory=isinstance(target, io.BytesIO)) as file:
         yield file.fileno()
         file.seek(0)
         _copied(file, target)
+
+
+def _unnamed(in_memory: bool) -> IO[bytes]:
+    """A file without a name; on no disk where its content goes to memory anyway, and may be a secret."""
+    if in_memory and hasattr(os, "memfd_create"):
+        return open(os.memfd_create("cipherblas", os.MFD_CLOEXEC), "w+b")
+    return tempfile.TemporaryFile()
 
 
 def _copied(file: IO[bytes], target: Any) -> None:

@@ -161,7 +161,7 @@ def _check_residues(params: Parameters, data: Array, limbs: int, shape: tuple[in
         )
 
 
-class PublicKey(Rebuilt):
+class PublicKey(files.InMemory, Rebuilt):
     """A public encryption key: (b, a) = (-a·s + e, a) at the top level, a from a public seed.
 
     Attributes:

@@ -30,7 +30,7 @@ from cipherblas.crypto.params import Parameters
 ALL_KEYS = "client.evaluation_keys(), which has all that its program needs"
 
 
-class EvaluationKeys:
+class EvaluationKeys(files.InMemory):
     """The evaluation keys of one program, which are public: switching keys for Galois elements and for relinearisation.
 
     Made by `make_evaluation_keys` or `EvaluationKeys.load`; it takes public arrays only.
@@ -316,7 +316,8 @@ class EvaluationKeys:
             FormatError, VersionError, SecurityError, StorageError, MemoryBudgetError: as `files.read`.
             MismatchError: another kind of file (a secret key, say), or parts of different key sets.
         """
-        found, owner, stored = storage.open_keys(path, security, insecure)
+        with files.standing_at(files.name_of(path)):
+            found, owner, stored = storage.open_keys(path, security, insecure)
         keys = cls(found, owner.program_id, stored, owner.key_id)
         if memory is not None:
             keys.keep_within(memory, folder)

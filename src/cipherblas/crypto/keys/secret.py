@@ -90,7 +90,8 @@ class SecretKey(NeverCopied):
         self._rows: SecretKey | None = None
         self._modulo: dict[int, SecretKey] = {}
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise SecurityError where the key is closed."""
         if self._closed:
             raise SecurityError(
                 "The secret key is closed.",
@@ -111,20 +112,20 @@ class SecretKey(NeverCopied):
         Raises:
             SecurityError: the key is closed, or was meanwhile, by another thread; what was computed is not to be used.
         """
-        self._check_open()
+        self.check_open()
         yield
-        self._check_open()
+        self.check_open()
 
     def coefficients(self) -> Array:
         """The ternary coefficients, int64 (N,). Secret; they keep this key, and `close` overwrites them."""
-        self._check_open()
+        self.check_open()
         return np.asarray(_KeptAlive(self._coefficients, self))
 
     def ntt(self) -> Array:
         """All limbs of Q and P in NTT form, uint64 (L + 1 + k, N). Secret; they keep this key, and `close` overwrites
         them: use them within `held_open` where another thread might close the key.
         """
-        self._check_open()
+        self.check_open()
         return np.asarray(_KeptAlive(self._ntt, self))
 
     def shared_coefficients(self, index: int) -> Array:
@@ -181,10 +182,11 @@ class SecretKey(NeverCopied):
         for array in (self._seed, self._coefficients, self._ntt):
             array.fill(0)
 
-    def save(self, path: files.PathLike, *, recorded: bool = False) -> None:
+    def save(self, path: files.Target, *, recorded: bool = False) -> None:
         """Write the key file, readable by its owner only, atomically.
 
         Args:
+            path: where to; or a stream.
             recorded: whether a record of what is shared under the key is kept beside the file.
 
         Raises:
@@ -203,7 +205,7 @@ class SecretKey(NeverCopied):
     @files.advised("secret-key")
     def load(
         cls,
-        path: files.PathLike,
+        path: files.Source,
         *,
         fingerprint: str | None = None,
         security: int = 128,
@@ -218,16 +220,16 @@ class SecretKey(NeverCopied):
         with files.Reader(
             path, "secret-key", fingerprint=fingerprint, security=security, insecure=insecure
         ) as reader:
-            mode = stat.S_IMODE(os.stat(path).st_mode)
+            mode = 0 if files.is_read(path) else stat.S_IMODE(os.stat(reader.path).st_mode)
             if mode & 0o077:
                 warnings.warn(
-                    f"The secret key file {printable(str(path))} can be read by others (expected mode 0600, "
+                    f"The secret key file {printable(reader.path)} can be read by others (expected mode 0600, "
                     f"got {mode:04o}).",
                     SecurityWarning,
                     stacklevel=2,
                 )
             reader.expect("seed", np.uint8, (randomness.SEED_BYTES,))
-            _HEADER(reader.header, f"{path}: a secret key")
+            _HEADER(reader.header, f"{reader.path}: a secret key")
             header, seed = reader.header, reader.read("seed")
             recorded = header.get("recorded", False)  # not in files of earlier versions
             try:

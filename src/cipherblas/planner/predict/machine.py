@@ -111,7 +111,7 @@ _MACHINE = schema.record(
 
 
 @dataclass(frozen=True)
-class Machine(Rebuilt):
+class Machine(files.InMemory, Rebuilt):
     """All that planning knows of a machine; `save` and `load` carry it to another one.
 
     Attributes:
@@ -292,6 +292,11 @@ class Machine(Rebuilt):
         name = files.name_of(path)
         with files.opened(path, files.wanted(KIND)) as stream:
             raw = stream.read(MAX_BYTES + 1)
+        with files.standing_at(name):
+            return cls._parsed(name, raw)
+
+    @classmethod
+    def _parsed(cls, name: str, raw: bytes) -> Machine:
         if len(raw) > MAX_BYTES:
             raise FormatError(f"{name} is no file of a machine.", expected=f"at most {MAX_BYTES} bytes")
         values = files.parse_json(name, raw, "a machine")

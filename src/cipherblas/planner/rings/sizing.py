@@ -140,7 +140,7 @@ def too_few_primes(error: CipherblasError, n: int, precision: float) -> Precisio
     )
 
 
-class NoRingError(PrecisionError):
+class NoRingError(PrecisionError, code="PrecisionError"):
     """No ring of one degree is large enough for the program at its scale.
 
     Attributes:
@@ -181,11 +181,11 @@ class NoRingError(PrecisionError):
         return not self.modulus and self.coarser is not None
 
 
-class ScaleError(NoRingError):
+class ScaleError(NoRingError, code="PrecisionError"):
     """The scale that a program needs is larger than a prime is, or two of them."""
 
 
-class ModulusError(PrecisionError):
+class ModulusError(PrecisionError, code="PrecisionError"):
     """The modulus that products by GEMM need at one ring degree is larger than security allows.
 
     Attributes:

@@ -45,7 +45,7 @@ def stride_of(length: int, size: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class CoefficientMatrix(Rebuilt):
+class CoefficientMatrix(files.InMemory, Rebuilt):
     """An encrypted matrix as two arrays of residues modulo q_0, q_1, …, limb major, in the coefficient domain.
 
     Row i decrypts as b_i + a·s, taken at the coefficients that are stored, over `scale`; which a, which secret and
@@ -271,7 +271,7 @@ class CoefficientMatrix(Rebuilt):
     @classmethod
     def load(
         cls: type[Matrix],
-        path: files.PathLike,
+        path: files.Source,
         *,
         security: int = 128,
         insecure: bool = False,
@@ -279,7 +279,7 @@ class CoefficientMatrix(Rebuilt):
         """Read what `save` wrote.
 
         Args:
-            path: the file.
+            path: the file, its bytes, or a stream of them.
             security: bits that its parameters must have: 128, 192 or 256.
             insecure: accept less; below 128 bits with a warning.
 
@@ -391,7 +391,7 @@ def _save(matrix: CoefficientMatrix, path: files.Target) -> None:
 
 def _load(
     format_: type[Matrix],
-    path: files.PathLike,
+    path: files.Source,
     security: int,
     insecure: bool,
 ) -> Matrix:

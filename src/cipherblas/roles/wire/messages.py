@@ -65,7 +65,7 @@ _RESULT = schema.record(
 
 
 @dataclass(frozen=True, repr=False)
-class EncryptedOperand(Sealed):
+class EncryptedOperand(files.InMemory, Sealed):
     """One operand, encrypted by a client or an encryptor, with its ciphertexts for each use in the program.
 
     Attributes:
@@ -211,7 +211,7 @@ def array_digest(array: NDArray[Any]) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class EncryptedResult(Sealed):
+class EncryptedResult(files.InMemory, Sealed):
     """The encrypted value of a program, or all its results, each block after block in row-major order.
 
     Attributes:
