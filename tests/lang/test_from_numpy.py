@@ -164,8 +164,30 @@ CASES: dict[str, list[Callable[..., Any]]] = {
     "scipy.special.expit": [lambda x: pytest.importorskip("scipy.special").expit(x)],
     "scipy.special.erf": [lambda x: pytest.importorskip("scipy.special").erf(x)],
 }
+# Calls of one function more, at the borders of what it takes.
+CASES_BESIDE: list[Callable[..., Any]] = [
+    lambda s, A: np.dot(s, A),
+    lambda A, s: np.inner(A, s),
+    lambda T, x: np.dot(T, x),
+    lambda T, A: np.dot(T, A),
+    lambda x: np.cov(np.reshape(x, (1, 4))),
+    lambda x: np.cov(np.reshape(x, (4, 1)), rowvar=False),
+    lambda x: np.tril(x, 1),
+    lambda x: np.triu(x),
+    lambda T: np.average(T, axis=(2, 0), weights=np.arange(8).reshape(4, 2)),
+    lambda T: np.average(T, axis=-2, weights=[1, 2, 3], returned=False),
+    lambda x: np.swapaxes(x, 0, 0),
+    lambda A: np.roll(A, (1, -2), (0, 1)),
+    lambda A: np.roll(A, [1, 5], axis=-1),
+    lambda A: np.roll(A, (1, 2)),
+    lambda A: np.trace(A, 0, axis1=0, axis2=1),
+    lambda A: np.diagonal(A, 1, 0, 1),
+    lambda x: np.diag(x, k=0),
+    lambda A: np.take(A, [1, 2], axis=1, mode="raise"),
+]
 SHAPES = {"A": (4, 3), "B": (4, 3), "x": (4,), "y": (4,), "s": (), "T": (2, 3, 4)}
 CALLS = [(name, call) for name, calls in CASES.items() for call in calls]
+CALLS += [("sum", call) for call in CASES_BESIDE]
 
 
 def names_of(call: Callable[..., Any]) -> list[str]:
@@ -234,6 +256,19 @@ REFUSED: list[tuple[Callable[[Any, Any], Any], str]] = [
     (lambda A, x: np.where(A, 1.0, 0.0), "The mask must be clear"),
     (lambda A, x: np.asarray(A), "cannot be converted to an array"),
     (lambda A, x: np.ldexp(A, 2), "np.ldexp"),
+    (lambda A, x: np.dot(np.stack([A, A]), np.stack([A.T, A.T])), "of all pairs"),
+    (lambda A, x: A.T.dot(np.stack([A, A])), "of all pairs"),
+    (lambda A, x: np.where(x == 0.5, x, 0.0), "The mask is False"),
+    (lambda A, x: np.where(x != x[::-1], x, 0.0), "The mask is True"),
+    (lambda A, x: x[x != x[::-1]], "The index is True"),
+    (lambda A, x: np.size(A, 2), "no such axis"),
+    (lambda A, x: np.average(A, weights=[1, 2, 3]), "weights of an average"),
+    (lambda A, x: np.average(A, axis=0, weights=[1, 2, 3]), "weights of an average"),
+    (lambda A, x: np.repeat(x, -1), "no such copies"),
+    (lambda A, x: np.expand_dims(x, (0, 0)), "given twice"),
+    (lambda A, x: np.roll(A, (1, 2, 3), (0, 1)), "as many shifts as axes"),
+    (lambda A, x: np.tril(A.sum()), "no such axis"),
+    (lambda A, x: np.amax(A), "The max of encrypted entries"),
 ]
 
 

@@ -197,6 +197,9 @@ def getitem(x: Expression, key: Any) -> Expression:
             advice="one_hot @ A, with an encrypted vector one_hot that is 1 at that place and 0 elsewhere",
             cause="The server would see which entry is read.",
         )
+    for part in parts:
+        if isinstance(part, bool):
+            raise _made_of_equality("index", part)
     if _is_basic(parts):
         return _basic(x, parts, _indexed(np.broadcast_to(np.int8(0), x.shape), key).shape)
     arrays = [part for part in parts if not isinstance(part, slice) or part != slice(None)]
@@ -416,10 +419,20 @@ def _batch_cumsum(x: Batch, axis: int) -> Any:
 
 @node_function
 def dot(x: Any, y: Any) -> Expression:
-    """Return NumPy's `dot`: the inner product of vectors, the product of matrices, or the product by a number."""
-    if is_scalar(x) or is_scalar(y):
+    """Return NumPy's `dot`: the inner product of vectors, the product of matrices, or the product by a number.
+
+    Raises:
+        ShapeError: several matrices on the right, which NumPy's `dot` multiplies by all of the left, and not one by one.
+    """
+    left, right = (one.ndim if isinstance(one, Batch) else _as_part(one).ndim for one in (x, y))
+    if not left or not right:
         result: Expression = _node(y if is_scalar(x) else x) * (x if is_scalar(x) else y)
         return result
+    if left > 1 and right > 2:
+        raise ShapeError(
+            "The dot product by several matrices is of all pairs.",
+            advice=("x @ y for the products one by one", "np.tensordot(x, y, axes=(-1, -2)) for those of all pairs"),
+        )
     return matmul(x, y)
 
 
@@ -436,8 +449,8 @@ def vdot(x: Any, y: Any) -> Expression:
 
 
 def inner(x: Any, y: Any) -> Expression:
-    """Return x @ y.T, the products of the rows of two matrices; of vectors the inner product."""
-    return matmul(x, _as_part(y).T)
+    """Return x @ y.T, the products of the rows of two matrices; of vectors the inner product; x * y for a number."""
+    return dot(x, y if is_scalar(y) else _as_part(y).T)
 
 
 def outer(x: Any, y: Any) -> Expression:
@@ -569,6 +582,14 @@ def stack(parts: Sequence[Any], axis: int = 0) -> Expression:
     return concatenate([expand_dims(node, axis) for node in nodes], axis_of(axis, len(nodes[0].shape) + 1))
 
 
+def _made_of_equality(what: str, value: bool) -> DTypeError:
+    """Python makes a bool of `x == y`, which would choose all entries or none without a word."""
+    return DTypeError(
+        f"The {what} is {value}: encrypted values cannot be compared by ==.",
+        advice=("an array of NumPy of type bool", "cb.greater(a, b, margin=…), and products with it"),
+    )
+
+
 def where(mask: Any, x: Any, y: Any) -> Expression:
     """Return the entries of x where a clear mask is true, and those of y elsewhere. x and y are nodes, arrays or
     numbers.
@@ -583,6 +604,8 @@ def where(mask: Any, x: Any, y: Any) -> Expression:
             "The mask must be clear: an encrypted condition cannot be followed.",
             advice="mask * x + (1 - mask) * y, with an encrypted mask of zeros and ones",
         )
+    if isinstance(mask, bool):
+        raise _made_of_equality("mask", mask)
     if not any(isinstance(side, (Expression, Batch)) for side in (x, y)):
         raise DTypeError(
             "One side of `where` must be a node of the program.",

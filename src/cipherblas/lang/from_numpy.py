@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from cipherblas.common.arrays import finite_array, is_scalar
+from cipherblas.common.arrays import finite_array, is_scalar, shape_text
 from cipherblas.common.errors import DTypeError, ShapeError
 from cipherblas.lang import array_functions as arrays
 from cipherblas.lang.approximation import chebyshev
@@ -86,7 +86,16 @@ class OfNumpy:
             return all(np.dtype(value) == one.dtype for one in given.values() if isinstance(one, Nodes))
         missing = getattr(np, "_NoValue", None)
         usual = (name == "where" and value is True) or (name == "order" and str(value) == "C")
-        return value is None or value is missing or usual
+        return value is None or value is missing or usual or self._is_default(name, value)
+
+    def _is_default(self, name: str, value: Any) -> bool:
+        """Whether NumPy takes that value of an argument where none is given."""
+        function = functools.reduce(lambda place, part: getattr(place, part, None), self.name.split("."), np)
+        try:
+            default = inspect.signature(function).parameters[name].default  # type: ignore[arg-type]
+        except (KeyError, TypeError, ValueError):  # functions that tell no signature
+            return False
+        return isinstance(value, (bool, int, str)) and type(value) is type(default) and value == default
 
 
 # ---- shapes and entries ----
@@ -107,12 +116,14 @@ def _moved(a: Any, source: Any, destination: Any) -> Any:
 
 def _swapped(a: Any, axis1: int, axis2: int) -> Any:
     first, second = axis_of(axis1, a.ndim), axis_of(axis2, a.ndim)
-    return _moved(a, (first, second), (second, first))
+    return a if first == second else _moved(a, (first, second), (second, first))
 
 
 def _expanded(a: Any, axis: Any) -> Any:
     several = axis if isinstance(axis, (tuple, list)) else (axis,)
     places = {axis_of(one, a.ndim + len(several)) for one in several}
+    if len(places) < len(several):
+        raise ShapeError("A new axis is given twice.", got=str(axis), advice="one place for each new axis")
     lengths = iter(a.shape)
     shape = [1 if place in places else next(lengths) for place in range(a.ndim + len(places))]
     return arrays.reshape(a, shape)
@@ -130,8 +141,15 @@ def _along(a: Any, axis: Any, places: Callable[[Any], Any]) -> Any:
         a, axis = arrays.ravel(a), 0
     number = axis_of(axis, a.ndim)
     before = [slice(None)] * number
-    key = (*before, places(np.arange(a.shape[number])))
-    return a[key]
+    try:
+        chosen = places(np.arange(a.shape[number]))
+    except (TypeError, ValueError) as error:
+        raise ShapeError(
+            "The axis has no such copies.",
+            got=str(error),
+            advice="counts that are whole numbers, from 0 on, one or as many as entries along the axis",
+        ) from None
+    return a[(*before, chosen)]
 
 
 def _taken(a: Any, indices: Any, axis: Any = None) -> Any:
@@ -140,8 +158,15 @@ def _taken(a: Any, indices: Any, axis: Any = None) -> Any:
 
 
 def _rolled(a: Any, shift: Any, axis: Any = None) -> Any:
-    by = integer_of(shift, "A shift")
-    found = _along(a, axis, lambda places: np.roll(places, by))
+    found, axes = (arrays.ravel(a), 0) if axis is None else (a, axis)
+    try:
+        pairs = [*np.broadcast(shift, axes)]
+    except ValueError as error:
+        raise ShapeError(
+            "Shifts are by one axis each.", got=str(error), advice="as many shifts as axes"
+        ) from None
+    for by, one in pairs:
+        found = _along(found, one, functools.partial(np.roll, shift=integer_of(by, "A shift")))
     return found if axis is not None else arrays.reshape(found, a.shape)
 
 
@@ -190,7 +215,8 @@ def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
 
 def _triangle(lower: bool) -> Callable[..., Any]:
     def chosen(m: Any, k: int = 0) -> Any:
-        rows, columns = m.shape[-2:]
+        axis_of(-1, m.ndim)
+        rows, columns = (m.shape * 2)[-2:] if m.ndim == 1 else m.shape[-2:]  # a vector is repeated, as in NumPy
         return m * (np.tri(rows, columns, k) if lower else 1 - np.tri(rows, columns, k - 1))
 
     return chosen
@@ -205,6 +231,11 @@ def _steps(a: Any, n: int = 1, axis: int = -1) -> Any:
     return found
 
 
+def _size(a: Any, axis: Any = None) -> int:
+    several = axis if isinstance(axis, (tuple, list)) else (axis,)
+    return int(a.size) if axis is None else math.prod(a.shape[axis_of(one, a.ndim)] for one in several)
+
+
 # ---- sums ----
 
 
@@ -213,8 +244,17 @@ def _average(a: Any, axis: Any = None, weights: Any = None, keepdims: bool = Fal
         return arrays.mean(a, axis, keepdims)
     given = finite_array(weights, "The weights of an average", (0, 1, 2, 3, 4))
     if given.shape != a.shape:
-        number = axis_of(0 if axis is None else axis, a.ndim)
-        given = given.reshape(-1, *[1] * (a.ndim - 1 - number))
+        several = axis if isinstance(axis, (tuple, list)) else () if axis is None else (axis,)
+        places = [axis_of(one, a.ndim) for one in several]
+        if given.shape != tuple(a.shape[one] for one in places):
+            raise ShapeError(
+                "The weights of an average are of all entries, or of those along its axes.",
+                expected=shape_text(a.shape),
+                got=shape_text(given.shape),
+                advice="weights of the shape of the array, or one for each entry along axis=…",
+            )
+        shape = [length if one in places else 1 for one, length in enumerate(a.shape)]
+        given = given.transpose(np.argsort(places)).reshape(shape)
     spread = np.broadcast_to(given, a.shape)
     axes = tuple(axis) if isinstance(axis, list) else axis
     return arrays.sum(a * spread, axis, keepdims) / spread.sum(axis=axes, keepdims=keepdims)
@@ -227,7 +267,8 @@ def _covariances(m: Any, rowvar: bool = True, bias: bool = False, ddof: float | 
     rows = m if rowvar else m.T
     divisor = arrays.divisor_of(rows.shape[1], less)
     centred = rows - arrays.mean(rows, 1, True)
-    return centred @ centred.T / divisor
+    found = centred @ centred.T / divisor
+    return arrays.squeeze(found) if rows.shape[0] == 1 else found  # NumPy's variance of one variable is a number
 
 
 # ---- products ----
@@ -359,7 +400,7 @@ ENTRIES: tuple[OfNumpy, ...] = (
     *(OfNumpy(name, "x1 x2", _operator(name), written) for name, written in _WRITTEN.items()),
     OfNumpy("shape", "a", lambda a: a.shape, "x.shape"),
     OfNumpy("ndim", "a", lambda a: a.ndim, "x.ndim"),
-    OfNumpy("size", "a axis", lambda a, axis=None: a.size if axis is None else a.shape[axis], "x.size"),
+    OfNumpy("size", "a axis", _size, "x.size"),
     OfNumpy("reshape", "a shape order", lambda a, shape: arrays.reshape(a, shape), "x.reshape(shape)"),
     OfNumpy("ravel", "a order", lambda a: arrays.ravel(a), "x.ravel()"),
     OfNumpy(
@@ -525,6 +566,8 @@ def _enter() -> None:
         NUMPY.setdefault(getattr(np, name), _operator(name))  # those that compare say so themselves
     for name, refused in COMPARING.items():
         NUMPY[getattr(np, name)] = refused
+        if name in ("max", "min"):
+            NUMPY[getattr(np, f"a{name}")] = refused
 
 
 _enter()
