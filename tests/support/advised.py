@@ -317,6 +317,24 @@ WRITTEN: dict[str, dict[str, str]] = {
     "np.moveaxis(a, [0, 1], [1])": {
         "x.transpose(order), with all axes in their order": "a.transpose((1, 0))"
     },
+    "np.expand_dims(x, (0, 0))": {"one place for each new axis": "np.expand_dims(x, (0, 1))"},
+    "np.repeat(x, -1)": {
+        "counts that are whole numbers, from 0 on, one or as many as entries along the axis": "np.repeat(x, 2)"
+    },
+    "np.roll(a, (1, 2, 3), (0, 1))": {"as many shifts as axes": "np.roll(a, (1, 2), (0, 1))"},
+    "np.average(a, axis=0, weights=[1.0, 2.0])": {
+        "weights of the shape of the array, or one for each entry along axis=…": (
+            "np.average(a, axis=0, weights=[1.0, 2.0, 3.0, 4.0])"
+        )
+    },
+    "np.dot(a, np.stack([d, d]))": {
+        "x @ y for the products one by one": "a @ np.stack([d, d])",
+        "np.tensordot(x, y, axes=(-1, -2)) for those of all pairs": "np.tensordot(a, np.stack([d, d]), (-1, -2))",
+    },
+    "np.where(x == 0.5, x, 0.0)": {
+        "an array of NumPy of type bool": "np.where(np.arange(4) == 2, x, 0.0)",
+        "cb.greater(a, b, margin=…), and products with it": "cb.greater(x, 0.5, margin=0.1) * x",
+    },
     "np.tensordot(a, b, axes=([0], [1]))": {
         "axes=(axes of the first, axes of the second), in one order": "np.tensordot(a, b, axes=([0], [0]))"
     },

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -199,7 +199,7 @@ def getitem(x: Expression, key: Any) -> Expression:
         )
     for part in parts:
         if isinstance(part, bool):
-            raise _made_of_equality("index", part)
+            _refuse_equality("index", part)
     if _is_basic(parts):
         return _basic(x, parts, _indexed(np.broadcast_to(np.int8(0), x.shape), key).shape)
     arrays = [part for part in parts if not isinstance(part, slice) or part != slice(None)]
@@ -431,7 +431,10 @@ def dot(x: Any, y: Any) -> Expression:
     if left > 1 and right > 2:
         raise ShapeError(
             "The dot product by several matrices is of all pairs.",
-            advice=("x @ y for the products one by one", "np.tensordot(x, y, axes=(-1, -2)) for those of all pairs"),
+            advice=(
+                "x @ y for the products one by one",
+                "np.tensordot(x, y, axes=(-1, -2)) for those of all pairs",
+            ),
         )
     return matmul(x, y)
 
@@ -582,9 +585,9 @@ def stack(parts: Sequence[Any], axis: int = 0) -> Expression:
     return concatenate([expand_dims(node, axis) for node in nodes], axis_of(axis, len(nodes[0].shape) + 1))
 
 
-def _made_of_equality(what: str, value: bool) -> DTypeError:
+def _refuse_equality(what: str, value: bool) -> NoReturn:
     """Python makes a bool of `x == y`, which would choose all entries or none without a word."""
-    return DTypeError(
+    raise DTypeError(
         f"The {what} is {value}: encrypted values cannot be compared by ==.",
         advice=("an array of NumPy of type bool", "cb.greater(a, b, margin=…), and products with it"),
     )
@@ -605,7 +608,7 @@ def where(mask: Any, x: Any, y: Any) -> Expression:
             advice="mask * x + (1 - mask) * y, with an encrypted mask of zeros and ones",
         )
     if isinstance(mask, bool):
-        raise _made_of_equality("mask", mask)
+        _refuse_equality("mask", mask)
     if not any(isinstance(side, (Expression, Batch)) for side in (x, y)):
         raise DTypeError(
             "One side of `where` must be a node of the program.",

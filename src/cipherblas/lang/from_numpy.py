@@ -216,7 +216,9 @@ def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
 def _triangle(lower: bool) -> Callable[..., Any]:
     def chosen(m: Any, k: int = 0) -> Any:
         axis_of(-1, m.ndim)
-        rows, columns = (m.shape * 2)[-2:] if m.ndim == 1 else m.shape[-2:]  # a vector is repeated, as in NumPy
+        rows, columns = (
+            (m.shape * 2)[-2:] if m.ndim == 1 else m.shape[-2:]
+        )  # a vector is repeated, as in NumPy
         return m * (np.tri(rows, columns, k) if lower else 1 - np.tri(rows, columns, k - 1))
 
     return chosen
@@ -268,7 +270,9 @@ def _covariances(m: Any, rowvar: bool = True, bias: bool = False, ddof: float | 
     divisor = arrays.divisor_of(rows.shape[1], less)
     centred = rows - arrays.mean(rows, 1, True)
     found = centred @ centred.T / divisor
-    return arrays.squeeze(found) if rows.shape[0] == 1 else found  # NumPy's variance of one variable is a number
+    return (
+        arrays.squeeze(found) if rows.shape[0] == 1 else found
+    )  # NumPy's variance of one variable is a number
 
 
 # ---- products ----
