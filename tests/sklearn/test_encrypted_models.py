@@ -15,6 +15,7 @@ from cipherblas.sklearn.models import read
 pytest.importorskip("sklearn")
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, LinearSVC, LinearSVR
 
@@ -157,6 +158,13 @@ def test_what_is_refused() -> None:
         (SVC(kernel="linear").fit(X, y), X, cb.UnsupportedNodeError, "support vector|A SVC"),
         (SVC().fit(X, y), X, cb.UnsupportedNodeError, "A SVC"),
         (linear_model.PoissonRegressor().fit(X, y), X, cb.UnsupportedNodeError, "A PoissonRegressor"),
+        (cluster.BisectingKMeans(3).fit(X), X, cb.UnsupportedNodeError, "follows a tree of centres"),
+        (
+            linear_model.SGDOneClassSVM(nu=0.01).fit(X),
+            X,
+            cb.UnsupportedNodeError,
+            "compares scores with a limit",
+        ),
         (linear_model.Ridge(), X, cb.ParameterError, "The Ridge is not fitted"),
         (make_pipeline("passthrough").fit(X), X, cb.UnsupportedNodeError, "no step"),
         ("ridge", X, cb.DTypeError, "Only fitted models of scikit-learn"),
@@ -177,6 +185,36 @@ def test_what_is_refused() -> None:
     with pytest.raises(cb.ShapeError, match="another number of features"):
         found.predict(X[:, :3])
     assert repr(found) == "<Encrypted Ridge: predict>"
+
+
+class Table:
+    """As tables of other libraries: named columns, and an array of them."""
+
+    def __init__(self, names: str) -> None:
+        self.columns = list(names)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        return np.asarray(IRIS[0])
+
+
+def test_columns_in_another_order_are_refused() -> None:
+    model = linear_model.Ridge().fit(*IRIS)
+    model.feature_names_in_ = np.array(list("abcd"), object)
+    with pytest.raises(cb.ParameterError, match="or in another order"):
+        cb.sklearn.encrypted(model, Table("abdc"))
+    found = cb.sklearn.encrypted(model, Table("abcd"), batch=4)
+    with pytest.raises(cb.ParameterError, match="or in another order"):
+        found.predict(Table("dabc"))
+
+
+def test_the_best_model_of_a_search_and_a_selection_at_the_end() -> None:
+    search = GridSearchCV(linear_model.Ridge(), {"alpha": [0.1, 1.0]}, cv=2).fit(*IRIS)
+    found = read(search, IRIS[0])
+    np.testing.assert_allclose(found.methods["predict"](found(IRIS[0])), search.predict(IRIS[0]))
+    selection = feature_selection.RFE(linear_model.Ridge(), n_features_to_select=2).fit(*IRIS)
+    chosen = read(selection, IRIS[0])
+    np.testing.assert_allclose(chosen(IRIS[0]), selection.transform(IRIS[0]))
+    assert list(chosen.methods) == ["transform"]
 
 
 def test_names_of_columns_are_left_out() -> None:

@@ -422,7 +422,7 @@ def dot(x: Any, y: Any) -> Expression:
     """Return NumPy's `dot`: the inner product of vectors, the product of matrices, or the product by a number.
 
     Raises:
-        ShapeError: several matrices on the right, which NumPy's `dot` multiplies by all of the left, and not one by one.
+        ShapeError: several matrices on the right, which NumPy's `dot` multiplies by all of the left.
     """
     left, right = (one.ndim if isinstance(one, Batch) else _as_part(one).ndim for one in (x, y))
     if not left or not right:

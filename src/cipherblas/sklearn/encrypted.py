@@ -20,7 +20,7 @@ from cipherblas.networks.network import TrainedNetwork
 from cipherblas.roles.client import Client
 from cipherblas.roles.program import Program, compile
 from cipherblas.roles.server import Server
-from cipherblas.sklearn.models import Computed, distances, read
+from cipherblas.sklearn.models import Computed, check_names, distances, read
 
 OPERAND = "x"
 ROWS = 128  # that are encrypted together at most, where nobody says how many
@@ -43,8 +43,9 @@ class EncryptedModel:
         rows: that are encrypted together.
     """
 
-    def __init__(self, name: str, computed: Computed, program: Program, rows: int) -> None:
-        self._name, self._computed, self.program, self.rows = name, computed, program, rows
+    def __init__(self, model: Any, computed: Computed, program: Program, rows: int) -> None:
+        self._name, self._names = type(model).__name__, getattr(model, "feature_names_in_", None)
+        self._computed, self.program, self.rows = computed, program, rows
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -63,7 +64,8 @@ class EncryptedModel:
             X: (any number of rows × features), within the bounds of the program.
 
         Raises:
-            ShapeError: other features. RangeError: an entry is beyond the bound that the program was planned for.
+            ShapeError: other features. ParameterError: a table of other columns, or in another order.
+            RangeError: an entry is beyond the bound that the program was planned for.
         """
         rows = self._checked(X)
         client, server = self._ends
@@ -117,6 +119,7 @@ class EncryptedModel:
         return self._computed.methods[name]
 
     def _checked(self, X: Any) -> NDArray[np.float64]:
+        check_names(self._names, X)
         rows = finite_array(X, "the rows of a model", (2,))
         features = len(self._computed.matrix)
         if rows.shape[1] != features:
@@ -151,7 +154,7 @@ def encrypted(
     and MLPs, and rotations where the plan has them.
 
     Raises:
-        ParameterError: scikit-learn is not installed, or the model is not fitted.
+        ParameterError: scikit-learn is not installed, the model is not fitted, or X is a table of other columns.
         UnsupportedNodeError: the model is not computed encrypted; it says which are.
         DTypeError, ShapeError, RangeError: X are not rows of finite real numbers. Others as `compile`.
 
@@ -162,6 +165,7 @@ def encrypted(
         >>> model.methods
         ('predict',)
     """
+    check_names(getattr(model, "feature_names_in_", None), X)
     rows = finite_array(X, "the rows of a model", (2,))
     count = min(len(rows), ROWS) if batch is None else integer_of(batch, "The batch of a model")
     if count < 1:
@@ -176,9 +180,7 @@ def encrypted(
         share = LAYERED_ERROR if computed.layers else ERROR
         options["error"] = share * (float(np.abs(computed(rows)).max()) or 1.0)
     planned = _layered if computed.layers else _product
-    return EncryptedModel(
-        type(model).__name__, computed, planned(computed, rows, count, bound, options), count
-    )
+    return EncryptedModel(model, computed, planned(computed, rows, count, bound, options), count)
 
 
 def _product(computed: Computed, rows: Any, count: int, bound: Any, options: dict[str, Any]) -> Program:

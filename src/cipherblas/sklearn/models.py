@@ -69,7 +69,7 @@ def read(model: Any, x: Array) -> Computed:
             got=type(model).__name__,
             advice="encrypted(model, X), with a model of scikit-learn and rows of its data",
         )
-    *before, last = [_without_names(step) for step in _steps(model)]
+    *before, last = [_without_names(step) for step in steps(model)]
     _check_fitted([*before, last])
     matrix, offset = np.eye(x.shape[1]), np.zeros(x.shape[1])
     for step in before:
@@ -86,11 +86,13 @@ def _library() -> Any:
     return BaseEstimator
 
 
-def _steps(model: Any) -> list[Any]:
-    """The models of a pipeline in their order, those of pipelines in it too."""
+def steps(model: Any) -> list[Any]:
+    """The models of a pipeline in their order, those of pipelines in it too; of a search the best one that it found."""
+    if hasattr(model, "best_estimator_"):
+        return steps(model.best_estimator_)
     if not hasattr(model, "steps"):
         return [model]
-    found = [one for _, step in model.steps if step not in (None, "passthrough") for one in _steps(step)]
+    found = [one for _, step in model.steps if step not in (None, "passthrough") for one in steps(step)]
     if not found:
         raise UnsupportedNodeError(
             "The pipeline has no step that computes something.",
@@ -104,6 +106,21 @@ def _without_names(model: Any) -> Any:
     found = copy.copy(model)
     vars(found).pop("feature_names_in_", None)
     return found
+
+
+def check_names(names: Sequence[str] | None, table: Any) -> None:
+    """Check that the columns of a table are those that a model was fitted on, in their order; arrays have no names.
+
+    Raises:
+        ParameterError: they are others, or in another order.
+    """
+    given = getattr(table, "column_names", getattr(table, "columns", None))
+    if names is None or given is None or list(given) == list(names):
+        return
+    raise ParameterError(
+        "The table has other columns than the model was fitted on, or in another order.",
+        advice="X[list(model.feature_names_in_)] in the place of X",
+    )
 
 
 def _check_fitted(models: Sequence[Any]) -> None:
@@ -165,6 +182,8 @@ def _linear_transformers() -> tuple[type, ...]:
 
 def _last(model: Any, matrix: Array, offset: Array, data: Array) -> Computed:
     """The model at the end of a pipeline, after a product and a sum that make `data`."""
+    from sklearn.base import is_outlier_detector
+
     own: tuple[Array, Array] | None = None
     layers: tuple[Layer, ...] = ()
     centres = None
@@ -173,9 +192,13 @@ def _last(model: Any, matrix: Array, offset: Array, data: Array) -> Computed:
         own, layers = (np.asarray(model.coefs_[0]), np.asarray(model.intercepts_[0])), _hidden(model)
         methods = _by_copy(model)
     elif hasattr(model, "cluster_centers_") and hasattr(model, "inertia_"):
+        if hasattr(model, "bisecting_strategy"):
+            raise _refusal(model, "It follows a tree of centres, and finds another one than the nearest.")
         centres = np.asarray(model.cluster_centers_, np.float64)
         methods = {"transform": lambda z: np.sqrt(np.maximum(z, 0.0)), "predict": lambda z: z.argmin(axis=1)}
-    elif hasattr(model, "decision_function") and hasattr(model, "classes_"):
+    elif is_outlier_detector(model):
+        raise _refusal(model, "It compares scores with a limit: its labels are no product and a sum.")
+    elif hasattr(model, "decision_function") and hasattr(model, "classes_") and hasattr(model, "coef_"):
         own, methods = _affine(model, model.decision_function, features, data), _by_copy(model)
     elif hasattr(model, "coef_") and hasattr(model, "predict"):
         own = _affine(model, model.predict, features, data)
