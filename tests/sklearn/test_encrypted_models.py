@@ -120,6 +120,8 @@ def test_encrypted_networks(name: str) -> None:
     X = rows_of(data)
     found = cb.sklearn.encrypted(model, data[0], batch=ROWS, error=0.3)
     expected = model.predict(X)
+    bounds = np.array(found.program.operands["x"].columns)  # powers of two, which tell no entry
+    assert (np.frexp(bounds)[0] == 0.5).all() and (np.abs(data[0]).max(axis=0) <= bounds).all()
     np.testing.assert_allclose(found.finish(found.clear_scores(X)), expected)
     scores = found.scores(X)
     assert np.abs(scores - found.clear_scores(X)).max() <= found.program.plan.error

@@ -90,9 +90,11 @@ class OfNumpy:
 
     def _is_default(self, name: str, value: Any) -> bool:
         """Whether NumPy takes that value of an argument where none is given."""
-        function = functools.reduce(lambda place, part: getattr(place, part, None), self.name.split("."), np)
+        function: Any = np
+        for part in self.name.split("."):
+            function = getattr(function, part, None)
         try:
-            default = inspect.signature(function).parameters[name].default  # type: ignore[arg-type]
+            default = inspect.signature(function).parameters[name].default
         except (KeyError, TypeError, ValueError):  # functions that tell no signature
             return False
         return isinstance(value, (bool, int, str)) and type(value) is type(default) and value == default
@@ -149,7 +151,8 @@ def _along(a: Any, axis: Any, places: Callable[[Any], Any]) -> Any:
             got=str(error),
             advice="counts that are whole numbers, from 0 on, one or as many as entries along the axis",
         ) from None
-    return a[(*before, chosen)]
+    key = (*before, chosen)
+    return a[key]
 
 
 def _taken(a: Any, indices: Any, axis: Any = None) -> Any:

@@ -14,7 +14,7 @@ from cipherblas.common.arrays import finite_array
 from cipherblas.common.errors import ParameterError, ShapeError
 from cipherblas.lang.arguments import integer_of
 from cipherblas.lang.nodes import Expression
-from cipherblas.lang.operands import secret
+from cipherblas.lang.operands import Operand, columns, secret
 from cipherblas.networks.layers import Dense, Layer, NetworkStep
 from cipherblas.networks.network import TrainedNetwork
 from cipherblas.roles.client import Client
@@ -183,9 +183,14 @@ def encrypted(
     return EncryptedModel(model, computed, planned(computed, rows, count, bound, options), count)
 
 
+def _like(rows: Any, **options: Any) -> Operand:
+    """The operand of rows, with a power of two for each feature."""
+    return secret.like(rows, columns=True, dtype=np.float64, **options)
+
+
 def _product(computed: Computed, rows: Any, count: int, bound: Any, options: dict[str, Any]) -> Program:
     """One product and a sum; of k-means, then distances."""
-    like = secret.like(rows, columns=True, dtype=np.float64, **({} if bound is None else {"bound": bound}))
+    like = _like(rows, **({} if bound is None else {"bound": bound}))
 
     def scores(x: Expression) -> Expression:
         identity = np.array_equal(computed.matrix, np.eye(len(computed.matrix)))
@@ -198,6 +203,8 @@ def _product(computed: Computed, rows: Any, count: int, bound: Any, options: dic
 
 def _layered(computed: Computed, rows: Any, count: int, bound: Any, options: dict[str, Any]) -> Program:
     """The layers of an MLP, the first product among them, planned by samples."""
+    if bound is None:
+        bound = columns(_like(rows).columns or ())
     layers: list[Layer] = [Dense(computed.matrix.T, computed.offset), *computed.layers]
     steps: list[NetworkStep] = []
     shape: tuple[int, ...] = (rows.shape[1],)
