@@ -226,8 +226,8 @@ void relinearise_source(const Context& context, const PlannedSource& source, int
 
 }  // namespace
 
-void divide_sums(const Context& context, const std::vector<const std::uint64_t*>& sums, int limbs, bool rescale,
-                 std::uint64_t* out) {
+void divide_sums(const Context& context, const std::vector<const std::uint64_t*>& sums, int limbs,
+                 bool rescale, std::uint64_t* out) {
     context.check_limbs(limbs);
     if (sums.empty()) fail("sums", "at least one", "none");
     TransformPlan plan;

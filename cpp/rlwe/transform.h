@@ -60,8 +60,8 @@ void run_transform(const Context& context, const Transform& transform, Transform
 
 // The ModDown of run_transform, of a sum of undivided outputs, each [2][limbs + k][N]: that of all their terms, bit for bit.
 // out: [2][limbs - rescale][N].
-void divide_sums(const Context& context, const std::vector<const std::uint64_t*>& sums, int limbs, bool rescale,
-                 std::uint64_t* out);
+void divide_sums(const Context& context, const std::vector<const std::uint64_t*>& sums, int limbs,
+                 bool rescale, std::uint64_t* out);
 
 // (b, a, c2) -> (b, a) with the key of s^2; with `rescale`, divided by the last q limb in the same ModDown.
 // out: [2][limbs - rescale][N].
