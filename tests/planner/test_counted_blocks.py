@@ -24,6 +24,7 @@ from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.executor import Executor
 from cipherblas.runtime.inputs import Inputs, SymbolicInputs
 from cipherblas.runtime.values import Decisions, MethodChoice, Value
+from tests.corpus.machine import MACHINE
 from tests.support.clear_runs import evaluators_of, numbered
 
 S, P = cb.secret, cb.public
@@ -160,3 +161,10 @@ def test_a_large_grid_takes_no_more_handles_than_a_small_one() -> None:
         handles.append(counter.ledger.handles)
         assert counter.counts.products == 8 * (length // 16) ** 3
     assert handles[0] == handles[1]
+
+
+def test_baby_steps_that_do_not_divide_are_priced() -> None:
+    """Giant steps of fhe-mm are booked by counts that are remembered."""
+    operands = {"a": cb.secret(12, 10), "b": cb.secret(10, 9)}
+    options: dict[str, Any] = {"algorithm": "fhe-mm", "options": {"baby_steps": 7}, "machine": MACHINE}
+    assert cb.compile(lambda a, b: a @ b, operands, **options).plan.algorithm == "fhe-mm"

@@ -412,7 +412,7 @@ def _double_hoisted(
     giants = [group.step % ev.slots for group in groups if group.step % ev.slots]
     rotated = [baby % ev.slots for baby in babies if baby % ev.slots]
     ev.use_rotations(dict.fromkeys((*rotated, *giants)), limbs)
-    sums = [(len(group.babies), sum(baby % ev.slots == 0 for baby in group.babies)) for group in groups]
+    sums = tuple((len(group.babies), sum(baby % ev.slots == 0 for baby in group.babies)) for group in groups)
     for _ in xs:
         counts.rotations += len(rotated) + len(giants)
         counts.linear_transforms += 1
