@@ -68,7 +68,7 @@ def real_array(value: Any, what: str) -> NDArray[Any]:
         )
     if is_sparse(value):
         raise DTypeError(
-            f"{capitalized(what)} is a sparse matrix, and zeros are encrypted as all entries are.",
+            f"A sparse matrix is given for {what}, and zeros are encrypted as all entries are.",
             advice="its method toarray(): S.toarray() in place of S",
         )
     array = _converted(value, what)
