@@ -43,6 +43,7 @@ class SimulatedElement:
         largest_log_n: of the largest ring of the same hardware, which serves all that are no larger. None: 12, or that
             of `timing` where it is larger; with buffers an element has that one ring.
         folder: where built libraries are kept; None: the default one.
+        trace: a file for the element's signals in all cycles, in VCD; None: no such file.
 
     Raises:
         ParameterError: the ring is larger than the largest one.
@@ -56,6 +57,7 @@ class SimulatedElement:
         width: int = WORD_BITS,
         largest_log_n: int | None = None,
         folder: Path | None = None,
+        trace: Path | None = None,
     ) -> None:
         if largest_log_n is None:
             largest_log_n = timing.log_n if timing.buffered else max(12, timing.log_n)
@@ -74,7 +76,7 @@ class SimulatedElement:
             "BankRows": bank_rows,
             "Buffered": int(timing.buffered),
         }
-        self._library = verilated.library("element", "element", parameters, folder)
+        self._library = verilated.library("element", "element", parameters, folder, trace is not None)
         for name, result in {
             "create": ctypes.c_void_p,
             "take_said": ctypes.c_char_p,
@@ -84,6 +86,8 @@ class SimulatedElement:
             getattr(self._library, name).restype = result
         self._handle = ctypes.c_void_p(self._library.create(timing.log_n - timing.lane_bits))
         weakref.finalize(self, self._library.destroy, self._handle)
+        if trace is not None:
+            self._library.trace(self._handle, str(trace).encode())
 
     @property
     def issued(self) -> int:

@@ -26,6 +26,13 @@ ROOT = Path(__file__).resolve().parent.parent
 RTL, SIM = ROOT / "rtl", ROOT / "sim"
 FLAGS = ("-std=c++20", "-O1", "-fPIC", "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TRACE=0")
 SAID = SIM / "said.h"
+TRACED = (
+    "--trace-vcd",
+    "--trace-depth",
+    "1",
+    "--trace-max-width",
+    "0",
+)  # the signals of the module, not of its parts
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")  # Verilator's own, compiled once for all libraries
 # In this order, so that what a file uses comes before it.
 MODULES = (
@@ -62,7 +69,13 @@ def sources(top: str | None = None) -> list[Path]:
     return found if top is None or top in MODULES else [*found, SIM / f"{top}.sv"]
 
 
-def library(top: str, harness: str, parameters: Mapping[str, int], folder: Path | None = None) -> ctypes.CDLL:
+def library(
+    top: str,
+    harness: str,
+    parameters: Mapping[str, int],
+    folder: Path | None = None,
+    traced: bool = False,
+) -> ctypes.CDLL:
     """A module as a library, built where it is not kept already.
 
     Args:
@@ -70,13 +83,14 @@ def library(top: str, harness: str, parameters: Mapping[str, int], folder: Path 
         harness: C++ of that folder, whose C interface the library has.
         parameters: of the module; the harness has them too, as macros in capitals.
         folder: where libraries are kept; None: the default one.
+        traced: it can write the module's signals into a file.
 
     Raises:
         StorageError: Verilator or g++ is not installed, or refuses the sources.
     """
     check_tools()
     with _kept(folder) as kept:
-        return ctypes.CDLL(str(_built(top, harness, parameters, kept)))
+        return ctypes.CDLL(str(_built(top, harness, parameters, kept, traced)))
 
 
 @contextmanager
@@ -92,12 +106,15 @@ def _kept(folder: Path | None) -> Iterator[Path]:
         yield (Path(named) if named else Path.home() / ".cache" / "cipherblas") / "verilated"
 
 
-def _built(top: str, harness: str, parameters: Mapping[str, int], folder: Path) -> Path:
+def _built(top: str, harness: str, parameters: Mapping[str, int], folder: Path, traced: bool) -> Path:
     code = sources(top)
     settings = SIM / f"{top}.vlt"  # of Verilator: what of the module C++ may reach
     inputs = [*code, *([settings] if settings.exists() else []), SIM / f"{harness}.cpp"]
     chosen = [f"-G{name}={value}" for name, value in sorted(parameters.items())]
     macros = [f"-D{name.upper()}={value}" for name, value in sorted(parameters.items())]
+    if traced:
+        chosen += TRACED
+        macros += ["-UVM_TRACE", "-DVM_TRACE=1", "-DVM_TRACE_VCD=1"]
     version = importlib.metadata.version("verilator")
     texts = [path.read_bytes() for path in [*inputs, SAID, SAID.with_suffix(".cpp")]]
     digest = hashlib.sha256(repr((version, FLAGS, top, chosen, texts)).encode()).hexdigest()[:24]
@@ -118,6 +135,8 @@ def _built(top: str, harness: str, parameters: Mapping[str, int], folder: Path) 
                 {**os.environ, "VERILATOR_ROOT": str(root)},
             )
             units = [*work.glob("*.cpp"), inputs[-1], SAID.with_suffix(".cpp")]
+            if traced:
+                units.append(root / "include" / "verilated_vcd_c.cpp")
             flags = [f"-I{work}", *macros]
             with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
                 objects = list(pool.map(lambda unit: _compiled(unit, work, flags), units))

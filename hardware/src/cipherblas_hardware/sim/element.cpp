@@ -6,6 +6,9 @@
 #include "Vtop.h"
 #include "Vtop___024root.h"
 #include "verilated.h"
+#if VM_TRACE
+#include "verilated_vcd_c.h"
+#endif
 
 namespace {
 
@@ -85,13 +88,11 @@ class Simulation {
                 presented_ = stream + taken_rows * DP;
                 for (int lane = 0; lane < DP; ++lane) put(top_.stream_i, lane, presented_[lane]);
             }
-            top_.clk_i = 0;
-            top_.eval();
+            half(0);
             const bool taken = top_.instruction_valid_i && top_.instruction_ready_o;
             idle = top_.idle_o && !taken;
             if (top_.stream_ready_o) ++taken_rows;
-            top_.clk_i = 1;
-            top_.eval();
+            half(1);
             if (context_.gotError()) return -1;
             cycle += begun || passes == 0;
             begun |= taken;
@@ -103,12 +104,30 @@ class Simulation {
 
     std::uint32_t issued() const { return top_.issued_o; }
 
+#if VM_TRACE
+    // The signals of all cycles from now on.
+    void trace(const char* file) {
+        use();
+        context_.traceEverOn(true);
+        top_.trace(&trace_, 1);
+        trace_.open(file);
+    }
+#endif
+
   private:
     void edge() {
-        top_.clk_i = 0;
+        half(0);
+        half(1);
+    }
+
+    // A level of the clock, and what follows from it.
+    void half(int level) {
+        top_.clk_i = level;
         top_.eval();
-        top_.clk_i = 1;
-        top_.eval();
+#if VM_TRACE
+        if (trace_.isOpen()) trace_.dump(context_.time());
+        context_.timeInc(1);
+#endif
     }
 
     template <typename Body>
@@ -162,6 +181,9 @@ class Simulation {
 
     VerilatedContext context_;
     Vtop top_;
+#if VM_TRACE
+    VerilatedVcdC trace_;  // closed before what it traces
+#endif
     const std::uint64_t* presented_ = nullptr;
 };
 
@@ -181,6 +203,10 @@ std::int64_t run(void* simulation, const std::uint32_t* program, std::uint64_t p
                  std::uint64_t count, const std::uint64_t* stream, std::uint64_t streamed) {
     return static_cast<Simulation*>(simulation)->run(program, passes, events, count, stream, streamed);
 }
+
+#if VM_TRACE
+void trace(void* simulation, const char* file) { static_cast<Simulation*>(simulation)->trace(file); }
+#endif
 
 std::uint32_t issued(const void* simulation) { return static_cast<const Simulation*>(simulation)->issued(); }
 }
