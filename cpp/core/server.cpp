@@ -560,7 +560,7 @@ std::vector<Words> linear_transform(const Context& context, const std::vector<An
 
 Words divide_sums(const Context& context, const std::vector<AnyArray>& sums, bool rescale) {
     if (sums.empty()) fail("sums", "at least one", "none");
-    std::vector<Flat<std::uint64_t>> arguments;
+    std::vector<Argument<std::uint64_t, Layout::kPacked>> arguments;
     std::vector<const std::uint64_t*> data;
     std::int64_t rows = kAny;
     for (const AnyArray& sum : sums) {

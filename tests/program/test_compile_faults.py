@@ -102,8 +102,6 @@ EXPRESSIONS: dict[str, tuple[Callable[[Any, Any], Any], type[cb.CipherblasError]
     "division by a matrix": (lambda a, b: a / b, cb.DTypeError, "division"),
     "complex factor": (lambda a, b: a * 1j, cb.DTypeError, "complex"),
     "boolean factor": (lambda a, b: a * True, cb.DTypeError, "bool"),
-    "np.dot": (np.dot, cb.DTypeError, r"cb\.dot"),
-    "np.transpose": (lambda a, b: np.transpose(a), cb.DTypeError, r"cb\.transpose"),
     "np.asarray": (lambda a, b: np.asarray(a), cb.DTypeError, "cannot be converted to an array"),
     "a number returned": (lambda a, b: 3, cb.DTypeError, "not a value of type int"),
     "an array returned": (lambda a, b: np.ones((4, 4)), cb.DTypeError, "type ndarray"),
@@ -153,8 +151,8 @@ def test_expressions(name: str) -> None:
         cb.compile(function, PAIR)
 
 
-@pytest.mark.parametrize("function", [np.sin, np.exp, np.maximum])
-def test_numpy_ufuncs_are_not_taken_apart(function: Any) -> None:
+@pytest.mark.parametrize("function", [np.log, np.arctan2, np.frexp])
+def test_numpy_ufuncs_that_are_not_computed(function: Any) -> None:
     with pytest.raises(TypeError):
         cb.compile(lambda a: function(*[a] * function.nin), {"a": S(4, 4)})
 

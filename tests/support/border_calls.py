@@ -250,6 +250,7 @@ BY_HAND: dict[str, Call] = {
             "outputs": 2,
             "rescale": True,
             "order": "limb",
+            "divide": True,
         }
     ),
     "divide_sums": Call({"sums": [limbs(2, 4, N), limbs(2, 4, N)], "rescale": True}),
