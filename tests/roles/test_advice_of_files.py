@@ -316,7 +316,7 @@ WITHOUT = {
     "key_id.of_number": BEFORE,
     "families.at": BEFORE,
     "key_id.register": OURS,
-    "machine.load": BY_FORM,
+    "machine._parsed": BY_FORM,
     "feeds.feed_tensors": OURS,
     "one_run._told": "who cancels a run knows why",
     "randomness.keystreams": OURS,

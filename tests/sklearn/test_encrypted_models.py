@@ -44,7 +44,7 @@ MODELS: dict[str, tuple[Any, Any]] = {
     "linear SVM": (make_pipeline(scaling.StandardScaler(), LinearSVC(dual=False)), WINE),
     "linear SVR": (LinearSVR(dual=True, max_iter=20000, random_state=0), DIABETES),
     "SVC of two classes": (make_pipeline(scaling.StandardScaler(), SVC(kernel="linear")), CANCER),
-    "discriminant analysis": (LinearDiscriminantAnalysis(), IRIS),
+    "discriminant analysis": (LinearDiscriminantAnalysis(solver="eigen"), IRIS),
     "PCA": (decomposition.PCA(3, whiten=True), WINE),
     "scaler": (scaling.StandardScaler(), WINE),
     "parts in a pipeline": (
@@ -52,7 +52,7 @@ MODELS: dict[str, tuple[Any, Any]] = {
             scaling.MaxAbsScaler(),
             feature_selection.SelectKBest(k=8),
             "passthrough",
-            make_pipeline(decomposition.TruncatedSVD(4, random_state=0)),
+            make_pipeline(decomposition.TruncatedSVD(4, algorithm="arpack")),
             linear_model.LogisticRegression(),
         ),
         WINE,

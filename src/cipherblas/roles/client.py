@@ -417,6 +417,7 @@ class Client(NeverCopied):
             SecurityError: its parameters have less security.
             MismatchError: it belongs to another program.
         """
+        cls._check_program(program)  # first: who gives the two in the other order is told both
         files.check_path(path)
         secret = cls._secret_of(path, program, security, insecure)
         client = cls(program, secret)
@@ -462,8 +463,7 @@ class Client(NeverCopied):
         return client
 
     @staticmethod
-    def _secret_of(source: files.Source, program: ClientSide, security: int, insecure: bool) -> SecretKey:
-        """The key of a file that is of this program."""
+    def _check_program(program: object) -> None:
         if not isinstance(program, ClientSide):
             raise DTypeError(
                 "A client is loaded with the file of a key and a program.",
@@ -473,6 +473,13 @@ class Client(NeverCopied):
                     "cb.ClientProgram.load(file) for a file of program.save_client(file)",
                 ),
             )
+
+    @classmethod
+    def _secret_of(
+        cls, source: files.Source, program: ClientSide, security: int, insecure: bool
+    ) -> SecretKey:
+        """The key of a file that is of this program."""
+        cls._check_program(program)
         fingerprint = program.plan.parameters.fingerprint()
         secret = SecretKey.load(source, fingerprint=fingerprint, security=security, insecure=insecure)
         if secret.program_id != program.id:
