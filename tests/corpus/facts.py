@@ -56,6 +56,7 @@ def facts(
         asked.append(("asked", ", ".join(f"{name}={value}" for name, value in case.options.items())))
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ResourceWarning)  # of what others left, collected meanwhile
         try:
             program = case.compiled(machine)
         except cb.CipherblasError as error:
