@@ -7,6 +7,7 @@ The core is not linked against a BLAS. It asks for one when a product could use 
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import threading
 from pathlib import Path
 
@@ -43,12 +44,15 @@ def load() -> bool:
 
 
 def _open() -> ctypes.CDLL | None:
+    # The wheel's package is found, not imported: it opens its library with RTLD_GLOBAL, and SciPy's LAPACK, which has
+    # some of the names (droundup_lwork_), would then call functions of 64-bit integers with 32-bit ones.
+    spec = importlib.util.find_spec("scipy_openblas64")
+    if spec is None or spec.origin is None:
+        return None
+    paths = sorted((Path(spec.origin).parent / "lib").glob("libscipy_openblas64*"))
     try:
-        import scipy_openblas64
-
-        path = Path(scipy_openblas64.get_lib_dir()) / scipy_openblas64.get_library(fullname=True)
-        library = ctypes.CDLL(str(path))
-    except (ImportError, IndexError, OSError):
+        library = ctypes.CDLL(str(paths[0]))
+    except (IndexError, OSError):
         return None
     return library if hasattr(library, DGEMM) and hasattr(library, SET_THREADS) else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -90,7 +91,13 @@ def synthesised(top: str, parameters: Mapping[str, int]) -> Cells:
 @contextmanager
 def _design() -> Iterator[Any]:
     """A function that runs a command of Yosys on a design of its own."""
-    yosys = importlib.import_module("pyosys.libyosys")
+    flags = (
+        sys.getdlopenflags()
+    )  # pyosys opens every library after it for all others, unless they are set back
+    try:
+        yosys = importlib.import_module("pyosys.libyosys")
+    finally:
+        sys.setdlopenflags(flags)
     design = yosys.Design()
 
     def run(command: str, quiet: bool = True) -> None:
