@@ -58,6 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
     path = Path(folder.name) / "machine.json"
     MACHINE.save(path)
     os.environ["CIPHERBLAS_MACHINE"], os.environ["CIPHERBLAS_CACHE"] = str(path), folder.name
+    os.environ["CIPHERBLAS_PLANS"] = "0"  # tests of the planner plan
     show_those_of_the_tree(Path(folder.name))
     measuring.ROUNDS = measuring.FEW_ROUNDS = 1
     os.fsync = _not_forced

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,12 +12,11 @@ from cipherblas.common.errors import (
     CipherblasError,
     MemoryBudgetError,
     PrecisionError,
-    PrecisionWarning,
     without,
 )
 from cipherblas.common.progress import Tell
 from cipherblas.crypto.security import LEVELS
-from cipherblas.lang.deferred import Deferred, functions_of
+from cipherblas.lang.deferred import functions_of
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import arranged, results_of
@@ -42,7 +40,7 @@ def planned_as_asked(
     """The fastest plan of a program that was traced, and the program as it is planned.
 
     Functions without a precision of their own get one. Where they do not reach the default precision, the finest of a
-    few coarser ones is taken, with a warning.
+    few coarser ones is taken: that of the plan.
 
     Args:
         given: the precision was asked for, and is not the default one.
@@ -60,9 +58,8 @@ def planned_as_asked(
     if isinstance(error, PrecisionError) and not (
         options.parameters is not None or options.agreement is not None or is_exact(expression)
     ):
-        functions = functions_of(expression)
-        if functions and not given and options.error is None:
-            coarser = _less_precise(request, functions)
+        if functions_of(expression) and not given and options.error is None:
+            coarser = _less_precise(request)
             if coarser is not None:
                 return coarser
         if not _does(error.advice, request):
@@ -121,21 +118,12 @@ def _any_plan(request: PlanRequest, advice: Advice) -> Outcome:
     return planned(replace(request.asking(**advice.options), any_plan=True))
 
 
-def _less_precise(request: PlanRequest, functions: Sequence[Deferred]) -> Planned | None:
+def _less_precise(request: PlanRequest) -> Planned | None:
     """The plan at the finest of a few precisions that are coarser than the default; None where none does."""
     for precision in COARSER:
         found = planned(request.asking(precision=precision))
-        if isinstance(found, Infeasible):
-            continue
-        named = ", ".join(dict.fromkeys(str(one.place or one.function) for one in functions))
-        asked = float(request.options.precision)
-        warnings.warn(
-            f"The result is planned with the precision {precision:g}: the default one, {asked:g}, "
-            f"is not reached by {named}. To ask for it, write precision={precision:g}.",
-            PrecisionWarning,
-            stacklevel=5,
-        )
-        return found
+        if not isinstance(found, Infeasible):
+            return found
     return None
 
 

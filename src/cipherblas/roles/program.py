@@ -32,7 +32,7 @@ from cipherblas.lang.operands import Operand
 from cipherblas.lang.samples import Samples
 from cipherblas.planner.asking import planned_as_asked
 from cipherblas.planner.plan.by_samples import BySamples
-from cipherblas.planner.plan.defaults import warn_of_default
+from cipherblas.planner.plan.defaults import warn_of_coarser, warn_of_default
 from cipherblas.planner.plan.exact import exact_options, residues_hold
 from cipherblas.planner.plan.losses import warn_of_losses
 from cipherblas.planner.plan.modular import check_options, needs_exact
@@ -42,6 +42,7 @@ from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.client import Client
 from cipherblas.roles.client_program import ClientProgram
 from cipherblas.roles.encryptor import Encryptor
+from cipherblas.roles.kept_plans import KeptPlan
 from cipherblas.roles.planned import PlannedProgram, check_expression
 from cipherblas.roles.server import Server
 from cipherblas.roles.wire.messages import short_id
@@ -156,6 +157,7 @@ def compile(
     /,
     *,
     progress: Tell | bool | None = None,
+    cache: bool = True,
     **options: Any,
 ) -> Program:
     """Trace a function of matrices and plan its encrypted execution.
@@ -168,6 +170,9 @@ def compile(
         operands: name → `secret(rows, cols)` or `public(rows, cols)` for each parameter of the function.
         progress: called often during planning, with a few words on what the planner tries. True prints them to stderr,
             as it does in `encrypt`, `evaluation_keys`, `run`, `evaluate` and `decrypt`.
+        cache: take the plan that an earlier process of this user found for the same program and options, and keep a new
+            one, in the folder of the environment variable CIPHERBLAS_CACHE (by default ~/.cache/cipherblas). False
+            plans anew.
         **options: those of `PlanOptions` (precision or error, security, algorithm, memory_budget, …).
 
     Returns:
@@ -235,14 +240,20 @@ def compile(
         written, operands, units = in_integers(without_joins(written), operands)
     wanted = exact_options(written, wanted, options.get("precision"))
     check_options(written, wanted, options)
-    with (
-        collector_paused(),
-        refusals_logged(),
-    ):  # a plan makes many objects, most of which live until it is found
-        expression, plan, run = planned_as_asked(written, wanted, "precision" in options, progress)
-    program = Program(expression, operands, plan, run, units)
-    LOG.info("planned %s: %r", short_id(program.id), plan)
+    kept = KeptPlan.of(written, operands, wanted) if cache else None
+    program = None if kept is None else kept.load(Program)
+    if program is None:
+        with (
+            collector_paused(),
+            refusals_logged(),
+        ):  # a plan makes many objects, most of which live until it is found
+            expression, plan, run = planned_as_asked(written, wanted, "precision" in options, progress)
+        program = Program(expression, operands, plan, run, units)
+        if kept is not None:
+            kept.save(program)
+    LOG.info("planned %s: %r", short_id(program.id), program.plan)
     program.written = written
-    warn_of_default(operands, expression, plan, options)
-    warn_of_losses(program.executed, plan)
+    warn_of_coarser(written, program.plan, wanted)
+    warn_of_default(operands, program.expression, program.plan, options)
+    warn_of_losses(program.executed, program.plan)
     return program

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from cipherblas.common.errors import PrecisionWarning
+from cipherblas.lang.deferred import functions_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.operations import Constant
 from cipherblas.lang.results import results_of
-from cipherblas.planner.plan.plan import Plan
+from cipherblas.planner.plan.plan import Plan, PlanOptions
 
 SAID = frozenset({"precision", "error", "agreement", "samples", "promise"})  # options that say it
 COARSE = 10.0  # times the largest entry of an operand
@@ -51,6 +52,23 @@ def warn_of_default(
             ),
             stacklevel=4,
         )
+
+
+def warn_of_coarser(written: Expression, plan: Plan, options: PlanOptions) -> None:
+    """Warn of a plan whose precision is a coarser one than the default, which functions do not reach.
+
+    Args:
+        options: those of the plan, as they were asked for.
+    """
+    if options.error is not None or options.agreement is not None or plan.precision <= options.precision:
+        return
+    named = ", ".join(dict.fromkeys(str(one.place or one.function) for one in functions_of(written)))
+    warnings.warn(
+        f"The result is planned with the precision {plan.precision:g}: the default one, {options.precision:g}, "
+        f"is not reached by {named}. To ask for it, write precision={plan.precision:g}.",
+        PrecisionWarning,
+        stacklevel=4,
+    )
 
 
 def _least_column(node: Expression) -> float:

@@ -33,7 +33,7 @@ from cipherblas.planner.predict.caches import Cache, caches_here
 from cipherblas.planner.predict.cost import GemmRates, Rates, SwitchRates, ThreadRates
 
 VARIABLE = "CIPHERBLAS_MACHINE"  # of the environment: the file of the machine to plan for
-FOLDER = "CIPHERBLAS_CACHE"  # of the environment: where measurements are kept; empty for nowhere
+FOLDER = "CIPHERBLAS_CACHE"  # of the environment: where measurements and plans are kept; empty for nowhere
 KIND = "machine"  # of a file, for people
 MARK = "cipherblas-machine"  # the field of a file that says what it is, and in which version
 VERSION = 2  # 1: one number for the threads of each ring degree
@@ -359,18 +359,24 @@ def _rates_here() -> Rates:
     return rates
 
 
-def _kept_file() -> Path | None:
-    """Where rates are kept of this processor with its threads, and of the kernels as they were built."""
+def cache_folder() -> Path | None:
+    """Where processes of this user keep what they found, for later ones; None where they keep nothing."""
     folder = os.environ.get(FOLDER)
     if folder is None:
         caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         folder = os.path.join(caches, "cipherblas")
-    if not os.path.isabs(folder):
+    return Path(folder) if os.path.isabs(folder) else None
+
+
+def _kept_file() -> Path | None:
+    """Where rates are kept of this processor with its threads, and of the kernels as they were built."""
+    folder = cache_folder()
+    if folder is None:
         return None
     built = os.stat(_core.__file__)
     known = processor_name(), _core.isa(), _core.threads(), built.st_size, built.st_mtime_ns
     name = hashlib.sha256(repr(known).encode()).hexdigest()[:16]
-    return Path(folder) / f"machine-{_core.isa()}-{_core.threads()}-{name}.json"
+    return folder / f"machine-{_core.isa()}-{_core.threads()}-{name}.json"
 
 
 def _kept_rates() -> Rates | None:
