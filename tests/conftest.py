@@ -59,6 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     MACHINE.save(path)
     os.environ["CIPHERBLAS_MACHINE"], os.environ["CIPHERBLAS_CACHE"] = str(path), folder.name
     os.environ["CIPHERBLAS_PLANS"] = "0"  # tests of the planner plan
+    os.environ["CIPHERBLAS_TRACEBACK"] = "full"
     show_those_of_the_tree(Path(folder.name))
     measuring.ROUNDS = measuring.FEW_ROUNDS = 1
     os.fsync = _not_forced

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import signal
 import sys
 import threading
@@ -16,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 import typer
 from rich.console import Console
 
-from cipherblas.common import environment
+from cipherblas.common import environment, tracebacks
 from cipherblas.common.errors import Advice, CipherblasError, printable
 
 P = ParamSpec("P")
@@ -37,6 +38,8 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
         with _warnings_as_lines(), _sigterm_unwinds():
             try:
                 environment.check()
+                if kwargs.get("debug"):
+                    os.environ[tracebacks.SWITCH] = "full"
                 return command(*args, **kwargs)
             except KeyboardInterrupt:
                 say("stopped")

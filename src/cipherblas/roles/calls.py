@@ -1,4 +1,4 @@
-"""How operands are given: in one mapping, so that an operand may be called anything; keywords are options."""
+"""How users call: operands in one mapping, so that one may be called anything; refusals that lead to their line."""
 
 from __future__ import annotations
 
@@ -7,11 +7,25 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import ParamSpec, TypeVar
 
-from cipherblas.common.errors import DTypeError
+from cipherblas.common.errors import CipherblasError, DTypeError
+from cipherblas.common.tracebacks import shortened
 from cipherblas.lang.operands import Operand
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def called_by_users(function: Callable[P, R]) -> Callable[P, R]:
+    """A decorator: tracebacks of refusals have lines of the user alone, and one here."""
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except CipherblasError as refusal:
+            raise shortened(refusal)  # noqa: B904  (it is the same one)
+
+    return called
 
 
 def operands_in_one_mapping(function: Callable[P, R]) -> Callable[P, R]:
@@ -34,7 +48,10 @@ def operands_in_one_mapping(function: Callable[P, R]) -> Callable[P, R]:
                 advice=_line(function.__name__, before, stray, takes_any),
                 got=f"{', '.join(stray)} by keyword" if stray else _given(args[before:]),
             )
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except CipherblasError as refusal:
+            raise shortened(refusal)  # noqa: B904  (it is the same one)
 
     return checked
 

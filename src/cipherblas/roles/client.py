@@ -45,7 +45,7 @@ from cipherblas.forms.form import Matrix, Words
 from cipherblas.rlwe.matrices import CoefficientMatrix
 from cipherblas.rlwe.matrices.encryption import combined_secrets, decrypt_integers
 from cipherblas.rlwe.matrices.encryption import decrypt as decrypt_matrix
-from cipherblas.roles.calls import operands_in_one_mapping
+from cipherblas.roles.calls import called_by_users, operands_in_one_mapping
 from cipherblas.roles.client_side import ClientSide, secret_operand
 from cipherblas.roles.encryptor import check_public_key_planned, encrypt_operands
 from cipherblas.roles.key_record import KeyRecord
@@ -212,6 +212,7 @@ class Client(NeverCopied):
         self._record.note({name: operand.digest for name, operand in encrypted.items()})
         return encrypted
 
+    @called_by_users
     def decrypt(
         self,
         result: EncryptedResult,
