@@ -291,9 +291,9 @@ def encrypted(program: cb.Program, x: Matrix, heads: int, runs: int = 1) -> Matr
     for _ in range(max(runs, 1)):
         started = time.perf_counter()
         found: Matrix = client.decrypt(server.run(message))
-        print(f"{time.perf_counter() - started:.2f} s, {server.seconds:.2f} s of it on the server")
+        print(f"{time.perf_counter() - started:.2f} s, {server.last.seconds:.2f} s of it on the server")
     print("of which")
-    for part, seconds in seconds_of_parts(server.node_seconds, x.shape[0], x.shape[1], heads).items():
+    for part, seconds in seconds_of_parts(server.last.node_seconds, x.shape[0], x.shape[1], heads).items():
         print(f"  {part:<20} {seconds:8.3f} s")
     return found
 

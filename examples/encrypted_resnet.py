@@ -127,7 +127,7 @@ def _labelled(options: argparse.Namespace) -> bool:
         same += int(np.argmax(scores) == np.argmax(clear))
         print(
             f"image {number}: label {label}, encrypted {np.argmax(scores)}, clear {np.argmax(clear)}, largest error "
-            f"{np.abs(scores - clear).max():.3f} (promised {program.plan.error:.3f}), {server.seconds:.1f} s",
+            f"{np.abs(scores - clear).max():.3f} (promised {program.plan.error:.3f}), {server.last.seconds:.1f} s",
             flush=True,
         )
     for kind, seconds in _by_kind(server).items():
@@ -171,7 +171,7 @@ def _convolved(
 def _by_kind(server: cb.Server) -> dict[str, float]:
     """Seconds of the last run by kind of layer."""
     found: dict[str, float] = defaultdict(float)
-    for node in server.node_seconds:
+    for node in server.last.node_seconds:
         found[node.title.split()[0]] += node.seconds
     return dict(sorted(found.items(), key=lambda one: -one[1]))
 

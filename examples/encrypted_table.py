@@ -87,7 +87,7 @@ def evaluated(function: Any, operands: dict[str, Any], values: dict[str, Matrix]
     result = server.run(client.encrypt(values))
     seconds = time.perf_counter() - started
     print(
-        f"{program.plan.algorithm}: {seconds:.2f} s with encryption, {server.seconds:.2f} s of it on the server"
+        f"{program.plan.algorithm}: {seconds:.2f} s with encryption, {server.last.seconds:.2f} s of it on the server"
     )
     return client.decrypt(result)
 

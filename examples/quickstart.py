@@ -14,4 +14,4 @@ server = program.server(client.evaluation_keys())  # public material only
 
 c = server.run(client.encrypt({"a": A, "b": B}))
 C = client.decrypt(c)
-print(f"computed in {server.seconds:.3f} s, largest error {np.abs(C - A @ B).max():.1e}")
+print(f"computed in {server.last.seconds:.3f} s, largest error {np.abs(C - A @ B).max():.1e}")

@@ -78,7 +78,9 @@ def encrypted_scores(ratings: Matrix, model: Matrix) -> Matrix:
     started = time.perf_counter()
     scores: Matrix = client.decrypt(server.run(client.encrypt({"ratings": ratings, "model": model})))
     seconds = time.perf_counter() - started
-    print(f"{program.plan.algorithm}: {seconds:.2f} s from end to end, {server.seconds:.2f} s on the server")
+    print(
+        f"{program.plan.algorithm}: {seconds:.2f} s from end to end, {server.last.seconds:.2f} s on the server"
+    )
     return scores
 
 

@@ -132,9 +132,9 @@ def run(program: cb.Program, network: Network, x: Array, approximate: bool) -> O
     del encrypted
     found = client.decrypt(answer)
     timed("decrypt", begun)
-    seconds["server"] = server.seconds
+    seconds["server"] = server.last.seconds
     layers: dict[str, float] = {}
-    for one in server.node_seconds:
+    for one in server.last.node_seconds:
         kind = {"matmul": "products", "multiply": "squares", "add": "sums"}.get(one.op, "weights taken apart")
         layers[kind] = layers.get(kind, 0.0) + one.seconds
     return Outcome(found, seconds, layers)

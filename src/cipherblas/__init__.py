@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from cipherblas.roles.server import Server
     from cipherblas.roles.sharing import Sharing
     from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult
+    from cipherblas.roles.wire.report import RunReport
 
 __version__ = "0.1.0"
 
@@ -122,6 +123,7 @@ __all__ = [
     "RangeError",
     "RangeFound",
     "Run",
+    "RunReport",
     "SampledErrors",
     "SecretCopyError",
     "SecurityError",
@@ -207,6 +209,7 @@ _ON_FIRST_USE = {
     "RangeFound": "cipherblas.planner.predict.simulation",
     "SampledErrors": "cipherblas.planner.predict.promises",
     "Run": "cipherblas.roles.one_run",
+    "RunReport": "cipherblas.roles.wire.report",
     "Server": "cipherblas.roles.server",
     "Sharing": "cipherblas.roles.sharing",
     "blas": "cipherblas.lang.blas",

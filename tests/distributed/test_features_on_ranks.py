@@ -63,7 +63,7 @@ def test_blocks_of_samples_are_shared(name: str) -> None:
     client, values = program.client(), values_of(program)
     sent, keys = client.encrypt(values), client.evaluation_keys()
     server = program.server(keys)
-    alone, counts = server.run(sent), server.counts
+    alone, counts = server.run(sent), server.last.counts
     for ranks in RANKS:
 
         def work(communicator: Communicator) -> tuple[Any, cb.Server]:

@@ -80,7 +80,9 @@ class InFiles:
 
         (result, *_), *_ = found = run_ranks(ranks, work)
         assert result.digest == self.alone.digest and result.operands == self.alone.operands
-        assert all(server.sent == server.rank_runs[rank].sent for rank, (_, server, _) in enumerate(found))
+        assert all(
+            server.last.sent == server.rank_runs[rank].sent for rank, (_, server, _) in enumerate(found)
+        )
         return [(server, sent) for _, server, sent in found]
 
 

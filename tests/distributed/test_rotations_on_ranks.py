@@ -66,12 +66,12 @@ def test_rotations_keys_and_messages_of_each_rank(square: InBlocks, ranks: int, 
         of_left, of_right = offsets(side, j, grid.n), offsets(side, i, grid.m)
         # Aligned and shifted: of A two rotations for an offset, and one of the grid down by a row; of B one.
         rotations = 2 * left * (2 * of_left + (of_left > 0)) + 2 * right * of_right
-        assert server.counts.rotations == rotations == server.rank_runs[number].counts.rotations
+        assert server.last.counts.rotations == rotations == server.rank_runs[number].counts.rotations
         work = work_of(own, grid, side, sharing)
         if side % (grid.n * grid.m) == 0:  # offsets, 0 among them, that it takes of each block
             assert work.left_moves * side == left * len(range(j, side, grid.n))
             assert work.right_moves * side == right * len(range(i, side, grid.m))
-        assert server.counts.products == work.products
+        assert server.last.counts.products == work.products
         # Keys: those of the pruning rule, and no other.
         wanted = {
             params.context().galois_element(offset if side_of == "left" else offset * side)
@@ -101,7 +101,7 @@ def test_rotations_keys_and_messages_of_each_rank(square: InBlocks, ranks: int, 
             # A binary tree for each root, of whom the others send once.
             nbytes += (own_sums - roots) * (FACTS + 3 * (top - 2) * params.n) * WORD
         nbytes += (ranks - 1) * roots * (FACTS * WORD + int(np.prod(result)) * WORD)
-        assert server.sent.nbytes == nbytes
+        assert server.last.sent.nbytes == nbytes
         total["all-reduce"] += sent["sums"] + sent["left"] + sent["right"]
         total["all-gather"] += sent["shifted"]
     # Together what the collectives of Eq. 6 pass on; offset 0 is no rotation, and not sent.
@@ -206,4 +206,4 @@ def test_offsets_have_one_hoisting_where_memory_allows(
         for got, wanted in zip(found[0][0].ciphertexts, square.alone.ciphertexts, strict=True):
             np.testing.assert_array_equal(got, wanted)
     runs = rank_runs(plan.parameters, square.program.listing, plan.decided, 4, "4d*")
-    assert [run.counts.hoistings for run in runs] == [server.counts.hoistings for _, server in large]
+    assert [run.counts.hoistings for run in runs] == [server.last.counts.hoistings for _, server in large]

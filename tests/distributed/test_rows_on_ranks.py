@@ -81,10 +81,10 @@ def test_ranks_compute_what_one_process_does(name: str, policy: Any) -> None:
             np.testing.assert_array_equal(got, wanted)
         for rank, (other, server) in enumerate(found):
             assert rank == 0 or not other.ciphertexts
-            assert server.sent == server.rank_runs[rank].sent  # to the message, and to the byte
-            assert server.counts == whole.program.plan.counts
-            assert len(server.rank_times) == ranks
-            assert all(one.communication > 0 and one.peak_bytes > 0 for one in server.rank_times)
+            assert server.last.sent == server.rank_runs[rank].sent  # to the message, and to the byte
+            assert server.last.counts == whole.program.plan.counts
+            assert len(server.last.rank_times) == ranks
+            assert all(one.communication > 0 and one.peak_bytes > 0 for one in server.last.rank_times)
     decrypted = listed(whole.program, whole.client.decrypt(result))
     expected = listed(whole.program, whole.program.evaluate(whole.values))
     for value, clear in zip(decrypted, expected, strict=True):
@@ -100,15 +100,15 @@ def test_bytes_of_a_transposition() -> None:
     exchanges = 4 * words * limbs
     result = (rows // ranks) * (n + cols) * limbs
     for rank, (_, server) in enumerate(whole.on(ranks)):
-        assert server.sent.nbytes == 8 * (exchanges + (result if rank else 0))
-        assert server.sent.headers == 2 * 4 * (ranks - 1) + (rank > 0)  # a and b apart
+        assert server.last.sent.nbytes == 8 * (exchanges + (result if rank else 0))
+        assert server.last.sent.headers == 2 * 4 * (ranks - 1) + (rank > 0)  # a and b apart
 
 
 def test_clear_products_need_no_message_but_the_result() -> None:
     whole = OnRanks(toy_rows(lambda w, x: w @ x, w=P(40, 30), x=S(30, 64)))
     n, limbs = whole.program.plan.parameters.n, len(whole.program.plan.parameters.q)
     for rank, (_, server) in enumerate(whole.on(4)):
-        assert server.sent.nbytes == (rank > 0) * 8 * limbs * 40 * (n + 64) // 4
+        assert server.last.sent.nbytes == (rank > 0) * 8 * limbs * 40 * (n + 64) // 4
 
 
 def test_a_rank_has_the_keys_that_it_uses() -> None:
@@ -164,7 +164,7 @@ def _runs(program: cb.Program, ranks: int) -> Any:
 def test_a_program_sends_nothing_alone() -> None:
     whole = OnRanks(toy_rows(lambda a, b: a @ b, a=S(8, 8), b=S(8, 8)))
     ((_, server),) = whole.on(1)
-    assert server.sent == Sent()
+    assert server.last.sent == Sent()
 
 
 @pytest.mark.parametrize("operand_moduli", [False, True])

@@ -56,7 +56,7 @@ class InBlocks:
         self.sent = (public or self.client).encrypt(self.values)
         self.keys = self.client.evaluation_keys()
         server = self.program.server(self.keys)
-        self.alone, self.counts = server.run(self.sent), server.counts
+        self.alone, self.counts = server.run(self.sent), server.last.counts
 
     def on(self, ranks: int, sharing: Any) -> list[tuple[Any, cb.Server]]:
         def work(communicator: Communicator) -> tuple[Any, cb.Server]:
@@ -90,8 +90,8 @@ def check_shared(whole: InBlocks, ranks: int, sharing: Any) -> list[tuple[Any, c
     for got, wanted in zip(result.ciphertexts, whole.alone.ciphertexts, strict=True):
         np.testing.assert_array_equal(got, wanted)
     for rank, (_, server) in enumerate(found):
-        assert server.sent == server.rank_runs[rank].sent
-        assert server.counts.products == server.rank_runs[rank].counts.products
+        assert server.last.sent == server.rank_runs[rank].sent
+        assert server.last.counts.products == server.rank_runs[rank].counts.products
     error = np.abs(whole.client.decrypt(result) - whole.program.evaluate(whole.values)).max()
     assert error < whole.program.plan.error
     return found
@@ -129,7 +129,7 @@ def test_exact_integers_by_residues_on_ranks() -> None:
     assert shared.runs[0].sent.nbytes == len(program.plan.moduli) * first[0].sent.nbytes
     a, b = (values[name].astype(object) for name in "ab")
     np.testing.assert_array_equal(client.decrypt(found), (a @ b) * a)
-    assert len(server.rank_times) == 2 and server.sent.messages > 0
+    assert len(server.last.rank_times) == 2 and server.last.sent.messages > 0
 
 
 @pytest.mark.parametrize("algorithm", ["fame", "skewed", "bicyclic", "fhe-mm"])
@@ -160,7 +160,7 @@ def test_integers_modulo_t_on_ranks(algorithm: str) -> None:
         for got, wanted in zip(found[0][0].ciphertexts, alone.ciphertexts, strict=True):
             np.testing.assert_array_equal(got, wanted)
         for rank, (_, server) in enumerate(found):
-            assert server.sent == server.rank_runs[rank].sent
+            assert server.last.sent == server.rank_runs[rank].sent
         for name, values_found in client.decrypt(found[0][0]).items():
             np.testing.assert_array_equal(values_found, expected[name])
 
@@ -172,9 +172,9 @@ def test_diagonals_of_blocks_on_ranks(name: str, algorithm: str) -> None:
     whole = InBlocks(ON_DIAGONALS[name], algorithm)
     for ranks in (1, 2, 3, 4) if algorithm == "skewed" else (2, 3):
         diagonal, each = check_shared(whole, ranks, "tdsc"), whole.on(ranks, "e3d")
-        rotations = [sum(server.counts.rotations for _, server in found) for found in (diagonal, each)]
+        rotations = [sum(server.last.counts.rotations for _, server in found) for found in (diagonal, each)]
         assert rotations[0] == rotations[1]
-        assert sum(server.counts.products for _, server in diagonal) == whole.counts.products
+        assert sum(server.last.counts.products for _, server in diagonal) == whole.counts.products
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -227,7 +227,7 @@ def check_on_two_ranks(program: cb.Program) -> None:
     for got, wanted in zip(found[0][0].ciphertexts, alone.ciphertexts, strict=True):
         np.testing.assert_array_equal(got, wanted)
     for rank, (_, server) in enumerate(found):
-        assert server.sent == server.rank_runs[rank].sent
+        assert server.last.sent == server.rank_runs[rank].sent
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -281,7 +281,7 @@ def test_each_way_to_share_moves_less() -> None:
     alone = whole.counts.rotations
     total, busiest = {}, {}
     for sharing in OF_ANY_METHOD:
-        rotations = [server.counts.rotations for _, server in whole.on(4, sharing)]
+        rotations = [server.last.counts.rotations for _, server in whole.on(4, sharing)]
         total[sharing], busiest[sharing] = sum(rotations), max(rotations)
     assert alone == total["4d-b"] <= total["4d-s"] < total["e3d"]
     assert busiest["4d-b"] < busiest["4d-s"] < busiest["e3d"]
@@ -310,7 +310,7 @@ def test_bytes_of_a_reduction() -> None:
     for rank, (_, server) in enumerate(whole.on(4, "4d-s")):
         limbs = params.limbs
         own = (FACTS + 3 * limbs * params.n) * 8 if rank else 3 * (FACTS * 8 + result.nbytes)
-        assert server.sent.nbytes == own, rank
+        assert server.last.sent.nbytes == own, rank
 
 
 def test_shares_are_those_of_the_planning_functions() -> None:

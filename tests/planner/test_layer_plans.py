@@ -115,7 +115,7 @@ def test_progress_of_a_run() -> None:
     total = program.plan.counts.plain_products + 6  # input, convolution, square, mean, flatten, product
     assert len(seen) > 6 and seen == sorted(seen) and seen[-1] == (total, total)
     assert np.abs(client.decrypt(result) - program.evaluate({"x": x})).max() <= program.plan.error_target
-    assert runner.counts == program.plan.counts
+    assert runner.last.counts == program.plan.counts
 
 
 @pytest.mark.parametrize(

@@ -108,4 +108,7 @@ def test_passes_over_clear_operands(form: str, name: str, monkeypatch: pytest.Mo
     assert sum(embedded) == program.plan.counts.operand_encodings  # all of which `expected time` holds
     assert (form == "rows") == (not embedded)
     server = parties.server
-    assert not server.encoding_seconds and sum(one.seconds for one in server.node_seconds) <= server.seconds
+    assert (
+        not server.last.encoding_seconds
+        and sum(one.seconds for one in server.last.node_seconds) <= server.last.seconds
+    )

@@ -50,7 +50,7 @@ def check(program: cb.Program, function: Callable[..., Any], *several: dict[str,
         ):
             assert one.dtype == other.dtype == (np.int64 if figures.bound < 2**63 else object)
             assert np.array_equal(one, want) and np.array_equal(other, want)
-    assert parties.server.counts == program.plan.counts
+    assert parties.server.last.counts == program.plan.counts
 
 
 def ends(*shape: int, bound: int, seed: int = 0) -> list[dict[str, Array]]:

@@ -77,7 +77,7 @@ def ran(program: cb.Program, values: dict[str, Any]) -> np.ndarray[Any, Any]:
     client = program.client()
     server = program.server(client.evaluation_keys())
     result = client.decrypt(server.run(client.encrypt(values)))
-    assert server.counts == program.plan.counts
+    assert server.last.counts == program.plan.counts
     return result
 
 

@@ -283,7 +283,7 @@ def test_exact_integers_beyond_one_modulus(name: str) -> None:
     found = parties.client.decrypt(parties.server.run(parties.inputs({"x": values})))
     expected = function(values.astype(object))
     assert np.array_equal(found, expected) and np.array_equal(program.evaluate({"x": values}), expected)
-    assert parties.server.counts == program.plan.counts
+    assert parties.server.last.counts == program.plan.counts
 
 
 def test_fixed_point() -> None:

@@ -120,7 +120,7 @@ def test_programs(name: str) -> None:
         wanted = listed(program, PROGRAMS[name][0](**values))
         for one, want, result in zip(found, wanted, program.plan.results, strict=True):
             assert np.abs(one - want).max() <= (0 if one.dtype == np.int64 else result.error)
-    assert parties.server.counts == program.plan.counts
+    assert parties.server.last.counts == program.plan.counts
     assert program.plan.counts.operand_macs > 0
 
 

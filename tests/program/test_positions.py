@@ -186,12 +186,12 @@ def test_ranks_share_images() -> None:
     client, values = program.client(), values_for(program)
     sent, keys = client.encrypt(values), client.evaluation_keys()
     server = program.server(keys)
-    alone, products = server.run(sent), server.counts.products
+    alone, products = server.run(sent), server.last.counts.products
     for ranks in (2, 3, 5):
 
         def work(communicator: Communicator) -> tuple[Any, int]:
             server = program.server(keys, communicator=communicator)
-            return server.run(sent), server.counts.products
+            return server.run(sent), server.last.counts.products
 
         found = run_ranks(ranks, work)
         assert found[0][0].digest == alone.digest

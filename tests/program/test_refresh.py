@@ -290,7 +290,7 @@ def test_shared_keys_and_programs_in_files(tmp_path: Path) -> None:
     server = program.server(keys)
     found = client.decrypt(server.run(sent))
     assert np.abs(found - x**3).max() <= program.plan.error
-    assert server.counts == program.plan.counts
+    assert server.last.counts == program.plan.counts
     assert program.plan.key_bytes == client.evaluation_keys().nbytes
     ordinary = shared(minimise="end-to-end").client().evaluation_keys()
     with pytest.raises(cb.CipherblasError):

@@ -73,7 +73,7 @@ def test_against_numpy(name: str) -> None:
     client = program.client()
     server = program.server(client.evaluation_keys())
     found = client.decrypt(server.run(client.encrypt(values)))
-    assert server.counts == program.plan.counts and server.counts.modulus_raises == raised
+    assert server.last.counts == program.plan.counts and server.last.counts.modulus_raises == raised
     error = np.abs(found - program.evaluate(values)).max()
     assert error < program.plan.error <= program.plan.error_target
     assert program.plan.error < program.worst_error
@@ -213,7 +213,7 @@ def test_clear_factors_that_move(by_rows: bool) -> None:
         assert done.counts == program.plan.counts
         assert done.error < min(program.plan.error, 0.01 * max(1.0, np.abs(done.expected).max()))
     assert program.plan.error < program.worst_error
-    steps = [one.form for one in parties.server.node_seconds]
+    steps = [one.form for one in parties.server.last.node_seconds]
     assert "rows apart" in steps and "operand" in steps
 
 

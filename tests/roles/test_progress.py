@@ -65,7 +65,7 @@ SHORT_CALLS = (
         "register",
         "register_engine",
     ),
-    *("inspect", "FileFacts.to_dict"),
+    *("inspect", "FileFacts.to_dict", "RunReport.and_then", "RunReport.to_dict"),
     *("set_threads", "show_config", "threads"),
     *("lab.accumulate", "lab.block_product", "lab.column_major", "lab.computes", "lab.entry_index"),
     *("lab.make_parameters", "lab.register", "lab.split_path", "lab.unregister"),

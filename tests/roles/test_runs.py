@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import json
+import pickle
 import threading
+import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,6 +14,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
+from cipherblas.common.process import PeakMemory, peak_bytes
 from tests.support.runs import toy
 
 S, P = cb.secret, cb.public
@@ -46,7 +50,7 @@ def test_runs_at_once_are_those_one_after_the_other(make: object) -> None:
     server = program.server(client.evaluation_keys())
     given = [sent(program, client, operands(program, seed)) for seed in range(6)]
     alone = [server.run(one) for one in given]
-    counts = server.counts
+    counts = server.last.counts
     runs = [server.prepare(one) for one in given]
     with ThreadPoolExecutor(3) as pool:
         found = list(pool.map(lambda run: run.result(), runs))
@@ -55,6 +59,45 @@ def test_runs_at_once_are_those_one_after_the_other(make: object) -> None:
     assert all(run.report.counts == counts for run in runs)
     assert all(run.report.seconds > 0 and run.done == run.total > 0 for run in runs)
     assert server.last in [run.report for run in runs]
+    assert [one.report for one in found] == [run.report for run in runs]
+    assert len({id(one.report) for one in (*alone, *found)}) == 12  # each run has its own
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("make", [chain, rows, network])
+def test_a_result_has_the_facts_of_its_run(make: object) -> None:
+    program = make()  # type: ignore[operator]
+    client = program.client()
+    result = program.server(client.evaluation_keys()).run(sent(program, client, operands(program, 0)))
+    report, plan = result.report, program.plan
+    assert report is not None
+    assert report.counts == report.predicted.counts == plan.counts
+    assert 0 < report.seconds == result.seconds and report.predicted.seconds == plan.seconds
+    assert report.predicted.peak_bytes == plan.peak_bytes
+    assert 1 << 20 < report.peak_bytes <= peak_bytes()
+    assert sum(one.seconds for one in report.node_seconds) > 0
+    again = json.loads(json.dumps(report.to_dict()))
+    assert again["counts"] == plan.counts.to_dict() == again["predicted"]["counts"]
+    assert len(again["node_seconds"]) == len(report.node_seconds)
+    assert "predicted" in str(report)
+    assert pickle.loads(pickle.dumps(result)).report == report
+    assert cb.EncryptedResult.from_bytes(result.to_bytes(), insecure=True).report is None
+
+
+def test_the_peak_of_a_run_is_not_that_of_the_process() -> None:
+    block = bytearray(b"1") * (192 << 20)  # what a run before took
+    del block
+    watch, most = PeakMemory(), peak_bytes()
+    block = bytearray(b"1") * (48 << 20)
+    time.sleep(0.02)
+    watch.look()
+    del block
+    found = watch.peak()
+    assert 48 << 20 < found < most - (96 << 20)
+    larger = np.ones(most // 8 + (8 << 20))
+    assert PeakMemory().peak() >= larger.nbytes
+    del larger
+    assert watch.peak() == peak_bytes() > most
 
 
 def test_a_run_is_cancelled_from_another_thread() -> None:

@@ -167,7 +167,7 @@ def test_two_servers_hold_weights_and_masks_once() -> None:
         result = client.decrypt(server.run(client.encrypt({"x": x})))
         assert np.abs(result - program.evaluate({"x": x})).max() <= program.plan.error
         sizes.append(held(server))
-        spent.append(server.encoding_seconds)
+        spent.append(server.last.encoding_seconds)
     assert sizes[0] == sizes[1] > 0
     assert servers[0]._equipment.encodings.weights is servers[1]._equipment.encodings.weights
     assert servers[0]._equipment.encodings.masks is servers[1]._equipment.encodings.masks
@@ -198,7 +198,7 @@ def test_encodings_go_with_the_program_and_its_servers() -> None:
     assert weights() is not None  # the next client's server finds them
     server = program.server(keys)
     server.run({"x": x})
-    assert server.encoding_seconds == 0
+    assert server.last.encoding_seconds == 0
     del program, client
     gc.collect()
     assert weights() is not None
@@ -309,10 +309,10 @@ def test_memory_that_masks_of_earlier_runs_hold(monkeypatch: pytest.MonkeyPatch)
     server.run({"x": x})
     assert masks.nbytes == kept
     monkeypatch.setattr(limits, "available_memory", lambda: needed - masks.nbytes - 1)
-    rotations = server.counts.rotations
+    rotations = server.last.counts.rotations
     result = server.run({"x": x})  # nothing is kept where that alone is too much
     assert masks.nbytes == 0
-    assert server.counts.rotations == rotations
+    assert server.last.counts.rotations == rotations
     assert np.abs(client.decrypt(result) - uniform(0, 8, 8) @ uniform(0, 8, 8)).max() < 1e-2
     least = program.least_bytes - keys.nbytes
     assert 0 < needed - least <= kept + kept // 8

@@ -82,7 +82,7 @@ def test_other_orders_and_threads_make_the_same_words(
 ) -> None:
     parties = Parties(make())
     inputs, server = parties.inputs(values_of(parties.program)), parties.server
-    expected, counts = server.run(inputs), server.counts
+    expected, counts = server.run(inputs), server.last.counts
     assert counts == parties.program.plan.counts
     monkeypatch.setattr(Shuffled, "orders", [])
     for seed, replay in enumerate([Shuffled, Shuffled, OnTwoThreads]):
@@ -90,7 +90,7 @@ def test_other_orders_and_threads_make_the_same_words(
         monkeypatch.setattr(one_run, "Replay", replay)
         found = server.run(inputs)
         assert all(map(np.array_equal, found.ciphertexts, expected.ciphertexts))
-        assert server.counts == counts
+        assert server.last.counts == counts
     assert all(sorted(order) == list(range(len(parties.program.listing))) for order in Shuffled.orders)
 
 

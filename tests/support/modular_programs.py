@@ -262,7 +262,7 @@ def checked(seed: int, encrypted: bool = True, exact: bool = False) -> str:
                 return "compiles"
             parties = Parties(program)
             result = parties.client.decrypt(parties.server.run(parties.inputs(found.values)))
-            assert parties.server.counts == program.plan.counts
+            assert parties.server.last.counts == program.plan.counts
             equal(listed(program, result), wanted, found.modulus, "encrypted")
             return "runs"
         except Exception as error:

@@ -36,7 +36,7 @@ def check(program: cb.Program, function: Callable[..., Any], values: dict[str, A
         assert one.dtype == other.dtype == np.int64
         assert np.array_equal(one, want % program.modulus)
         assert np.array_equal(other, want % program.modulus)
-    assert parties.server.counts == program.plan.counts
+    assert parties.server.last.counts == program.plan.counts
 
 
 def largest_error(secret: Any, params: Parameters, words: Any) -> float:

@@ -261,7 +261,7 @@ class Parties:
         """Encryption, evaluation and decryption of given operands."""
         inputs = self.inputs(values)
         decrypted = self.client.decrypt(self.server.run(inputs))
-        return Run(self.program, self.program.evaluate(values), decrypted, self.server.counts, inputs)
+        return Run(self.program, self.program.evaluate(values), decrypted, self.server.last.counts, inputs)
 
 
 def run(program: cb.Program, values: Mapping[str, Any]) -> Run:
@@ -302,4 +302,4 @@ def run_by_files(program: cb.Program, values: Mapping[str, Any], folder: Path) -
     again = loaded()
     result = cb.EncryptedResult.load(folder / "result", **low)
     decrypted = cb.Client.load(folder / "secret-key", again, **low).decrypt(result)
-    return Run(program, program.evaluate(values), decrypted, server.counts, inputs)
+    return Run(program, program.evaluate(values), decrypted, server.last.counts, inputs)

@@ -180,7 +180,7 @@ def product_rows(
     checks = [case.check(order) for order in orders]
     if len({error for error, _ in checks}) > 1:
         raise AssertionError("the loop orders gave different results")
-    counts = case.server.counts
+    counts = case.server.last.counts
     with ExitStack() as stack:
         peers = [stack.enter_context(found) for found in (_peers(shape, python, threads) if peer else [])]
         sides: list[Side] = [functools.partial(case.side, order=order) for order in orders]
@@ -190,7 +190,7 @@ def product_rows(
         for found in peers:
             _check_peer(found, shape, case.program.plan.precision)
         ours, gemm, theirs = timings[: len(orders)], timings[len(orders)], timings[len(orders) + 1 :]
-        if case.server.counts != counts:
+        if case.server.last.counts != counts:
             raise AssertionError("two runs of one program counted different operations")
         for timing, (error, peak_bytes) in zip(ours, checks, strict=True):
             yield _row(case, error, peak_bytes, threads, gemm, [timing, *theirs], peers, **extra)
@@ -283,7 +283,7 @@ def _row(
     peers: list[Peer],
     **extra: Any,
 ) -> Row:
-    plan, counts = case.program.plan, case.server.counts
+    plan, counts = case.program.plan, case.server.last.counts
     found = row(
         "cc",
         "x".join(map(str, case.shape)),

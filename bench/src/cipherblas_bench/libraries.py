@@ -267,7 +267,7 @@ def _check(peer: Peer, d: int) -> None:
 def _ours(
     name: str, case: Case, error: float, peak_bytes: int, timing: Timing, threads: int, one_ciphertext: bool
 ) -> Row:
-    plan, counts = case.program.plan, case.server.counts
+    plan, counts = case.program.plan, case.server.last.counts
     return row(
         "peers",
         name,

@@ -288,7 +288,7 @@ def _served(folder: Path, threads: int, budget: float) -> tuple[dict[str, list[f
 
     def run() -> Any:
         found = server.run(operands)
-        evaluations.append(server.seconds)
+        evaluations.append(server.last.seconds)
         return found
 
     result, runs = _timed(run, budget)

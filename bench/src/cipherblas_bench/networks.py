@@ -293,9 +293,9 @@ class _Measured:
             found.processor.append((time.process_time() - processor) / each)
             if not number:
                 found.first_run_seconds = time.perf_counter() - start
-                found.encoding_seconds = server.encoding_seconds
-            found.seconds.append(server.seconds / each)
-            kinds = seconds_by_kind(server.node_seconds)
+                found.encoding_seconds = server.last.encoding_seconds
+            found.seconds.append(server.last.seconds / each)
+            kinds = seconds_by_kind(server.last.node_seconds)
             found.kinds.append({kind: seconds / each for kind, seconds in kinds.items()})
             start = time.perf_counter()
             found.scores += list(client.decrypt(result).reshape(each, -1))

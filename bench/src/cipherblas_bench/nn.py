@@ -227,15 +227,15 @@ class _Case:
         x = client.encrypt({"x": self.x})
         self.stages["encrypt_seconds"] = time.perf_counter() - start
         server.run(x)
-        self.stages["encode_seconds"] = server.encoding_seconds
-        self.encoding_rate = server.encoding_seconds / max(plan.counts.stored_bytes, 1)
-        counts: Counts = server.counts
+        self.stages["encode_seconds"] = server.last.encoding_seconds
+        self.encoding_rate = server.last.encoding_seconds / max(plan.counts.stored_bytes, 1)
+        counts: Counts = server.last.counts
         with peak_memory() as peak:
             result = server.run(x)
-        runs = [server.seconds]
+        runs = [server.last.seconds]
         for _ in range(repeats_for(runs[0], budget, 2, 50) if runs[0] <= SLOW else 0):
             server.run(x)
-            runs.append(server.seconds)
+            runs.append(server.last.seconds)
         start = time.perf_counter()
         found = client.decrypt(result)
         self.stages["decrypt_seconds"] = time.perf_counter() - start

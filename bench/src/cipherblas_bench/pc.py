@@ -199,7 +199,7 @@ def measured(
         other.check()
     sides = [case.side, gemm_side(case.left, case.right), *(other.side for other in others)]
     ours, gemm, *floats = (Timing.of(runs) for runs in in_turns(sides, budget=budget))
-    plan, counts = case.program.plan, case.server.counts
+    plan, counts = case.program.plan, case.server.last.counts
     largest = _largest(case.left) * _largest(case.right)
     found = row(
         "pc",

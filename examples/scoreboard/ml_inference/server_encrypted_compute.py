@@ -17,8 +17,8 @@ each = []
 for path in numbered(stage.uploads):
     result = server.run({"x": cb.EncryptedOperand.load(path)})
     result.save(made(stage.downloads / path.name))
-    each.append(server.seconds)
-    print(f"         [server] image {path.name}: {server.seconds:.1f} s", flush=True)
+    each.append(server.last.seconds)
+    print(f"         [server] image {path.name}: {server.last.seconds:.1f} s", flush=True)
 steps = {
     "Loading the network and keys": round(loaded - start, 3),
     "Computation of the first image": round(each[0], 3),

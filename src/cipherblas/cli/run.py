@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -166,6 +165,7 @@ def run(
             server.load_keys(progress)  # once it is known that they are of this program
         with display.progress("computing") as progress:
             result = server.run(operands, progress=progress)
+            report = server.last
         if rank == 0:
             with display.progress("writing") as progress:
                 result.save(output, progress=progress)
@@ -181,17 +181,14 @@ def run(
                 "shape": lengths_of(result.shape),
                 "ciphertexts": len(result.ciphertexts),
                 "bytes": result.nbytes,
-                "seconds": server.seconds,
-                "encoding_seconds": server.encoding_seconds,
-                "peak_bytes": peak_bytes(),
-                "counts": asdict(server.counts),
-                "rank_times": [asdict(one) for one in server.rank_times],
-                **({} if communicator is None else {"ranks": communicator.size, "sent": asdict(server.sent)}),
+                **report.to_dict(),
+                "peak_bytes": peak_bytes(),  # of this process, reading included
+                **({} if communicator is None else {"ranks": communicator.size}),
             }
         )
-    encoded = f", weights encoded in {duration(server.encoding_seconds)}" if server.encoding_seconds else ""
+    encoded = f", weights encoded in {duration(report.encoding_seconds)}" if report.encoding_seconds else ""
     display.note(
-        f"wrote {output}: {size(result.nbytes)}, computed in {duration(server.seconds)}{encoded}, "
+        f"wrote {output}: {size(result.nbytes)}, computed in {duration(report.seconds)}{encoded}, "
         f"peak memory {size(peak_bytes())}"
     )
 

@@ -6,7 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 import cipherblas._core as _core
 from cipherblas.common.errors import CancelledError, MemoryBudgetError
 from cipherblas.common.limits import check_available
+from cipherblas.common.process import PeakMemory
 from cipherblas.common.progress import Progress
 from cipherblas.crypto.keys import EvaluationKeys, StoredCiphertext
-from cipherblas.distributed.communicator import Sent
-from cipherblas.distributed.stages import RankTimes, Stopwatch, of_all
+from cipherblas.distributed.stages import Stopwatch, of_all
 from cipherblas.engines.encodings import Encodings, ProgramEncodings
 from cipherblas.engines.protocol import Engine
 from cipherblas.evaluators.family import Evaluators
@@ -25,12 +25,12 @@ from cipherblas.evaluators.rows.native import RowsNative
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.shared_native import SharedNative
 from cipherblas.lang.crt import residues_of
-from cipherblas.rlwe.counts import Counts
 from cipherblas.roles.given import checked_operands
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.processes import OneProcess
 from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult, short_id
-from cipherblas.runtime.listing import Listing, NodeSeconds, Replay
+from cipherblas.roles.wire.report import RunPrediction, RunReport
+from cipherblas.runtime.listing import Listing, Replay
 from cipherblas.runtime.values import Value
 
 RUN = "this run, beside the keys"  # what memory is asked for
@@ -57,33 +57,6 @@ class Equipment:
     processes: OneProcess
 
 
-@dataclass(frozen=True)
-class RunReport:
-    """The figures of one run. It holds no operands, so that a server that keeps it does not keep them.
-
-    Attributes:
-        counts, sent, rank_times, seconds, node_seconds, encoding_seconds: as those of `Server`.
-    """
-
-    counts: Counts = field(default_factory=Counts)
-    sent: Sent = field(default_factory=Sent)
-    rank_times: tuple[RankTimes, ...] = ()
-    seconds: float = 0.0
-    node_seconds: tuple[NodeSeconds, ...] = ()
-    encoding_seconds: float = 0.0
-
-    def and_then(self, other: RunReport) -> RunReport:
-        """The figures of two runs, one after the other."""
-        return RunReport(
-            self.counts + other.counts,
-            self.sent + other.sent,
-            tuple(a.and_then(b) for a, b in zip(self.rank_times, other.rank_times, strict=True)),
-            self.seconds + other.seconds,
-            (*self.node_seconds, *other.node_seconds),
-            self.encoding_seconds + other.encoding_seconds,
-        )
-
-
 class Run:
     """One run; made by `Server.prepare`, which has checked its operands. Others may run beside it.
 
@@ -106,6 +79,7 @@ class Run:
         self._encrypted, self._clear = checked_operands(program, equipment[0].keys.key_id, operands)
         self._rows: RowsNative | None = None
         self._keeps_masks = True
+        self._memory = PeakMemory()
         self.done = self.total = 0
         self.report = RunReport()
 
@@ -127,7 +101,7 @@ class Run:
             MemoryBudgetError: less memory is available than the plan needs.
             StorageError: encoded weights beyond their budget find no room in their file.
         """
-        self._progress = progress
+        self._progress, self._memory = progress, PeakMemory()
         try:
             found = self._computed()
         except BaseException as error:
@@ -153,6 +127,7 @@ class Run:
             {name: operand.digest for name, operand in self._encrypted.items()},
             tuple(map(len, arrays)) if program.expression.root else (),
             program.plan.promise.name,
+            self.report,
         )
 
     def _operands_modulo(
@@ -199,13 +174,17 @@ class Run:
         if "slots" in vars(evaluators):
             watch.stages = evaluators.slots.stage_seconds
         times = watch.stop(last=number == len(self._each) - 1)
+        sent = processes.sent() - sent  # before ranks tell each other their times
+        ranks = tuple(of_all(processes.communicator, times))  # when the slowest is done
         report = RunReport(
-            evaluators.counts,
-            processes.sent() - sent,
-            tuple(of_all(processes.communicator, times)),
-            processes.seconds(own, time.perf_counter() - start - encoding),
-            replay.seconds,
-            encoding,
+            counts=evaluators.counts,
+            seconds=processes.seconds(own, time.perf_counter() - start - encoding),
+            node_seconds=replay.seconds,
+            encoding_seconds=encoding,
+            peak_bytes=self._memory.peak(),
+            sent=sent,
+            rank_times=ranks,
+            predicted=RunPrediction.of(self._program.plan),
         )
         self.report = report if not number else self.report.and_then(report)
         return arrays
@@ -214,6 +193,7 @@ class Run:
         runs = len(self._each)
         done, total = done + self._number * total, runs * total
         self.done, self.total = done, total
+        self._memory.look()
         if self._cancelled.is_set():
             raise CancelledError("The run was cancelled.", got=f"{done} of {total} steps were done")
         if self._progress is not None:

@@ -11,19 +11,17 @@ from cipherblas.common.errors import DTypeError, MismatchError, ParameterError, 
 from cipherblas.common.log import LOG
 from cipherblas.common.progress import Progress, shown
 from cipherblas.crypto.keys import EvaluationKeys
-from cipherblas.distributed.communicator import Communicator, Sent
+from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.dry_run import RankRun, in_turn
 from cipherblas.distributed.ranks import Distribution
 from cipherblas.distributed.slots import DISTRIBUTIONS
-from cipherblas.distributed.stages import RankTimes
 from cipherblas.engines.registry import CPU, engine_of
-from cipherblas.rlwe.counts import Counts
 from cipherblas.roles.calls import operands_in_one_mapping
-from cipherblas.roles.one_run import Equipment, Run, RunReport
+from cipherblas.roles.one_run import Equipment, Run
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.processes import OneProcess, Ranks
 from cipherblas.roles.wire.messages import EncryptedResult, check_parameters, short_id
-from cipherblas.runtime.listing import NodeSeconds
+from cipherblas.roles.wire.report import RunReport
 
 
 class Server:
@@ -31,7 +29,7 @@ class Server:
     at once, but on ranks, whose messages are those of one run.
 
     Attributes:
-        last: the run that was done last; None before the first one.
+        last: the report of the run that was done last; an empty one before the first.
     """
 
     def __init__(
@@ -183,45 +181,22 @@ class Server:
             progress: called as progress(done, total) after every block operation; of a network as weights are ready
                 and after every layer.
 
+        Returns:
+            The encrypted result, with the facts of this run: `result.report`.
+
         Raises:
             MismatchError: an operand is missing, unknown, or belongs to another program or key pair.
             ShapeError, DTypeError, RangeError: a clear operand is not a finite array of the declared shape.
             MemoryBudgetError: less memory is available than the plan needs.
             StorageError: encoded weights beyond their budget find no room in their file.
+
+        Examples:
+            >>> import numpy as np, cipherblas as cb
+            >>> program = cb.compile(lambda x: x * x, {"x": cb.secret(2, 2)})
+            >>> client = program.client()
+            >>> result = program.server(client.evaluation_keys()).run(client.encrypt({"x": np.eye(2)}))
+            >>> result.report.counts == result.report.predicted.counts == program.plan.counts
+            True
         """
         progress = shown(progress, "computing")
         return self.prepare(operands).result(progress)
-
-    @property
-    def counts(self) -> Counts:
-        """Operations of the last run. They are equal to the plan's counts, but for masks that are encoded again for
-        lack of memory."""
-        return self.last.counts
-
-    @property
-    def sent(self) -> Sent:
-        """Traffic from this rank to others in the last run."""
-        return self.last.sent
-
-    @property
-    def rank_times(self) -> list[RankTimes]:
-        """Of every rank of the last run, where its time went; of one process, its own."""
-        return list(self.last.rank_times)
-
-    @property
-    def seconds(self) -> float:
-        """Duration of the last run, evaluation alone, in which clear operands are encoded; on several ranks that of the
-        slowest, messages included."""
-        return self.last.seconds
-
-    @property
-    def node_seconds(self) -> tuple[NodeSeconds, ...]:
-        """Seconds by node, in the order of computation: operation, title, form, encrypted parts, seconds. They include
-        encoding of weights, and expansion of streamed ciphertexts."""
-        return self.last.node_seconds
-
-    @property
-    def encoding_seconds(self) -> float:
-        """Seconds of the last run for encoding weights that are constants of the program, not part of its other
-        seconds. Only the first run of a network encodes them; later runs find them stored."""
-        return self.last.encoding_seconds

@@ -25,6 +25,7 @@ from cipherblas.lang.operands import Encryption
 from cipherblas.lang.results import MAX_RESULTS, Arranged
 from cipherblas.planner.predict.promises import PromiseName
 from cipherblas.roles.wire.feeds import FORMATS, Sent, feed_tensors, read_feed, tensor_of
+from cipherblas.roles.wire.report import RunReport
 from cipherblas.roles.wire.sealed import Sealed
 from cipherblas.roles.wire.stored import (
     check_digests,
@@ -224,6 +225,7 @@ class EncryptedResult(files.InMemory, Sealed):
         operands: name → `EncryptedOperand.digest` of each secret operand that it was computed from, as the server says.
         parts: of several results, how many of the ciphertexts each has; of the only one, nothing.
         promise: the kind of promise of the program: "bounds", "samples" or "none"; see `PlanOptions.promise`.
+        report: the facts of the run, measured beside predicted, which files leave out: None of a result from a file.
 
     Raises:
         ShapeError: the parts are not all ciphertexts, or not those of the shapes.
@@ -238,6 +240,7 @@ class EncryptedResult(files.InMemory, Sealed):
     operands: Mapping[str, str] = field(default_factory=dict)
     parts: tuple[int, ...] = ()
     promise: PromiseName = "bounds"
+    report: RunReport | None = field(default=None, compare=False)
 
     remedy: ClassVar[str] = "client.decrypt(result), which gives its values"
 
