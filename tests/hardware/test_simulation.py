@@ -87,9 +87,10 @@ def test_a_larger_product_in_the_hardware(simulated: MakeElement) -> None:
 
 
 @pytest.mark.slow
-def test_the_published_size_of_set_a_in_the_hardware(simulated: MakeElement) -> None:
-    """128 lanes: minutes to build, and minutes to run."""
-    row = simulated_product((64, 64, 64), FAME_SETS["A"].parameters(), simulated, lanes=128)
+def test_set_a_in_the_hardware(simulated: MakeElement) -> None:
+    """On 128 lanes. A product of any size takes the same rows of the banks, and passes of the same kinds; that of the
+    published size, which is seventeen times as long, runs on the functional model."""
+    row = simulated_product((2, 3, 2), FAME_SETS["A"].parameters(), simulated, lanes=128)
     assert row["cycles"] == row["scheduled_cycles"]
     assert 1.0 < row["over_model"] < 1.02
     assert row["error"] < 0.01
