@@ -46,6 +46,19 @@ NB_MODULE(_core, m) {
     m.def("set_threads", &cipherblas::set_thread_count, "count"_a, "Threads of every later call.");
     m.def("threads", &cipherblas::thread_count);
     m.def(
+        "set_ask",
+        [](std::optional<nb::callable> ask) {
+            if (!ask) return cipherblas::set_ask({});
+            cipherblas::set_ask([ask = std::move(*ask)] {
+                const nb::gil_scoped_acquire acquire;
+                ask();
+            });
+        },
+        "ask"_a.none(),
+        "Calls of this thread call `ask` between the tasks of their loops, ten times a second, and end by "
+        "what it "
+        "raises; None ends that.");
+    m.def(
         "cpu_quota", &cipherblas::cpu_quota, "root"_a = "",
         "Processors' worth of time that control groups grant, or None; `root` stands before all paths read.");
     m.def("processors", &cipherblas::processors, "root"_a = "",

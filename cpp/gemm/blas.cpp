@@ -46,12 +46,16 @@ void call_dgemm(const DoubleView& a, const DoubleView& b, double* c, std::ptrdif
 void double_gemm(const DoubleView& a, const DoubleView& b, double* c, std::ptrdiff_t c_stride, std::size_t m,
                  std::size_t k, std::size_t n) {
     if (m == 0 || n == 0) return;
-    // One piece per thread, of whole multiples of what BLAS kernels compute at a time.
+    // One piece per thread, or more where these would be long, of whole multiples of what BLAS kernels compute at a time.
     constexpr std::size_t kGrain = 48;
+    constexpr std::size_t kMostProducts = std::size_t{1} << 31;  // of a piece, if it has some lines then
     const bool by_rows = m >= n;
     const std::size_t length = by_rows ? m : n;
     const auto threads = static_cast<std::size_t>(threads_for((length + kGrain - 1) / kGrain));
-    const std::size_t step = ((length + threads - 1) / threads + kGrain - 1) / kGrain * kGrain;
+    const std::size_t most =
+        std::max(5 * kGrain, kMostProducts / std::max<std::size_t>(1, k * std::min(m, n)));
+    const std::size_t each = std::min((length + threads - 1) / threads, most);
+    const std::size_t step = (each + kGrain - 1) / kGrain * kGrain;
     parallel_for((length + step - 1) / step, [&](std::size_t piece) {
         const std::size_t from = piece * step;
         const std::size_t count = std::min(step, length - from);

@@ -10,8 +10,9 @@
 namespace cipherblas::gemm {
 namespace {
 
-// What one call of the BLAS computes, at most, and what a thread keeps for it: 16 MiB.
-constexpr std::size_t kTileRows = 1024;
+// What one call of the BLAS computes, at most, and what a thread keeps for it: 4 MiB. Larger calls are hardly faster, and
+// nobody is asked meanwhile whether to go on.
+constexpr std::size_t kTileRows = 256;
 constexpr std::size_t kTileCols = 2048;
 
 constexpr std::size_t kBlasSpeed = 16;  // products of the BLAS in the time of a word operation
@@ -93,6 +94,7 @@ class DigitProducts {
                         gemm_kernels().reduce(c.row(r), workspace + r * c.cols, weight, accumulate, c.cols,
                                               m_);
                     accumulate = true;
+                    if (asks) ask_if_due();
                 }
             }
         }

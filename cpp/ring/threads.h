@@ -28,7 +28,10 @@ inline int threads_for_work(std::size_t tasks, std::size_t operations) {
 template <typename Body>
 void parallel_for(std::size_t tasks, int threads, const Body& body) {
     if (threads <= 1 || tasks <= 1 || in_loop()) {
-        for (std::size_t task = 0; task < tasks; ++task) body(task, 0);
+        for (std::size_t task = 0; task < tasks; ++task) {
+            body(task, 0);
+            if (asks) ask_if_due();
+        }
         return;
     }
     const auto run = [](const void* context, std::size_t task, int thread) {

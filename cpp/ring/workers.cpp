@@ -10,6 +10,7 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
@@ -24,6 +25,16 @@ namespace {
 constexpr std::chrono::microseconds kSpin{50};
 
 thread_local bool inside = false;
+
+struct Question {
+    Ask ask;
+    std::chrono::steady_clock::time_point due;
+};
+
+Question& question() {
+    thread_local Question own;
+    return own;
+}
 
 inline void relax() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -97,6 +108,7 @@ class Workers {
                 const std::size_t task = loop.next.fetch_add(1, std::memory_order_relaxed);
                 if (task >= loop.tasks) break;
                 loop.run(loop.body, task, thread);
+                if (asks) ask_if_due();
             }
         } catch (...) {
             loop.next.store(loop.tasks, std::memory_order_relaxed);
@@ -178,6 +190,29 @@ Workers& workers() {
 }  // namespace
 
 bool in_loop() { return inside; }
+
+constinit thread_local bool asks = false;
+
+void set_ask(Ask ask) {
+    question() = {std::move(ask), {}};
+    asks = static_cast<bool>(question().ask);
+}
+
+void ask_if_due() {
+    Question& own = question();
+    const auto now = std::chrono::steady_clock::now();
+    if (now < own.due) return;
+    own.due = now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                        std::chrono::duration<double>(kAskSeconds));
+    asks = false;  // what is asked may start loops itself
+    try {
+        own.ask();
+    } catch (...) {
+        asks = true;
+        throw;
+    }
+    asks = true;
+}
 
 void run_loop(std::size_t tasks, int threads, Task run, const void* body) {
     Loop loop(tasks, threads, run, body);

@@ -5,8 +5,21 @@
 // that a busy core, or a quota of processor time, is not used up by waiting.
 #pragma once
 #include <cstddef>
+#include <functional>
 
 namespace cipherblas {
+
+// Whom the calling thread asks between tasks of the loops that it starts, on whatever thread count, whether to go on:
+// at most once every kAskSeconds. What `ask` throws ends the loop, as an exception of a task does.
+using Ask = std::function<void()>;
+inline constexpr double kAskSeconds = 0.1;
+
+// Sets whom this thread asks from now on; an empty function asks nobody. Not from within a loop.
+void set_ask(Ask ask);
+
+// Whether this thread asks, and the question itself, if it is time.
+extern constinit thread_local bool asks;
+void ask_if_due();
 
 using Task = void (*)(const void* body, std::size_t task, int thread);
 

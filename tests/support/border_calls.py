@@ -78,6 +78,7 @@ BY_HAND: dict[str, Call] = {
     "isa": free({}),
     "isas": free({}),
     "set_threads": free({"count": _core.threads()}),
+    "set_ask": free({"ask": None}),
     "threads": free({}),
     "count_kernels": free({"on": False}),
     "kernel_counts": free({}),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+import cipherblas._core as _core
 from cipherblas.common.errors import DTypeError
 
 Progress = Callable[[int, int], object]  # called with (done, total); ends the call by what it raises
@@ -52,6 +54,16 @@ def shown(progress: Told | bool | None, what: str) -> Told | None:
             advice="progress=True, which prints it to stderr, or progress=lambda done, total: …",
         )
     return progress
+
+
+@contextlib.contextmanager
+def asked(ask: Callable[[], object]) -> Iterator[None]:
+    """Call `ask` ten times a second while the core computes for this thread; what it raises ends the call."""
+    _core.set_ask(ask)
+    try:
+        yield
+    finally:
+        _core.set_ask(None)
 
 
 class Steps:

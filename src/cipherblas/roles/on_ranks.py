@@ -12,8 +12,9 @@ from cipherblas.distributed.messages import Network
 from cipherblas.distributed.ranks import Distribution
 from cipherblas.distributed.shares import Shares
 from cipherblas.distributed.slots import DISTRIBUTIONS
-from cipherblas.planner.plan.assembly import PROCESS_BYTES, ROUNDING_SHARE, key_bytes_of
+from cipherblas.planner.plan.assembly import ROUNDING_SHARE, key_bytes_of
 from cipherblas.planner.plan.explain import size
+from cipherblas.planner.plan.plan import PROCESS_BYTES
 from cipherblas.planner.predict.machine import Machine
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.runtime.blocks import FEATURES

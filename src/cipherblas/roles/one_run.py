@@ -15,7 +15,7 @@ import cipherblas._core as _core
 from cipherblas.common.errors import CancelledError, MemoryBudgetError
 from cipherblas.common.limits import check_available
 from cipherblas.common.process import PeakMemory
-from cipherblas.common.progress import Progress
+from cipherblas.common.progress import Progress, asked
 from cipherblas.crypto.keys import EvaluationKeys, StoredCiphertext
 from cipherblas.distributed.stages import Stopwatch, of_all
 from cipherblas.engines.encodings import Encodings, ProgramEncodings
@@ -76,6 +76,7 @@ class Run:
         self._equipment, self._number = equipment[0], 0  # of the run that is being computed
         self._progress: Progress | None = None
         self._cancelled = threading.Event()
+        self._event: threading.Event | None = None  # of the caller
         self._encrypted, self._clear = checked_operands(program, equipment[0].keys.key_id, operands)
         self._rows: RowsNative | None = None
         self._keeps_masks = True
@@ -87,23 +88,26 @@ class Run:
         return f"<Run of program {short_id(self._program.id)}, {self.done} of {self.total} operations>"
 
     def cancel(self) -> None:
-        """End the run, from another thread, when the operation on blocks that it is at is done."""
+        """End the run, from another thread: between two steps, and ten times a second within a long one."""
         self._cancelled.set()
 
-    def result(self, progress: Progress | None = None) -> EncryptedResult:
+    def result(
+        self, progress: Progress | None = None, cancel: threading.Event | None = None
+    ) -> EncryptedResult:
         """Compute the result, and return it.
 
         Args:
-            progress: as that of `Server.run`.
+            progress, cancel: as those of `Server.run`.
 
         Raises:
-            CancelledError: `cancel` was called.
+            CancelledError: `cancel` was called, or the event is set.
             MemoryBudgetError: less memory is available than the plan needs.
             StorageError: encoded weights beyond their budget find no room in their file.
         """
-        self._progress, self._memory = progress, PeakMemory()
+        self._progress, self._event, self._memory = progress, cancel, PeakMemory()
         try:
-            found = self._computed()
+            with asked(self._check_cancelled):
+                found = self._computed()
         except BaseException as error:
             self._equipment.processes.failed(error)
             raise
@@ -163,6 +167,7 @@ class Run:
         inputs, evaluators = processes.inputs(encrypted, clear), self._evaluators(masks)
         weights = plan.counts.plain_products if plan.counts.stored_bytes else 0
         replay = Replay(given.listing, evaluators, inputs, self._told, weights=weights)
+        self.total = len(self._each) * (weights + given.listing.total)
         sent, watch = processes.sent(), Stopwatch(processes.communicator)
         start = time.perf_counter()
         values = replay.results()
@@ -193,11 +198,14 @@ class Run:
         runs = len(self._each)
         done, total = done + self._number * total, runs * total
         self.done, self.total = done, total
-        self._memory.look()
-        if self._cancelled.is_set():
-            raise CancelledError("The run was cancelled.", got=f"{done} of {total} steps were done")
+        self._check_cancelled()
         if self._progress is not None:
             self._progress(done, total)
+
+    def _check_cancelled(self) -> None:
+        self._memory.look()
+        if self._cancelled.is_set() or (self._event is not None and self._event.is_set()):
+            raise CancelledError("The run was cancelled.", got=f"{self.done} of {self.total} steps were done")
 
     def _evaluators(self, masks: Encodings) -> Evaluators:
         given, plan = self._equipment, self._equipment.program.plan

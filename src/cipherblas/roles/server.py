@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -172,7 +173,12 @@ class Server:
 
     @operands_in_one_mapping
     def run(
-        self, operands: Mapping[str, Any], /, *, progress: Progress | bool | None = None
+        self,
+        operands: Mapping[str, Any],
+        /,
+        *,
+        progress: Progress | bool | None = None,
+        cancel: threading.Event | None = None,
     ) -> EncryptedResult:
         """Compute the program.
 
@@ -180,11 +186,15 @@ class Server:
             operands: by name an `EncryptedOperand` for each secret and an array for each public operand.
             progress: called as progress(done, total) after every block operation; of a network as weights are ready
                 and after every layer.
+            cancel: an event; once another thread sets it, the run ends within half a second, inside a long product too,
+                and its memory is free. On several ranks it ends this one's, and the others, who cannot go on, with a
+                `RankError`.
 
         Returns:
             The encrypted result, with the facts of this run: `result.report`.
 
         Raises:
+            CancelledError: the event is set; nothing of the run is kept.
             MismatchError: an operand is missing, unknown, or belongs to another program or key pair.
             ShapeError, DTypeError, RangeError: a clear operand is not a finite array of the declared shape.
             MemoryBudgetError: less memory is available than the plan needs.
@@ -199,4 +209,4 @@ class Server:
             True
         """
         progress = shown(progress, "computing")
-        return self.prepare(operands).result(progress)
+        return self.prepare(operands).result(progress, cancel)

@@ -16,7 +16,7 @@ from cipherblas.lang.facts import facts_of
 from cipherblas.lang.graph import as_matrices, axes_of
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.results import labels_of, results_of
-from cipherblas.planner.plan.plan import Plan, PlanOptions
+from cipherblas.planner.plan.plan import PROCESS_BYTES, Plan, PlanOptions
 from cipherblas.planner.plan.schema import check_decisions, check_planned_for
 from cipherblas.planner.plan.targets import ResultFigures, check_promised, targets
 from cipherblas.planner.predict.dry_run import DryRun, dry_run
@@ -31,8 +31,6 @@ from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.tensors import TENSORS
 from cipherblas.runtime.values import Decisions, MethodChoice
 
-# Memory that a process needs beside what the plan counts: interpreter, libraries, NTT tables, idle blocks of the pool.
-PROCESS_BYTES = 150 << 20
 # Blocks of the pool come in eight sizes per power of two: they are a sixteenth larger than asked for on average.
 ROUNDING_SHARE = 16
 

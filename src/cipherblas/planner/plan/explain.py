@@ -84,6 +84,7 @@ def explain(
         *_saving(plan),
         *_weights(plan),
         ("peak memory", f"{size(plan.peak_bytes)} on the server, {_included(plan)} included{_held(plan)}"),
+        ("of which", _needs(plan)),
         ("machine", _machine(plan.machine)),
         *_fast_memory(plan),
         *_times(plan),
@@ -332,6 +333,11 @@ def _held(plan: Plan) -> str:
 
 def _included(plan: Plan) -> str:
     return "keys and weights" if plan.weight_memory_bytes else "keys"
+
+
+def _needs(plan: Plan) -> str:
+    """The parts of the memory of a run."""
+    return ", ".join(f"{name} {size(nbytes)}" for name, nbytes in plan.needs().to_dict().items() if nbytes)
 
 
 def _kind(operand: Operand) -> str:

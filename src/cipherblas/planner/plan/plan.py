@@ -49,6 +49,8 @@ from cipherblas.runtime.values import Decisions, MethodChoice
 FormName = Literal["blocks", "tensors", "rows"]
 AskedForm = Literal["blocks", "tensors", "rows", "mixed", "features"]
 RangeName = Literal["promised", "clamped"]
+# Memory that a process needs beside what the plan counts: interpreter, libraries, NTT tables, idle blocks of the pool.
+PROCESS_BYTES = 150 << 20
 RING_DEGREES = tuple(1 << log_n for log_n in range(12, 18))
 
 
@@ -400,6 +402,35 @@ class KeySaving:
 
 
 @dataclass(frozen=True)
+class MemoryNeeds:
+    """The memory of a run on the server by part, in bytes: `Plan.needs`.
+
+    Attributes:
+        keys: evaluation keys.
+        weights: encoded weights, as far as they stay in memory.
+        operands: ciphertexts of operands as they came, until the end of the run.
+        working: values, workspaces, operands with their seeds expanded, masks that are kept for later runs, and the
+            rounding up of blocks.
+        process: interpreter, libraries and tables, which runs in one process share.
+    """
+
+    keys: int
+    weights: int
+    operands: int
+    working: int
+    process: int
+
+    @property
+    def total(self) -> int:
+        """All parts together."""
+        return self.keys + self.weights + self.operands + self.working + self.process
+
+    def to_dict(self) -> dict[str, int]:
+        """JSON-ready."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
 class Plan(Rebuilt):
     """A decided program: parameters, methods, blocks, and what the run will cost.
 
@@ -497,6 +528,31 @@ class Plan(Rebuilt):
     def key_policy(self) -> KeyPolicy:
         """How rotations are made of those that have keys."""
         return self.decided.key_policy
+
+    def needs(self, *, keys_loaded: bool = False, weights_loaded: bool = False) -> MemoryNeeds:
+        """The memory that a run needs, by part: together `peak_bytes`, less what a server has already.
+
+        Args:
+            keys_loaded: the evaluation keys are in its memory.
+            weights_loaded: an earlier run has encoded the weights.
+
+        Returns:
+            Bytes of each part; those that are loaded are 0.
+
+        Examples:
+            >>> import cipherblas as cb
+            >>> plan = cb.compile(lambda a, b: a @ b, {"a": cb.secret(8, 8), "b": cb.secret(8, 8)}).plan
+            >>> plan.needs().total == plan.peak_bytes == plan.needs(keys_loaded=True).total + plan.key_bytes
+            True
+        """
+        known = self.key_bytes + self.weight_memory_bytes + self.held_bytes + PROCESS_BYTES
+        return MemoryNeeds(
+            keys=0 if keys_loaded else self.key_bytes,
+            weights=0 if weights_loaded else self.weight_memory_bytes,
+            operands=self.held_bytes,
+            working=self.peak_bytes - known,
+            process=PROCESS_BYTES,
+        )
 
     @functools.cached_property
     def stages(self) -> Stages:
