@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -102,9 +102,12 @@ def evaluate_results(
         as_written: by the functions that were written, where they are known, and not by their polynomials.
     """
     found: dict[int, NDArray[Any]] = {}
-    order = ordered(node)
+    order, results = ordered(node), results_of(node)
     steps = Steps(progress, len(order))
-    for current in order:
+    last = _last_uses(order, as_written)
+    for result in results:
+        last.pop(id(result), None)
+    for index, current in enumerate(order):
         written = current.written if as_written else None
         if current.operand is not None:
             given = values[current.name].reshape(current.operand.shape)
@@ -119,5 +122,23 @@ def evaluate_results(
             found[id(current)] = written.evaluate(x, found.get(id(current), x))
         if through is not None and not current.root:
             found[id(current)] = through(current, found[id(current)])
+        for used in (current, *_used_by(current, as_written)):
+            if last.get(id(used)) == index:  # its memory is for values that follow
+                found.pop(id(used), None)
         steps.tick()
-    return [found[id(result)] for result in results_of(node)]
+    return [found[id(result)] for result in results]
+
+
+def _used_by(node: Expression, as_written: bool) -> tuple[Expression, ...]:
+    """The nodes whose values a node is computed from."""
+    if as_written and node.written is not None:
+        return *node.children, node.written.x
+    return node.children
+
+
+def _last_uses(order: Sequence[Expression], as_written: bool) -> dict[int, int]:
+    """By the id of a node, the place of the last one that is computed from it, or its own."""
+    last = {id(node): index for index, node in enumerate(order)}
+    for index, node in enumerate(order):
+        last.update(dict.fromkeys(map(id, _used_by(node, as_written)), index))
+    return last

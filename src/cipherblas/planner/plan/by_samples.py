@@ -54,6 +54,7 @@ class BySamples(Promise):
         self.samples, self.agreement = samples, agreement
         self.simulation = Simulation(samples, expression)
         self._quick: dict[tuple[object, ...], tuple[float, ...]] = {}
+        self._planned: dict[tuple[object, ...], tuple[SampledErrors, ...]] = {}
 
     def errors(
         self, expression: Expression, results: Sequence[Value], steps: Mapping[int, StepError]
@@ -71,7 +72,11 @@ class BySamples(Promise):
         Raises:
             PrecisionError: errors carry a value out of its range.
         """
-        return Measured(self.samples.count, self.samples.slack, self.simulation.errors(expression, steps))
+        self.simulation.exact(expression)  # which keeps it alive, and its id its own
+        key = id(expression), tuple(sorted(steps.items()))
+        if key not in self._planned:
+            self._planned[key] = self.simulation.errors(expression, steps)
+        return Measured(self.samples.count, self.samples.slack, self._planned[key])
 
     def allowed(self, expression: Expression) -> tuple[float, ...]:
         """Errors of all results that leave the largest entry at its place on as many samples as `agreement` says:
