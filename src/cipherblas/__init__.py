@@ -75,7 +75,7 @@ from cipherblas.lang.refreshing import refresh
 from cipherblas.lang.spelled import SPELLED
 
 if TYPE_CHECKING:
-    from cipherblas import lab, networks, sklearn
+    from cipherblas import interop, lab, networks, sklearn
     from cipherblas.common.configuration import show_config
     from cipherblas.engines.registry import register_engine
     from cipherblas.lang import blas
@@ -155,6 +155,7 @@ __all__ = [
     "greater",
     "inner",
     "inspect",
+    "interop",
     "inverse",
     "isa",
     "joined",
@@ -215,6 +216,7 @@ _ON_FIRST_USE = {
     "blas": "cipherblas.lang.blas",
     "compile": "cipherblas.roles.program",
     "inspect": "cipherblas.roles.inspecting",
+    "interop": "cipherblas.interop",
     "lab": "cipherblas.lab",
     "networks": "cipherblas.networks",
     "register": "cipherblas.methods.registry",

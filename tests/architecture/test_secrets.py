@@ -34,7 +34,7 @@ CLIENT_SIDE = (
     ),
     *("crypto.keys.secret", "crypto.keys.generation", "crypto.keys.encryption", "crypto.keys"),
     "rlwe.matrices.encryption",
-    *("networks", "sklearn", "lab", "report", "cli", "cipherblas", "__main__"),
+    *("networks", "sklearn", "interop", "lab", "report", "cli", "cipherblas", "__main__"),
 )
 SECRET_NAMES = {*("SecretKey", "generate_secret", "make_evaluation_keys", "decrypt_coefficients")}
 
@@ -79,7 +79,7 @@ def test_server_side_never_names_the_secret() -> None:
     modules = {module_name(file, PACKAGE) for file in python_files(PACKAGE)} | {"cipherblas"}
     assert {place for place in CLIENT_SIDE if place not in modules} == set()  # renamed: see CLIENT_SIDE
     rooms = {module.split(".")[0] for module in modules if module and server_side(module, CLIENT_SIDE)}
-    separated = {"_core", "cipherblas", "networks", "sklearn", "lab", "report", "cli", "__main__"}
+    separated = {"_core", "cipherblas", "networks", "sklearn", "interop", "lab", "report", "cli", "__main__"}
     assert rooms - separated == set(house(DOCUMENT.read_text(encoding="utf-8")).rooms) - separated
     assert secret_violations(PACKAGE) == []
 

@@ -124,7 +124,7 @@ def _planned(program: cb.Program) -> Iterator[Fact]:
         yield "down", f"{down}, {_returned(plan, program.outputs[0])}"
     else:
         yield "down", down
-        for one, output, worst in zip(plan.results, program.outputs, program.worst_errors, strict=True):
+        for one, output, worst in zip(plan.results, program.outputs, _worst(program), strict=True):
             yield "result", f"{one.label}: {one.nbytes} bytes, {_returned(plan, output)}"
             yield "error", f"{one.label}: {_error(one, worst)}"
     sizes = {
@@ -140,7 +140,7 @@ def _planned(program: cb.Program) -> Iterator[Fact]:
     traffic = {name: value for name, value in asdict(plan.traffic).items() if not name.endswith("_bytes")}
     yield "client", _listed(dict(sorted(traffic.items())))
     if not program.labels:
-        yield "error", _error(plan.results[0], program.worst_errors[0])
+        yield "error", _error(plan.results[0], _worst(program)[0])
     yield "seconds", _seconds(plan.stages)
     if plan.form == "tensors":
         for node in plan.nodes:
@@ -247,9 +247,15 @@ def _plaintexts(params: Any) -> str:
     return f"scale 2^{_number(params.scale_bits)}"
 
 
-def _error(result: Any, worst: float) -> str:
+def _worst(program: Any) -> Sequence[float | None]:
+    """The largest errors; none are known of what peers encrypt."""
+    return program.worst_errors if program.plan.for_peer is None else [None] * len(program.plan.results)
+
+
+def _error(result: Any, worst: float | None) -> str:
     rounding = f", {_number(result.rounding_error)} of it by rounding" if result.rounding_error else ""
-    return f"{_number(result.error)}{rounding}; asked {_number(result.target)}; at worst {_number(worst)}"
+    at_worst = "" if worst is None else f"; at worst {_number(worst)}"
+    return f"{_number(result.error)}{rounding}; asked {_number(result.target)}{at_worst}"
 
 
 def _seconds(stages: Any) -> str:

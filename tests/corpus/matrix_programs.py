@@ -23,6 +23,12 @@ case("clear/in blocks", "a @ b", a=P(100, 100), b=S(100, 100), form="blocks", bl
 case("clear/both sides", "u @ x @ v", u=P(12, 40), x=S(40, 30), v=P(30, 8))
 case("clear/two uses", "u @ x + x @ v", u=P(20, 20), x=S(20, 20), v=P(20, 20))
 
+# --- for clients with another library ---
+
+case("peer/product", "a @ b", a=S(24, 20), b=S(20, 28), for_peer="seal")
+case("peer/product without keys", "a * b", a=S(24, 20), b=S(24, 20), for_peer="seal")
+case("peer/polynomial", "(x * x - 0.5) * x", x=S(64), for_peer="seal")
+
 # --- constants, fixed weights ---
 
 case("constant/float64", "W(40, 100) @ x", x=S(100, 30))

@@ -207,7 +207,7 @@ def test_the_reference_is_complete() -> None:
     assert len(entries) == len(set(entries))
     modules = {
         "blas": "cipherblas.lang.blas",
-        **{name: f"cipherblas.{name}" for name in ("lab", "networks", "sklearn")},
+        **{name: f"cipherblas.{name}" for name in ("interop", "lab", "networks", "sklearn")},
     }
     inner = {"cipherblas.planner.plan.plan.PlanOptions", "cipherblas.lang.operands.Declaration.like"}
     wanted = {f"cipherblas.{name}" for name in cb.__all__ if name not in modules}

@@ -107,8 +107,8 @@ def test_more_of_it_is_no_worse(planned: tuple[Any, cb.Program], option: str) ->
 
 
 def test_every_option_is_looked_at() -> None:
-    # `error` in other words; those of TOY; what asks for another promise
-    others = {"precision", "security", "insecure", "options", "samples", "agreement"}
+    # `error` in other words; those of TOY; what asks for another promise, or for other clients
+    others = {"precision", "security", "insecure", "options", "samples", "agreement", "for_peer"}
     assert others | set(TAKEN) == set(PlanOptions.__dataclass_fields__)
 
 

@@ -54,6 +54,7 @@ SHORT_CALLS = (
     ),
     *("Program.check", "Sharing.ask_ledger"),
     *("ClientProgram.arranged", "ClientProgram.client", "ClientProgram.encryptor", "ClientProgram.of"),
+    "Client.of",
     *("ClientProgram.inputs_of", "ClientProgram.whole", "ClientProgram.found_worst_errors"),
     *(
         "Program.server",

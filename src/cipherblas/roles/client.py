@@ -79,6 +79,28 @@ class Client(NeverCopied):
         self._secret = generate_secret(program.plan.parameters, program.id) if secret is None else secret
         self._record = KeyRecord(self._secret.key_id, self._secret.params, recorded=self._secret.recorded)
 
+    @classmethod
+    def of(cls, program: ClientSide, secret: SecretKey | None) -> Client:
+        """The client of a program with this key, or a new one; errors as `Program.client`."""
+        if secret is None:
+            return cls(program)
+        if not isinstance(secret, SecretKey):
+            raise DTypeError(
+                "A client takes a secret key.",
+                expected="SecretKey",
+                got=type(secret).__name__,
+                advice="cb.interop.seal.secret_key(program, data)",
+            )
+        if secret.program_id != program.id:
+            raise MismatchError(
+                "The secret key was read for another program.",
+                expected=short_id(program.id),
+                got=short_id(secret.program_id) or "no program",
+                advice="cb.interop.seal.secret_key(program, data), of this program",
+            )
+        check_parameters("the secret key", secret.params, program.plan.parameters)
+        return cls(program, secret)
+
     def __repr__(self) -> str:
         closed = ", closed" if self.closed else ""
         return f"<Client of program {short_id(self.program.id)}{closed}>"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, get_args
 
 from numpy.typing import NDArray
 
@@ -15,7 +15,7 @@ from cipherblas.common.errors import CipherblasError, FormatError, ParameterErro
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto import files
 from cipherblas.crypto.fields import MAX_PLAIN_MODULUS
-from cipherblas.crypto.keys import KeyRequest, PublicKey
+from cipherblas.crypto.keys import KeyRequest, PublicKey, SecretKey
 from cipherblas.crypto.keys.key_id import KeyId
 from cipherblas.crypto.params import Parameters
 from cipherblas.evaluators.slots.values import ClearFactor
@@ -23,6 +23,7 @@ from cipherblas.lang.crt import declared_modulo
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import BOUND_RANGE, MAX_LENGTH, Operand
 from cipherblas.lang.results import MAX_RESULTS, Results
+from cipherblas.planner.plan.plan import PeerName
 from cipherblas.planner.plan.schema import MAX_MODULI, MODULI
 from cipherblas.planner.plan.targets import ResultFigures, check_promised, nearest_target
 from cipherblas.planner.predict.promises import Promise, check_promise, promise_of
@@ -61,6 +62,7 @@ _HEADER = schema.record(
     },
     {
         "units": UNITS,
+        "for_peer": schema.one_of(*get_args(PeerName)),
         MODULI: schema.listed(schema.integer(2, MAX_PLAIN_MODULUS), 1, MAX_MODULI),
         "others": schema.listed(
             schema.record(
@@ -87,6 +89,7 @@ class KnownPlan:
         results: what is predicted of each result.
         promise: whom that is for.
         moduli: every t of exact integers that are computed by residues.
+        for_peer: the library that encrypts and decrypts, where it is another one.
     """
 
     parameters: Parameters
@@ -94,6 +97,7 @@ class KnownPlan:
     results: tuple[ResultFigures, ...]
     promise: Promise
     moduli: tuple[int, ...] = ()
+    for_peer: PeerName | None = None
 
     @property
     def key_bytes(self) -> int:
@@ -174,7 +178,7 @@ class ClientProgram(files.InMemory, ClientSide):
             program.expression.parameters if program.expression.root else None,
         )
         inputs = tuple(one for name in secret for one in program.inputs_of(name))
-        known = KnownPlan(plan.parameters, plan.keys, plan.results, plan.promise, plan.moduli)
+        known = KnownPlan(plan.parameters, plan.keys, plan.results, plan.promise, plan.moduli, plan.for_peer)
         found = cls(
             program.id, secret, expression, program.exact, known, inputs, program.outputs, program.units
         )
@@ -185,9 +189,9 @@ class ClientProgram(files.InMemory, ClientSide):
     def __repr__(self) -> str:
         return f"<ClientProgram {short_id(self.id)}: {', '.join(self.operands)} to {self.shape}>"
 
-    def client(self) -> Client:
-        """A client with a new secret key."""
-        return Client(self)
+    def client(self, *, secret: SecretKey | None = None) -> Client:
+        """A client with a new secret key, or one of another library; errors as `Program.client`."""
+        return Client.of(self, secret)
 
     def encryptor(self, public_key: PublicKey) -> Encryptor:
         """Return an encryptor with the public key of a client; errors as `Program.encryptor`."""
@@ -256,6 +260,8 @@ class ClientProgram(files.InMemory, ClientSide):
         }
         if self.units:
             header["units"] = list(map(str, self.units))
+        if self.plan.for_peer:
+            header["for_peer"] = self.plan.for_peer
         if self.plan.moduli:
             header[MODULI] = list(self.plan.moduli)
             header["others"] = [
@@ -343,7 +349,9 @@ class ClientProgram(files.InMemory, ClientSide):
                 "A program for clients has keys that are made from weights.", got=len(keys.weights)
             )
         moduli = tuple(header.get(MODULI, ()))
-        plan = KnownPlan(parameters, keys, figures, promise_of(header["promise"]), moduli)
+        plan = KnownPlan(
+            parameters, keys, figures, promise_of(header["promise"]), moduli, header.get("for_peer")
+        )
         units = read_units(header.get("units", ()), expression, operands)
         found = cls(header["id"], operands, expression, header["exact"], plan, inputs, outputs, units)
         if moduli:

@@ -20,6 +20,7 @@ from cipherblas.lang.fixed_point import real_numbers
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.results import Arranged, arranged, labels_of, results_of
+from cipherblas.planner.plan.plan import PeerName
 from cipherblas.planner.plan.targets import ResultFigures
 from cipherblas.runtime.values import Input, Output
 
@@ -48,6 +49,10 @@ class ClientPlan(Protocol):
     @property
     def moduli(self) -> tuple[int, ...]:
         """Every t of exact integers that are computed by residues."""
+
+    @property
+    def for_peer(self) -> PeerName | None:
+        """The library that encrypts and decrypts, where it is another one."""
 
     @property
     def error(self) -> float:

@@ -134,7 +134,7 @@ def encrypt_operands(
     for name, matrix in matrices.items():
         each = [residues_of(matrix, one) for one in moduli] if program.exact and moduli else [matrix]
         feeds = tuple(
-            one.form.sealed(own, _arranged(one, values), one.encoding_scale, one.basis)
+            one.form.sealed(own, arranged_input(one, values), one.encoding_scale, one.basis)
             for own, values, modulo in zip(sealers, each, program.residues, strict=True)
             for one in modulo.inputs_of(name)
         )
@@ -285,7 +285,7 @@ class KeySealer:
         return found
 
 
-def _arranged(wanted: Input, matrix: Matrix) -> Matrix:
+def arranged_input(wanted: Input, matrix: Matrix) -> Matrix:
     """An operand as it is packed."""
     for step in wanted.steps:
         matrix = step(matrix)

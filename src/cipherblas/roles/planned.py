@@ -26,6 +26,7 @@ from cipherblas.common.errors import (
     LevelError,
     MismatchError,
     ParameterError,
+    SecurityError,
     UnmatchedError,
     capitalized,
 )
@@ -144,6 +145,7 @@ class PlannedProgram(files.InMemory, ClientSide):
         self.plan: Plan = plan
         self.units = units
         self.written: Expression | None = None
+        self._worst_errors: tuple[float, ...] | None = None
         self.executed: Expression = expression
         self._residues: tuple[PlannedProgram, ...] = ()
         if plan.moduli:
@@ -268,16 +270,23 @@ class PlannedProgram(files.InMemory, ClientSide):
         """
         return self.arranged(self.worst_errors)
 
-    @functools.cached_property
+    @property
     def worst_errors(self) -> tuple[float, ...]:
         """`worst_error` of each result, in their order."""
-        return tuple(worst_errors(self.executed, self.plan))
+        return self.found_worst_errors(None)
 
     def found_worst_errors(self, progress: Progress | None) -> tuple[float, ...]:
         """`worst_errors`; progress is that of the symbolic run which finds them, if it was not done before."""
-        if "worst_errors" not in vars(self):
-            vars(self)["worst_errors"] = tuple(worst_errors(self.executed, self.plan, progress))
-        return self.worst_errors
+        if self.plan.for_peer is not None:
+            raise SecurityError(
+                "No largest error is known of what another library encrypts: results are not shared.",
+                got=f"for_peer={self.plan.for_peer!r}",
+                advice="cb.compile(…) without for_peer=, and operands that cipherblas encrypts",
+                cause="The bound is of the errors that cipherblas draws.",
+            )
+        if self._worst_errors is None:
+            self._worst_errors = tuple(worst_errors(self.executed, self.plan, progress))
+        return self._worst_errors
 
     @operands_in_one_mapping
     def evaluate(self, operands: Mapping[str, Any], /, *, progress: Progress | bool | None = None) -> Any:

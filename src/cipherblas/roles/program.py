@@ -17,7 +17,7 @@ from cipherblas.common.errors import DTypeError, MismatchError, RangeError
 from cipherblas.common.log import LOG, refusals_logged
 from cipherblas.common.progress import Progress, Tell, shown
 from cipherblas.crypto import files
-from cipherblas.crypto.keys import EvaluationKeys, PublicKey
+from cipherblas.crypto.keys import EvaluationKeys, PublicKey, SecretKey
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.ranks import Distribution
 from cipherblas.engines.registry import CPU
@@ -36,6 +36,7 @@ from cipherblas.planner.plan.defaults import warn_of_coarser, warn_of_default
 from cipherblas.planner.plan.exact import exact_options, residues_hold
 from cipherblas.planner.plan.losses import warn_of_losses
 from cipherblas.planner.plan.modular import check_options, needs_exact
+from cipherblas.planner.plan.peers import check_peer, with_public_keys
 from cipherblas.planner.plan.plan import PlanOptions
 from cipherblas.planner.predict.feasible import Infeasible, attempted
 from cipherblas.roles.calls import operands_in_one_mapping
@@ -60,9 +61,16 @@ class Program(PlannedProgram):
         id: SHA-256 over expression, operands and decisions; keys and ciphertexts carry it.
     """
 
-    def client(self) -> Client:
-        """A client with a new secret key."""
-        return Client(self)
+    def client(self, *, secret: SecretKey | None = None) -> Client:
+        """A client with a new secret key.
+
+        Args:
+            secret: a key of another library instead, as `cb.interop.seal.secret_key` reads it.
+
+        Raises:
+            DTypeError, MismatchError: not a secret key, or one for another program.
+        """
+        return Client.of(self, secret)
 
     def save_client(self, path: files.Target, *, progress: Progress | None = None) -> None:
         """Write what clients and encryptors need to a file, without weights: see `ClientProgram`.
@@ -215,6 +223,8 @@ def compile(
         raise MismatchError(
             "A program needs a secret operand.", advice="cb.secret(…) for what is to be encrypted"
         )
+    if wanted.for_peer is not None:
+        operands = with_public_keys(operands)
     if progress is not None:
         progress("what the function computes")
     samples = None
@@ -240,6 +250,7 @@ def compile(
         written, operands, units = in_integers(without_joins(written), operands)
     wanted = exact_options(written, wanted, options.get("precision"))
     check_options(written, wanted, options)
+    check_peer(written, operands, wanted)
     kept = KeptPlan.of(written, operands, wanted) if cache else None
     program = None if kept is None else kept.load(Program)
     if program is None:

@@ -12,7 +12,7 @@ from types import TracebackType
 import numpy as np
 
 from cipherblas.common import schema
-from cipherblas.common.errors import ParameterError, SecurityError, SecurityWarning, printable
+from cipherblas.common.errors import FormatError, ParameterError, SecurityError, SecurityWarning, printable
 from cipherblas.common.memory import Array
 from cipherblas.common.pickles import NeverCopied
 from cipherblas.crypto import files, randomness
@@ -89,6 +89,36 @@ class SecretKey(NeverCopied):
         self._ntt: Array = context.plaintext(self._coefficients, params.limbs, special=True)
         self._rows: SecretKey | None = None
         self._modulo: dict[int, SecretKey] = {}
+
+    @classmethod
+    def of_coefficients(
+        cls,
+        params: Parameters,
+        coefficients: Array,
+        program_id: str = "",
+        key_id: str = "",
+        recorded: bool = False,
+    ) -> SecretKey:
+        """The key of ternary coefficients (N,) that another library drew, without a seed: nothing is derived from it.
+
+        Raises:
+            ParameterError: they are not ternary, or rows have a ring of their own, whose secret needs a seed.
+        """
+        ternary = coefficients.shape == (params.n,) and np.isin(coefficients, (-1, 0, 1)).all()
+        if not ternary or params.row_degree is not None:
+            raise ParameterError(
+                "No secret key is made of these coefficients.",
+                expected=f"{params.n} of -1, 0 and 1, and parameters without row_degree",
+                got=f"shape {coefficients.shape}",
+            )
+        key = cls.__new__(cls)
+        key.params, key.program_id, key.recorded = params, program_id, recorded
+        key.key_id = key_id or os.urandom(16).hex()
+        key._closed, key._rows, key._modulo = False, None, {}
+        key._seed = np.zeros(0, np.uint8)
+        key._coefficients = np.array(coefficients, np.int64)
+        key._ntt = params.context().plaintext(key._coefficients, params.limbs, special=True)
+        return key
 
     def check_open(self) -> None:
         """Raise SecurityError where the key is closed."""
@@ -194,12 +224,13 @@ class SecretKey(NeverCopied):
             StorageError: the file cannot be written.
         """
         with self.held_open():
-            seed = self._seed.copy()
+            name = "seed" if self._seed.size else "coefficients"
+            secret = self._seed.copy() if self._seed.size else self._coefficients.astype(np.int8)
         header = {"program_id": self.program_id, "key_id": self.key_id, "recorded": recorded or self.recorded}
         try:
-            files.write(path, "secret-key", header, {"seed": seed}, parameters=self.params, private=True)
+            files.write(path, "secret-key", header, {name: secret}, parameters=self.params, private=True)
         finally:
-            seed.fill(0)
+            secret.fill(0)
 
     @classmethod
     @files.advised("secret-key")
@@ -228,14 +259,22 @@ class SecretKey(NeverCopied):
                     SecurityWarning,
                     stacklevel=2,
                 )
-            reader.expect("seed", np.uint8, (randomness.SEED_BYTES,))
+            drawn = "coefficients" in reader.tensors  # by another library
+            name = "coefficients" if drawn else "seed"
+            params = reader.parameters
+            reader.expect(
+                name, np.int8 if drawn else np.uint8, (params.n if drawn else randomness.SEED_BYTES,)
+            )
             _HEADER(reader.header, f"{reader.path}: a secret key")
-            header, seed = reader.header, reader.read("seed")
+            header, secret = reader.header, reader.read(name)
             recorded = header.get("recorded", False)  # not in files of earlier versions
+            names = header["program_id"], header["key_id"], recorded
             try:
-                return cls(reader.parameters, seed, header["program_id"], header["key_id"], recorded)
+                return cls.of_coefficients(params, secret, *names) if drawn else cls(params, secret, *names)
+            except ParameterError as error:
+                raise FormatError(f"{reader.path}: {error}") from error
             finally:
-                seed.fill(0)
+                secret.fill(0)
 
     def __enter__(self) -> SecretKey:
         return self

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cipherblas.common.errors import FormatError
+from cipherblas.common.errors import FormatError, ParameterError
 from cipherblas.common.memory import Array, aligned_empty
 from cipherblas.common.pickles import Rebuilt
 from cipherblas.crypto import files, randomness
@@ -75,15 +75,26 @@ class SwitchingKey(Rebuilt):
         limbs: it serves ciphertexts of at most so many limbs.
         seed: public seed of the a parts.
         data: uint64 of `shape_of`, Montgomery form, components b and a, packed.
+        seeded: the seed gives the a parts; else it is but a name of the key, which another library made.
     """
 
     id: KeyId
     limbs: int
     seed: bytes = field(repr=False)
     data: Array = field(repr=False)
+    seeded: bool = True
 
     def stored(self, params: Parameters) -> Array:
-        """The b parts as they are in a file: uint64 of `stored_shape`."""
+        """The b parts as they are in a file: uint64 of `stored_shape`.
+
+        Raises:
+            ParameterError: the key has no seed.
+        """
+        if not self.seeded:
+            raise ParameterError(
+                "A key that another library made has no seed, and no file of cipherblas.",
+                advice="the bytes that the other library wrote",
+            )
         own = self.id.parameters(params)
         if not self.id.b_parts:
             return unpack(own, self.data[:, 0], self.limbs)

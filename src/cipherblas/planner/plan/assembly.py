@@ -16,7 +16,7 @@ from cipherblas.lang.facts import facts_of
 from cipherblas.lang.graph import as_matrices, axes_of
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.results import labels_of, results_of
-from cipherblas.planner.plan.plan import PROCESS_BYTES, Plan, PlanOptions
+from cipherblas.planner.plan.plan import PROCESS_BYTES, PeerName, Plan, PlanOptions
 from cipherblas.planner.plan.schema import check_decisions, check_planned_for
 from cipherblas.planner.plan.targets import ResultFigures, check_promised, targets
 from cipherblas.planner.predict.dry_run import DryRun, dry_run
@@ -75,6 +75,7 @@ def assemble(
     precision: float,
     error: float | tuple[float, ...] | None,
     mask_budget: int,
+    for_peer: PeerName | None = None,
 ) -> Plan:
     """The plan of these decisions, of which `run` is the dry run with this `mask_budget`.
 
@@ -129,6 +130,7 @@ def assemble(
         mask_budget=mask_budget,
         nodes=run.nodes,
         asked_error=error,
+        for_peer=for_peer,
     )
 
 
@@ -230,6 +232,7 @@ def replay(
     predictions = Predictions(machine, planned_for["threads"], planned_for["minimise"], link)
     error = _asked_error(expression, decisions.get("asked_error"), precision)
     options = {"order": decisions["order"], "precision": precision, "error": error, "mask_budget": masks}
+    options["for_peer"] = decisions.get("for_peer")
     plan = assemble(runs, parameters, decided, run, predictions, **options)
     check_promised(plan.results)
     return plan, run

@@ -49,6 +49,7 @@ from cipherblas.runtime.values import Decisions, MethodChoice
 FormName = Literal["blocks", "tensors", "rows"]
 AskedForm = Literal["blocks", "tensors", "rows", "mixed", "features"]
 RangeName = Literal["promised", "clamped"]
+PeerName = Literal["seal"]
 # Memory that a process needs beside what the plan counts: interpreter, libraries, NTT tables, idle blocks of the pool.
 PROCESS_BYTES = 150 << 20
 RING_DEGREES = tuple(1 << log_n for log_n in range(12, 18))
@@ -99,6 +100,8 @@ class PlanOptions:
         range: of what functions inside of refreshes are of: "promised", within its bounds, and beyond them anything may
             happen; or "clamped", within its bounds as well, and beyond them results are bounded, for polynomials that
             are somewhat less near to the functions.
+        for_peer: "seal", for clients that encrypt and decrypt with that library (`cb.interop`): values in slots,
+            operands of the public key, one limb per digit of keys and one special prime, and no refreshes.
     """
 
     precision: float = 1e-4
@@ -125,6 +128,7 @@ class PlanOptions:
     promise: PromiseName | Promise | None = None
     agreement: float | None = None
     range: RangeName = "promised"
+    for_peer: PeerName | None = None
 
     def __post_init__(self) -> None:
         """Check every option.
@@ -190,6 +194,8 @@ class PlanOptions:
             check_policy(self.key_policy)
         self._check_choice("order", Order, "There is no such order.")
         self._check_choice("range", RangeName, "There is no such kind of range.")
+        if self.for_peer is not None:
+            self._check_choice("for_peer", PeerName, "There is no such peer.")
         self._check_choice("minimise", Minimise, "There is nothing of this name to minimise.")
         if not is_scalar(self.link):
             raise DTypeError(
@@ -448,6 +454,7 @@ class Plan(Rebuilt):
     target. `machine`, `threads`, `link`, `minimise`: what times are
     predicted for, wherever the plan was made, and which of them it makes least. `moduli`: every t of exact integers
     that are computed by residues (`lang.crt`), the one of the parameters first; figures are those of all runs together.
+    `for_peer`: the library that encrypts and decrypts, where it is another one.
     """
 
     parameters: Parameters
@@ -481,6 +488,7 @@ class Plan(Rebuilt):
     minimise: Minimise = "end-to-end"
     link: float = DEFAULT_LINK
     moduli: tuple[int, ...] = ()
+    for_peer: PeerName | None = None
 
     @functools.cached_property
     def _nearest(self) -> ResultFigures:
@@ -613,6 +621,7 @@ class Plan(Rebuilt):
             **asked,
             **self._promise(),
             **({"moduli": list(self.moduli)} if self.moduli else {}),
+            **({"for_peer": self.for_peer} if self.for_peer else {}),
         }
 
     def _promise(self) -> dict[str, Any]:

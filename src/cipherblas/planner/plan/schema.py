@@ -33,7 +33,7 @@ from cipherblas.methods.layers import METAKERNEL, MULTIPLEXED
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.products import ALGORITHMS, GEMM, RING
 from cipherblas.methods.registry import names, options_of
-from cipherblas.planner.plan.plan import FormName
+from cipherblas.planner.plan.plan import FormName, PeerName
 from cipherblas.planner.predict.machine import check_machine
 from cipherblas.planner.predict.promises import check_promise
 from cipherblas.planner.predict.stages import Minimise
@@ -124,6 +124,7 @@ _DECISIONS = record(
     {
         "asked_error": either(listed(number(0), 1, MAX_RESULTS), number(0)),
         "promise": check_promise,
+        "for_peer": one_of(*get_args(PeerName)),
         MODULI: listed(integer(2, MAX_PLAIN_MODULUS), 1, MAX_MODULI),
         "forms": mapping(one_of(BLOCKS, ROWS), number_text),
         "sharing": _sharing,

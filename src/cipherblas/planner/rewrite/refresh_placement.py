@@ -210,6 +210,7 @@ def may_refresh(expression: Expression, options: PlanOptions) -> bool:
     return not (
         is_refreshed(expression)
         or options.form in ("rows", "features")
+        or options.for_peer is not None
         or options.algorithm == GEMM
         or (options.security > 128 and not options.insecure)
         or any(node.operand is not None and node.operand.exact for node in facts_of(expression).order)

@@ -435,9 +435,12 @@ def _wide_scale(
     return *drafts[high][:2], min(max(at(high), low), most)
 
 
+ONE_LIMB = (1,)  # per digit, and no others
+
+
 def by_digits(sizing: Sizing, alphas: Sequence[int]) -> list[Sizing]:
     """Rings that differ in their digits alone: of so many levels, few where limbs are many, and one of all limbs."""
-    if sizing.keyless:
+    if sizing.keyless or alphas == ONE_LIMB:
         return [replace(sizing, alpha=1)]
     limbs = len(sizing.q_bits)
     tried = {*(alpha * (sizing.level_limbs or 1) for alpha in alphas), *_few_digits(limbs), limbs}

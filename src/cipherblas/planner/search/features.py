@@ -169,7 +169,9 @@ class FeatureStrategy(Strategy):
 
     def families(self, thorough: bool, refuse: RefuseUpload) -> Iterator[Iterator[list[Candidate]]]:
         yield ([self._candidate(n, 1)] for n in self.degrees)
-        if weights_of(self.expression):  # apart: a budget may leave these alone, which take longer
+        if (
+            weights_of(self.expression) and not self.options.for_peer
+        ):  # apart: a budget may leave these alone, which take longer
             yield (self._packed(n) for n in self.degrees)
 
     def _packed(self, n: int) -> list[Candidate]:

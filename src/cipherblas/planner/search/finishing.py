@@ -112,6 +112,7 @@ class Finishing:
                 precision=float(options.precision),
                 error=options.asked(entry.strategy.expression),
                 mask_budget=masks,
+                for_peer=options.for_peer,
             )
             needed = plan.peak_bytes - plan.weight_memory_bytes
             if needed <= self.terms.budgets.memory:

@@ -64,7 +64,7 @@ def _searched(request: PlanRequest) -> Outcome:
     strategies: list[Strategy] = []
     refusals: list[Rejected] = []
     errors: list[CipherblasError] = []
-    for kind, what in _offered(expression, form, network):
+    for kind, what in _offered(expression, form, network, options):
         unsuited = kind.refusal(what, options)
         if unsuited is None:
             strategies.append(kind(what, options, budgets))
@@ -83,13 +83,15 @@ def _searched(request: PlanRequest) -> Outcome:
 
 
 def _offered(
-    expression: Expression, form: AskedForm | None, network: bool
+    expression: Expression, form: AskedForm | None, network: bool, options: PlanOptions
 ) -> Iterator[tuple[type[Strategy], Expression]]:
     """The forms that are tried, in the order in which they are searched, and the program as each takes it."""
     matrices = as_matrices(expression)
     modulus = modulus_of(expression)
+    peer = options.for_peer is not None  # in slots alone
     if (
         form in (None, "rows")
+        and not peer
         and matrices is not None
         and (form is not None or modulus is None or missing(matrices, ROWS) is None)
     ):
@@ -109,7 +111,7 @@ def _offered(
         if form in (None, "blocks") and slots:
             yield BlockStrategy, matrices
         return
-    worth_mixing = not network and matrices is not None and mixed.unsupported(matrices) is None
+    worth_mixing = not network and not peer and matrices is not None and mixed.unsupported(matrices) is None
     if matrices is not None and (form == "mixed" or (form is None and worth_mixing)):
         yield mixed.MixedStrategy, matrices
     if matrices is not None and of_features:

@@ -16,6 +16,7 @@ from cipherblas.lang.modular import modulus_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.refreshing import is_refreshed
 from cipherblas.planner.plan.assembly import Predictions, key_bytes_of
+from cipherblas.planner.plan.peers import PEER_DEGREE
 from cipherblas.planner.plan.plan import RING_DEGREES, PlanOptions
 from cipherblas.planner.predict.cost import Rates
 from cipherblas.planner.predict.dry_run import DryRun
@@ -25,6 +26,7 @@ from cipherblas.planner.rings.first import First
 from cipherblas.planner.rings.modular_sizing import modular_draft, modular_nominal, modular_sizings
 from cipherblas.planner.rings.sizing import (
     DRAFT_SCALE_BITS,
+    ONE_LIMB,
     PRIME_SPREAD_BITS,
     NoRingError,
     Sizing,
@@ -161,7 +163,12 @@ class Strategy(ABC):
             return (self.options.parameters.n,)
         if self.refreshed and self.options.ring_degree is None:
             return modulus_chains.DEGREES
-        return RING_DEGREES if self.options.ring_degree is None else (self.options.ring_degree,)
+        largest = PEER_DEGREE if self.options.for_peer else RING_DEGREES[-1]
+        return (
+            [n for n in RING_DEGREES if n <= largest]
+            if self.options.ring_degree is None
+            else (self.options.ring_degree,)
+        )
 
     @property
     def targets(self) -> tuple[float, ...]:
@@ -177,6 +184,11 @@ class Strategy(ABC):
     def alphas(self) -> tuple[int, ...]:
         """Limbs per digit to try, beside all in one digit."""
         return (1, 2, 3) if self.fine else (2,)
+
+    @property
+    def digit_sizes(self) -> tuple[int, ...]:
+        """The same, or what peers have."""
+        return ONE_LIMB if self.options.for_peer else self.alphas
 
     @abstractmethod
     def families(self, thorough: bool, refuse: RefuseUpload) -> Iterator[Iterator[list[Candidate]]]:
@@ -229,7 +241,9 @@ class Strategy(ABC):
         if self.refreshed or not isinstance(size, Sizing):
             return []
         alpha, allowed = size.alpha, self.allowed_bits(n)
-        found = sorted(by_digits(replace(size, n=n), self.alphas), key=lambda one: abs(one.alpha - alpha))
+        found = sorted(
+            by_digits(replace(size, n=n), self.digit_sizes), key=lambda one: abs(one.alpha - alpha)
+        )
         return [one.shape() for one in found if one.log_qp + PRIME_SPREAD_BITS <= allowed]
 
     def taken(self, scored: list[Scored]) -> list[Scored]:
@@ -290,7 +304,7 @@ class Strategy(ABC):
         allowed = self.allowed_bits(candidate.n)
         if self.modulus is not None:
             return modular_sizings(
-                *(run, candidate.n, self.modulus, allowed, extra_bits, self.alphas),
+                *(run, candidate.n, self.modulus, allowed, extra_bits, self.digit_sizes),
                 keyless=candidate.decisions.unrelinearised,
             )
         if self.refreshed:
@@ -317,7 +331,7 @@ class Strategy(ABC):
             self._slopes[similar_rings] = self.slope(run, candidate.n)
         return sizings(
             *(run, candidate.n, self.excess, self.options.security, self.options.insecure, extra_bits),
-            *(self._slopes[similar_rings], self.alphas),
+            *(self._slopes[similar_rings], self.digit_sizes),
             linear=not facts_of(self.expression).sheds,
             keyless=candidate.decisions.unrelinearised,
         )
