@@ -325,6 +325,7 @@ WITHOUT = {
     "request.check": BEFORE,
     "request.expect": OURS,
     "secret.__init__": BEFORE,
+    "secret.of_coefficients": BEFORE,
     "stored_rows.__post_init__": BEFORE,
     "writing._compact_json": OURS,
     "writing._container_header": OURS,

@@ -131,8 +131,8 @@ def values(program: ClientSide, decoded: Sequence[Any]) -> Arranged[NDArray[np.f
     own, found, start = [from_peer(one, GENERATOR) for one in given], [], 0
     parts = zip(program.outputs, counts, program.results, program.plan.results, strict=True)
     for output, count, node, figures in parts:
-        turned = np.sign(output.scale)  # a scale of SEAL is positive
-        value = opened(output, [turned * one for one in own[start : start + count]]).reshape(node.shape)
+        sign = np.sign(output.scale)  # a scale of SEAL is positive
+        value = opened(output, [sign * one for one in own[start : start + count]]).reshape(node.shape)
         limit = node.bound + figures.error
         if not (np.abs(value) <= limit).all():
             raise RangeError(
@@ -344,14 +344,14 @@ def _operand_recipe(program: ClientSide, name: str) -> list[dict[str, Any]]:
         {
             "scale": float(one.encoding_scale),
             "limbs": one.limbs,
-            **{part: _integers(found) for part, found in _turned(slots).items() if found.any()},
+            **{part: _integers(found) for part, found in _parts(slots).items() if found.any()},
         }
         for one in program.inputs_of(name)
         for slots in entries_of(program, one, shape)
     ]
 
 
-def _turned(slots: NDArray[np.complex128]) -> dict[str, NDArray[np.float64]]:
+def _parts(slots: NDArray[np.complex128]) -> dict[str, NDArray[np.float64]]:
     found = to_peer(slots, GENERATOR)
     return {"real": found.real, "imag": found.imag}
 
