@@ -53,7 +53,7 @@ SAVED = "the bytes that {} wrote"
 
 
 def recipe(program: ClientSide) -> dict[str, Any]:
-    """What a client with SEAL needs of a program, ready for JSON: in any language.
+    """The recipe of a program for clients with SEAL, in any language: ready for JSON.
 
     Returns:
         `poly_modulus_degree`, `coeff_modulus` (the last prime is special), `galois_elements` and `relinearisation`:

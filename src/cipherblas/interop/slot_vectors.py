@@ -99,8 +99,8 @@ def from_peer(slots: NDArray[Any], generator: int) -> Vector:
 
 
 def entries_of(program: ClientSide, one: Input, shape: tuple[int, ...]) -> list[Vector]:
-    """What each slot of the ciphertexts of an operand holds, in cipherblas' order: in its real and imaginary part 1 +
-    the number of an entry, or the negative of that, or 0."""
+    """The entries in the slots of the ciphertexts of an operand, in cipherblas' order: each part of a slot is 1 +
+    the number of its entry, or the negative of that, or 0."""
     numbers = np.arange(1.0, 1.0 + math.prod(shape)).reshape(shape)
     return [each.slots for each in vectors_of(program.plan.parameters, one, numbers)]
 

@@ -663,6 +663,7 @@ class Plan(Rebuilt):
             "security": params.security,
             "scale_bits": params.scale_bits,
             "moduli": list(self.moduli),
+            "for_peer": self.for_peer,
             "levels": self.levels,
             "upload_ciphertexts": self.upload_ciphertexts,
             "upload_bytes": self.upload_bytes,
