@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from cipherblas.roles.program import Program, compile
     from cipherblas.roles.server import Server
     from cipherblas.roles.sharing import Sharing
+    from cipherblas.roles.together import JointClient, Programs, compile_together
     from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult
     from cipherblas.roles.wire.report import RunReport
 
@@ -110,6 +111,7 @@ __all__ = [
     "FileFacts",
     "FormatError",
     "InsecureParametersWarning",
+    "JointClient",
     "LevelError",
     "Machine",
     "MemoryBudgetError",
@@ -119,6 +121,7 @@ __all__ = [
     "PrecisionError",
     "PrecisionWarning",
     "Program",
+    "Programs",
     "PublicKey",
     "RangeError",
     "RangeFound",
@@ -142,6 +145,7 @@ __all__ = [
     "chebyshev",
     "columns",
     "compile",
+    "compile_together",
     "concatenate",
     "conv2d",
     "cumsum",
@@ -205,8 +209,10 @@ _ON_FIRST_USE = {
     "EncryptedResult": "cipherblas.roles.wire.messages",
     "Encryptor": "cipherblas.roles.encryptor",
     "FileFacts": "cipherblas.roles.inspecting",
+    "JointClient": "cipherblas.roles.together",
     "Machine": "cipherblas.planner.predict.machine",
     "Program": "cipherblas.roles.program",
+    "Programs": "cipherblas.roles.together",
     "RangeFound": "cipherblas.planner.predict.simulation",
     "SampledErrors": "cipherblas.planner.predict.promises",
     "Run": "cipherblas.roles.one_run",
@@ -215,6 +221,7 @@ _ON_FIRST_USE = {
     "Sharing": "cipherblas.roles.sharing",
     "blas": "cipherblas.lang.blas",
     "compile": "cipherblas.roles.program",
+    "compile_together": "cipherblas.roles.together",
     "inspect": "cipherblas.roles.inspecting",
     "interop": "cipherblas.interop",
     "lab": "cipherblas.lab",

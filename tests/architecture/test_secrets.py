@@ -24,6 +24,7 @@ from tests.support.rooms import (
 CLIENT_SIDE = (
     *(
         "roles.client",
+        "roles.together",
         "roles.encryptor",
         "roles.key_record",
         "roles.key_lock",

@@ -67,6 +67,14 @@ SHORT_CALLS = (
         "register_engine",
     ),
     *("inspect", "FileFacts.to_dict", "RunReport.and_then", "RunReport.to_dict"),
+    *(
+        f"{kind}.{name}"
+        for kind in ("JointClient", "Programs")
+        for name in ("get", "items", "keys", "values")
+    ),
+    *("JointClient.close", "JointClient.save", "Programs.client", "Programs.load_client"),
+    *("Program.encoding_id", "Program.made_for", "Program.owners_of"),
+    *("ClientProgram.encoding_id", "ClientProgram.made_for", "ClientProgram.owners_of"),
     *("set_threads", "show_config", "threads"),
     *("lab.accumulate", "lab.block_product", "lab.column_major", "lab.computes", "lab.entry_index"),
     *("lab.make_parameters", "lab.register", "lab.split_path", "lab.unregister"),
@@ -109,6 +117,8 @@ STEPS: dict[str, Call] = {
     "Client.encrypt": lambda w, p: w.client.encrypt({"a": w.values["a"]}, progress=p),
     "Client.evaluation_keys": lambda w, p: w.client.evaluation_keys(p),
     "Client.write_evaluation_keys": lambda w, p: w.client.write_evaluation_keys(w.folder / "new", p),
+    "JointClient.evaluation_keys": lambda w, p: joint(w).evaluation_keys(p),
+    "JointClient.write_evaluation_keys": lambda w, p: joint(w).write_evaluation_keys(w.folder / "new", p),
     "EncryptedOperand.from_bytes": lambda w, p: cb.EncryptedOperand.from_bytes(
         w.bytes("operand"), progress=p
     ),
@@ -146,10 +156,16 @@ STEPS: dict[str, Call] = {
 # Whom it is told words.
 WORDS: dict[str, Call] = {
     "compile": lambda w, p: cb.compile(w.function, w.operands, progress=p),
+    "compile_together": lambda w, p: cb.compile_together({"one": (w.function, w.operands)}, progress=p),
     "lab.run": lambda w, p: cb.lab.run(
         lambda ev, x: ev.add(x, ev.rotate(x, 1)), [np.ones(4096)], on="native", compare=True, progress=p
     ),
 }
+
+
+def joint(world: World) -> cb.JointClient:
+    """A client of the program, as one of several."""
+    return cb.Programs({"one": world.program}).client()
 
 
 def fresh(world: World) -> cb.Program:

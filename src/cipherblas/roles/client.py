@@ -28,6 +28,7 @@ from cipherblas.common.progress import Progress, Steps, shown
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import (
     EvaluationKeys,
+    KeyRequest,
     PublicKey,
     SecretKey,
     decrypt_coefficients,
@@ -74,10 +75,22 @@ class Client(NeverCopied):
     refusal = "A client holds the secret key and can be neither pickled nor copied."
     instead = "client.save(path), a file of its owner, and cb.Client.load(path, program)"
 
-    def __init__(self, program: ClientSide, secret: SecretKey | None = None) -> None:
+    def __init__(
+        self,
+        program: ClientSide,
+        secret: SecretKey | None = None,
+        *,
+        record: KeyRecord | None = None,
+        keys: KeyRequest | None = None,
+    ) -> None:
         self.program = program
         self._secret = generate_secret(program.plan.parameters, program.id) if secret is None else secret
-        self._record = KeyRecord(self._secret.key_id, self._secret.params, recorded=self._secret.recorded)
+        self._record = record or KeyRecord(
+            self._secret.key_id, self._secret.params, recorded=self._secret.recorded
+        )
+        self._keys = (
+            program.plan.keys if keys is None else keys
+        )  # that a server needs, of all programs of the key
 
     @classmethod
     def of(cls, program: ClientSide, secret: SecretKey | None) -> Client:
@@ -141,7 +154,7 @@ class Client(NeverCopied):
         self._secret.check_open()
         told = shown(progress, "making keys")
         with self._weight_secrets() as weights:
-            return make_evaluation_keys(self._secret, self.program.plan.keys, told, weights)
+            return make_evaluation_keys(self._secret, self._keys, told, weights)
 
     def write_evaluation_keys(self, path: files.Target, progress: Progress | bool | None = None) -> None:
         """Make the evaluation keys straight into a file or folder for the server; memory holds a part at a time.
@@ -153,7 +166,7 @@ class Client(NeverCopied):
         self._secret.check_open()  # before a file is begun
         with self._weight_secrets() as weights:
             told = shown(progress, "making keys")
-            write_evaluation_keys(self._secret, self.program.plan.keys, path, told, weights)
+            write_evaluation_keys(self._secret, self._keys, path, told, weights)
 
     def public_key(self) -> PublicKey:
         """A public key: with it and the program others encrypt operands (`Program.encryptor`), and decrypt nothing.
@@ -231,7 +244,7 @@ class Client(NeverCopied):
         self._secret.check_open()
         progress = shown(progress, "encrypting")
         encrypted = encrypt_operands(self.program, self._secret, operands, folder, progress)
-        self._record.note({name: operand.digest for name, operand in encrypted.items()})
+        self._record.note({self._noted(name): operand.digest for name, operand in encrypted.items()})
         return encrypted
 
     @called_by_users
@@ -303,6 +316,10 @@ class Client(NeverCopied):
         pairs = zip(self._decrypted(result, progress, errors), sigmas, strict=True)
         return self.program.arranged([flooded(values, sigma) for values, sigma in pairs])
 
+    def _noted(self, name: str) -> str:
+        """The name of an operand in the record: of a key of several programs that of its encoding too."""
+        return name if self._secret.program_id else f"{name} {self.program.encoding_id(name)}"
+
     def _check(self, result: EncryptedResult) -> None:
         """Raise unless this is a result of this program, for this key pair, as it was planned."""
         program = self.program
@@ -353,8 +370,9 @@ class Client(NeverCopied):
                 got=", ".join(result.operands) or "none",
                 advice=RUN,
             )
-        given = _digests(of, self.program.id)
-        for name, digest in {**self._record.latest(), **given}.items():
+        given, noted = _digests(of, self.program), self._record.latest()
+        latest = {name: noted[self._noted(name)] for name in secret if self._noted(name) in noted}
+        for name, digest in {**latest, **given}.items():
             if name in given:
                 secret_operand(self.program, name)
             if result.operands.get(name, digest) != digest:
@@ -505,11 +523,11 @@ class Client(NeverCopied):
         cls._check_program(program)
         fingerprint = program.plan.parameters.fingerprint()
         secret = SecretKey.load(source, fingerprint=fingerprint, security=security, insecure=insecure)
-        if secret.program_id != program.id:
+        if not program.made_for(secret.program_id):
             raise MismatchError(
                 "The secret key belongs to another program.",
                 expected=short_id(program.id),
-                got=short_id(secret.program_id),
+                got=short_id(secret.program_id) or "no program",
                 advice="the program that the key was made for, or program.client() for a key of this one",
             )
         return secret
@@ -552,7 +570,7 @@ class KeyOpener:
         return found
 
 
-def _digests(of: Mapping[str, EncryptedOperand] | None, program_id: str) -> dict[str, str]:
+def _digests(of: Mapping[str, EncryptedOperand] | None, program: ClientSide) -> dict[str, str]:
     """Name → digest of given operands."""
     if of is None:
         return {}
@@ -570,5 +588,5 @@ def _digests(of: Mapping[str, EncryptedOperand] | None, program_id: str) -> dict
                 got=type(operand).__name__,
                 advice="of=client.encrypt(operands)",
             )
-        check_made_for(operand, name, program_id)
+        check_made_for(operand, name, program.owners_of(name))
     return {name: operand.digest for name, operand in of.items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
@@ -90,6 +92,23 @@ class ClientSide(ABC):
     @abstractmethod
     def inputs_of(self, name: str) -> list[Input]:
         """The encodings of the operand `name`; the client sends them."""
+
+    def encoding_id(self, name: str) -> str:
+        """The name of the encoding of a secret operand: programs that one key serves, and in which it is equal, take
+        one encryption of it."""
+        lies = [(type(one.form).__name__, repr(one.key), one.public_key) for one in self.inputs_of(name)]
+        told = [self.plan.parameters.fingerprint(), self.plan.moduli, self.operands[name].declared, lies]
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+    def owners_of(self, name: str) -> tuple[str, ...]:
+        """The names that encryptions of an operand may bear: the program's, and that of its encoding."""
+        secret = name in self.operands and self.operands[name].secret
+        return (self.id, self.encoding_id(name)) if secret else (self.id,)
+
+    def made_for(self, owner: str) -> bool:
+        """Whether a key that names this owner serves the program: it is the program, or "", of programs that are
+        compiled together."""
+        return owner == self.id or (not owner and not self.plan.keys.weights)
 
     @property
     @abstractmethod

@@ -66,7 +66,7 @@ class Encryptor:
                 got=type(key).__name__,
                 advice="program.encryptor(client.public_key())",
             )
-        if key.program_id != program.id:
+        if not program.made_for(key.program_id):
             raise MismatchError(
                 "The public key belongs to another program.",
                 expected=short_id(program.id),
@@ -138,8 +138,9 @@ def encrypt_operands(
             for own, values, modulo in zip(sealers, each, program.residues, strict=True)
             for one in modulo.inputs_of(name)
         )
+        made_for = program.id if key.program_id else program.encoding_id(name)
         encrypted[name] = EncryptedOperand(
-            program.id, name, matrix.shape, program.plan.parameters, feeds, key.key_id
+            made_for, name, matrix.shape, program.plan.parameters, feeds, key.key_id
         )
     return encrypted
 

@@ -76,7 +76,7 @@ def checked_operands(
 def _check_operand(
     program: PlannedProgram, key_id: str, name: str, operand: Operand, value: EncryptedOperand
 ) -> None:
-    check_made_for(value, name, program.id)
+    check_made_for(value, name, program.owners_of(name))
     check_parameters(f"operand {name!r}", value.parameters, program.plan.parameters)
     if value.key_id != key_id:
         raise MismatchError(

@@ -59,11 +59,11 @@ class Server:
                 got=type(keys).__name__,
                 advice="program.server(client.evaluation_keys())",
             )
-        if keys.program_id != program.id:
+        if not program.made_for(keys.program_id):
             raise MismatchError(
                 "The keys belong to another program.",
                 expected=short_id(program.id),
-                got=short_id(keys.program_id),
+                got=short_id(keys.program_id) or "no program",
                 advice="the evaluation keys of a client of this program",
             )
         check_parameters("the key set", keys.params, program.plan.parameters)

@@ -70,7 +70,7 @@ class EncryptedOperand(files.InMemory, Sealed):
     """One operand, encrypted by a client or an encryptor, with its ciphertexts for each use in the program.
 
     Attributes:
-        program_id: the program that it was encrypted for.
+        program_id: the program that it was encrypted for; of a key that serves several, the encoding that they ask for.
         name: the operand's name.
         shape: of the matrix, vector or image.
         feeds: per use of the operand the fresh ciphertexts, block after block in row-major order, or the pieces
@@ -443,14 +443,20 @@ def check_parameters(what: str, got: Parameters, expected: Parameters) -> None:
         )
 
 
-def check_made_for(operand: EncryptedOperand, name: str, program_id: str) -> None:
-    """Raise MismatchError unless it is an encryption of this operand of this program."""
-    if operand.program_id != program_id:
+def check_made_for(operand: EncryptedOperand, name: str, owners: Sequence[str]) -> None:
+    """Raise MismatchError unless it is an encryption of this operand.
+
+    Args:
+        owners: the program, and the encoding that it asks for.
+    """
+    if operand.program_id not in owners:
         raise MismatchError(
             f"Operand {operand.name!r} was encrypted for another program.",
-            expected=short_id(program_id),
+            expected=" | ".join(map(short_id, owners)),
             got=short_id(operand.program_id),
             advice=AGAIN,
+            cause="Programs that are compiled together take one encryption where they ask for it alike: in the same "
+            "form, with the same limbs, scale and bounds.",
         )
     if operand.name != name:
         raise MismatchError(
