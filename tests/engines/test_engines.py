@@ -81,7 +81,7 @@ def test_every_call_has_a_record_and_every_engine_offers_it() -> None:
 # --- the reference itself, against the definitions ---
 
 
-@pytest.mark.parametrize("n", [8, 64])
+@pytest.mark.parametrize("n", [8, 64, 2 * ring.SMALL])  # as a matrix, and layer by layer
 def test_values_of_a_polynomial(n: int) -> None:
     (q,) = _core.primes(n, 50, 1, [])
     x = np.random.default_rng(n).integers(0, q, n, np.uint64)

@@ -17,6 +17,7 @@ Words = NDArray[np.uint64]
 Integers = NDArray[Any]  # int64, or Python integers
 
 HALF_BITS = 25  # sums of 2^13 products of halves are below 2^63
+SMALL = 128  # rings up to here have their transforms as matrices: fewer calls of NumPy than layer by layer
 
 
 def times(x: Any, y: Any, q: int) -> Words:
@@ -110,6 +111,17 @@ def _twiddles(n: int, q: int, inverse: bool) -> Words:
     return np.array(powers, np.uint64)[reversed_bits(n)]
 
 
+@functools.lru_cache(maxsize=128)
+def _transform(n: int, q: int, inverse: bool) -> Words:
+    """The matrix of the powers of the points psi^(2·bitrev(i) + 1), or its inverse."""
+    psi = smallest_root(n, q)
+    powers = [pow(psi, exponent, q) for exponent in range(2 * n)]
+    exponents = np.outer(np.arange(n), 2 * reversed_bits(n) + 1)
+    if not inverse:
+        return np.array(powers, np.uint64)[exponents % (2 * n)]
+    return times(np.array(powers, np.uint64)[-exponents.T % (2 * n)], pow(n, -1, q), q)
+
+
 def monomial(n: int, power: int, q: int) -> Words:
     """The values of X^power, power below 2N."""
     coefficients = np.zeros(n, np.uint64)
@@ -123,6 +135,8 @@ def ntt(x: Words, q: int) -> Words:
     Layer by layer: modulo X^(2m) - w² = (X^m - w)(X^m + w) is modulo each of the two.
     """
     n, shape, blocks = x.shape[-1], x.shape, 1
+    if n <= SMALL:
+        return matrix_product(x, _transform(n, q, False), q)
     roots = _twiddles(n, q, False)
     while blocks < n:
         parts = x.reshape(*shape[:-1], blocks, 2, -1)
@@ -136,6 +150,8 @@ def ntt(x: Words, q: int) -> Words:
 def intt(x: Words, q: int) -> Words:
     """Values to coefficients."""
     n, shape = x.shape[-1], x.shape
+    if n <= SMALL:
+        return matrix_product(x, _transform(n, q, True), q)
     roots, blocks = _twiddles(n, q, True), n // 2
     while blocks:
         parts = x.reshape(*shape[:-1], blocks, 2, -1)
