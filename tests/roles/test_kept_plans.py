@@ -58,6 +58,7 @@ SAME: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] = {
     "weights that are folded": (lambda x: (x @ WEIGHTS) * 0.5 + np.ones(4), OPERANDS, {}),
     "several results": (lambda x: {"gram": x.T @ x, "sum": cb.sum(x)}, OPERANDS, {"error": 1e-3}),
     "functions": (lambda x: cb.sigmoid(x @ WEIGHTS), OPERANDS, {}),
+    "a function of a part": (lambda x: cb.sigmoid(x[:4] @ WEIGHTS) + cb.tanh(x.T)[:4, :4], OPERANDS, {}),
     "a coarser precision": (lambda x: cb.relu(x @ WEIGHTS / 16), OPERANDS, {}),
     "samples": (
         lambda x: cb.relu(x @ WEIGHTS),

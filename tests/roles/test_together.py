@@ -127,6 +127,14 @@ def test_what_lies_otherwise_is_refused() -> None:
     checked(programs, client, keys, "b")
 
 
+def test_a_result_is_no_operand(three: cb.Programs[cb.Program]) -> None:
+    client = three.client()
+    keys = client.evaluation_keys()
+    result = three["n0"].server(keys).run(client["n0"].encrypt({"x": np.ones(24)}))
+    with pytest.raises(cb.MismatchError, match="No program is planned for what another one leaves"):
+        three["n1"].server(keys).run({"x": result})
+
+
 def test_keys_of_others_are_refused(three: cb.Programs[cb.Program], tmp_path: Path) -> None:
     client, other = three.client(), three.client()
     sent = client["n0"].encrypt({"x": np.ones(24)})

@@ -16,6 +16,7 @@ from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.wire.messages import (
     AGAIN,
     EncryptedOperand,
+    EncryptedResult,
     check_made_for,
     check_parameters,
     check_shape,
@@ -33,7 +34,7 @@ def checked_operands(
         operands: an `EncryptedOperand` for each secret one, an array for each public one.
 
     Raises:
-        MismatchError: one is missing, unknown, or belongs to another program or key pair.
+        MismatchError: one is missing, unknown, a result, or belongs to another program or key pair.
         ShapeError, DTypeError, RangeError: a clear one is not a finite array of the declared shape.
     """
     declared = program.operands
@@ -51,6 +52,18 @@ def checked_operands(
     for name, operand in declared.items():
         value = operands[name]
         if operand.secret:
+            if isinstance(value, EncryptedResult):
+                raise MismatchError(
+                    f"Operand {name!r} is given a result: it lies as its program left it, with that program's error.",
+                    expected="EncryptedOperand",
+                    got=repr(value),
+                    advice=(
+                        "cb.compile of one function that computes both",
+                        f"client.encrypt({{{name!r}: …}}) of the decrypted result",
+                    ),
+                    cause="No program is planned for what another one leaves: the form, the limbs and scale, and the "
+                    "error of the result differ from those of a fresh encryption.",
+                )
             if not isinstance(value, EncryptedOperand):
                 hint = "; encrypt returns a dictionary of them" if isinstance(value, Mapping) else ""
                 raise DTypeError(

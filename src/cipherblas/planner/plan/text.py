@@ -86,7 +86,7 @@ def _values(node: Expression) -> Any:
             node.function,
             node.named,
             node.within,
-            _nodes(ordered(node.draft)),
+            _nodes(ordered(node.draft, origins=True)),
             _digest(node.exact, node.x.bound),
         ]
     return node.parameters
