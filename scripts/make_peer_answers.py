@@ -1,6 +1,7 @@
 """Known answers of other libraries in tests/interop/answers: keys and ciphertexts that they made, INSECURE and small.
 
-usage: make_peer_answers.py     writes them anew; needs the wheel seal-python
+usage: make_peer_answers.py            writes those of SEAL anew, by the wheel seal-python
+       make_peer_answers.py PYTHON     and those of OpenFHE, by an interpreter that has its wheel
 
 Tests open them without the library. They change with what a program's file holds, and with SEAL's streams.
 """
@@ -8,6 +9,8 @@ Tests open them without the library. They change with what a program's file hold
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -15,12 +18,13 @@ from typing import Any
 
 import numpy as np
 import seal
+from numpy.typing import NDArray
 
 import cipherblas as cb
 from cipherblas.crypto.params import make_parameters
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDER = ROOT / "tests" / "interop" / "answers" / "seal"
+ANSWERS = ROOT / "tests" / "interop" / "answers"
 MACHINE = cb.Machine.load(ROOT / "tests" / "vectors" / "machine.json")
 
 
@@ -32,8 +36,42 @@ def saved(what: Any, *more: Any) -> bytes:
         return path.read_bytes()
 
 
-def main() -> None:
-    """Everything."""
+def values_of(number: int) -> NDArray[np.float64]:
+    """The values of an operand."""
+    return (np.arange(12.0).reshape(4, 3) * (7 + number) % 5 - 2) / 4
+
+
+def make_openfhe(python: str) -> None:
+    """Those of OpenFHE."""
+    folder, bridge = ANSWERS / "openfhe", cb.interop.openfhe
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def worker(*arguments: str) -> None:
+        path = ROOT / "tests" / "interop" / "openfhe_worker.py"
+        subprocess.run([python, str(path), str(folder), *arguments], check=True)
+
+    worker("make", "64", "2", "48", "38")
+    params = bridge.parameters((folder / "context").read_bytes(), security=0, insecure=True)
+    operands = {name: cb.secret(4, 3) for name in ("a", "b")}
+    options: Any = {"parameters": params, "security": 0, "insecure": True, "machine": MACHINE}
+    program = cb.compile(lambda a, b: a * b * a, operands, for_peer="openfhe", precision=1e-2, **options)
+    (folder / "program").write_bytes(program.to_bytes())
+    expected = {name: values_of(number) for number, name in enumerate(operands)}
+    vectors = {
+        name: [[(slot.real, slot.imag) for slot in one] for one in bridge.vectors(program, name, values)]
+        for name, values in expected.items()
+    }
+    (folder / "vectors.json").write_text(json.dumps(vectors))
+    worker("encrypt")
+    (folder / "vectors.json").unlink()
+    (folder / "public").unlink()
+    listed = {name: values.tolist() for name, values in expected.items()}
+    (folder / "values.json").write_text(json.dumps(listed) + "\n", encoding="utf-8")
+
+
+def make_seal() -> None:
+    """Those of SEAL."""
+    folder = ANSWERS / "seal"
     params = make_parameters(64, [45.0, 40.0, 40.0], scale_bits=40.0, security=0, insecure=True)
     operands = {name: cb.secret(4, 3) for name in ("a", "b")}
     options: Any = {"parameters": params, "security": 0, "insecure": True, "machine": MACHINE}
@@ -54,19 +92,21 @@ def main() -> None:
     }
     expected = {}
     for number, name in enumerate(operands):
-        values = (np.arange(12.0).reshape(4, 3) * (7 + number) % 5 - 2) / 4
+        values = values_of(number)
         expected[name] = values.tolist()
         pairs = zip(cb.interop.seal.vectors(program, name, values), recipe["operands"][name], strict=True)
         for index, (slots, one) in enumerate(pairs):
             cipher = encryptor.encrypt(encoder.encode_complex(slots, one["scale"]))
             files[f"{name}-{index}"] = saved(cipher)
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
-        (FOLDER / name).write_bytes(content)
-    (FOLDER / "values.json").write_text(json.dumps(expected) + "\n", encoding="utf-8")
+        (folder / name).write_bytes(content)
+    (folder / "values.json").write_text(json.dumps(expected) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cb.InsecureParametersWarning)
-        main()
+        make_seal()
+        for interpreter in sys.argv[1:]:
+            make_openfhe(interpreter)

@@ -219,7 +219,7 @@ def test_plans_keep_to_what_seal_has() -> None:
         assert again.plan.for_peer == "seal" and again.id == program.id
         assert SEAL.recipe(again) == SEAL.recipe(program)
     plain = cb.compile(lambda a, b: (a @ b) @ b, {"a": S(8, 8), "b": S(8, 8)}, precision=1e-3)
-    with pytest.raises(cb.ParameterError, match="not compiled for SEAL"):
+    with pytest.raises(cb.ParameterError, match="not compiled for clients with seal"):
         SEAL.recipe(plain)
     with pytest.raises(cb.DTypeError):
         SEAL.recipe("program")  # type: ignore[arg-type]

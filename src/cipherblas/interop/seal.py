@@ -18,26 +18,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cipherblas._core as _core
-from cipherblas.common.arrays import finite_array
 from cipherblas.common.errors import (
-    DTypeError,
     MismatchError,
     MissingKeyError,
     ParameterError,
-    RangeError,
     ShapeError,
 )
-from cipherblas.common.memory import Array, aligned_empty
+from cipherblas.common.memory import aligned_empty
 from cipherblas.crypto.fields import is_prime
 from cipherblas.crypto.keys import EvaluationKeys, FreshCiphertext, SecretKey
 from cipherblas.crypto.keys.key_id import RELINEARISATION, Galois, KeyId
 from cipherblas.crypto.keys.switching import SwitchingKey, key_shape, pack
 from cipherblas.crypto.params import Parameters
 from cipherblas.interop import seal_streams as streams
-from cipherblas.interop.slot_vectors import entries_of, from_peer, opened, places_of, to_peer, vectors_of
+from cipherblas.interop.shared import (
+    SAVED,
+    aligned_words,
+    check_decoded,
+    check_residues,
+    check_result,
+    check_streams,
+    check_weight,
+    checked_program,
+    operand_vectors,
+    result_values,
+    ternary_secret,
+)
+from cipherblas.interop.slot_vectors import entries_of, from_peer, places_of, to_peer
 from cipherblas.lang.results import Arranged
 from cipherblas.roles.client_side import ClientSide, secret_operand
-from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult, check_shape, short_id
+from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult
 from cipherblas.runtime.values import Output
 
 GENERATOR = 3  # of the order of slots
@@ -49,7 +59,6 @@ MAX_BITS = {
     1 << 14: 438,
     1 << 15: 881,
 }  # of all primes at 128 bits, as SEAL has it
-SAVED = "the bytes that {} wrote"
 
 
 def recipe(program: ClientSide) -> dict[str, Any]:
@@ -74,7 +83,7 @@ def recipe(program: ClientSide) -> dict[str, Any]:
         >>> found["poly_modulus_degree"], found["operands"]["x"][0]["real"][:2]
         (4096, [1, 4])
     """
-    params = _checked(program)
+    params = checked_program(program, "seal")
     return {
         "scheme": "ckks",
         "poly_modulus_degree": params.n,
@@ -97,13 +106,8 @@ def vectors(program: ClientSide, name: str, values: Any) -> list[NDArray[np.comp
         ParameterError: the program was not compiled for SEAL.
         MismatchError, ShapeError, DTypeError, RangeError: as `Client.encrypt`.
     """
-    params, declared = _checked(program), secret_operand(program, name)
-    matrix = finite_array(values, f"operand {name!r}", (len(declared.shape),))
-    check_shape(name, matrix.shape, declared.shape)
-    matrix = declared.normalised(matrix)
-    declared.check(name, matrix)
-    each = (vectors_of(params, one, matrix) for one in program.inputs_of(name))
-    return [to_peer(one.slots, GENERATOR) for one in itertools.chain.from_iterable(each)]
+    checked_program(program, "seal")
+    return [to_peer(one.slots, GENERATOR) for one in operand_vectors(program, name, values)]
 
 
 def values(program: ClientSide, decoded: Sequence[Any]) -> Arranged[NDArray[np.float64]]:
@@ -118,31 +122,11 @@ def values(program: ClientSide, decoded: Sequence[Any]) -> Arranged[NDArray[np.f
         RangeError: an entry exceeds the bound of the result: another key decrypted it, or the server did not compute as
             planned.
     """
-    params = _checked(program)
-    given = [np.asarray(one) for one in decoded]
-    counts = [output.form.ciphertexts for output in program.outputs]
-    if [one.shape for one in given] != [(params.slots,)] * sum(counts):
-        raise ShapeError(
-            "The vectors are not those of the ciphertexts of the result.",
-            expected=f"{sum(counts)} vectors of {params.slots} numbers",
-            got=[one.shape for one in given][:4],
-            advice="a vector for each stream that cb.interop.seal.result gave, in their order",
-        )
-    own, found, start = [from_peer(one, GENERATOR) for one in given], [], 0
-    parts = zip(program.outputs, counts, program.results, program.plan.results, strict=True)
-    for output, count, node, figures in parts:
-        sign = np.sign(output.scale)  # a scale of SEAL is positive
-        value = opened(output, [sign * one for one in own[start : start + count]]).reshape(node.shape)
-        limit = node.bound + figures.error
-        if not (np.abs(value) <= limit).all():
-            raise RangeError(
-                "The result has an entry beyond its bound: another key decrypted it, or it was not computed so.",
-                expected=f"at most {limit:g} in absolute value",
-                advice="the decoded vectors of the key that encrypted the operands",
-            )
-        found.append(value)
-        start += count
-    return program.arranged(found)
+    checked_program(program, "seal")
+    own = iter([from_peer(one, GENERATOR) for one in check_decoded(program, decoded, "seal")])
+    # A scale of SEAL is positive.
+    signs = [np.sign(output.scale) for output in program.outputs for _ in range(output.form.ciphertexts)]
+    return result_values(program, [sign * one for sign, one in zip(signs, own, strict=True)])
 
 
 def secret_key(program: ClientSide, data: bytes, *, key_id: str = "") -> SecretKey:
@@ -157,16 +141,16 @@ def secret_key(program: ClientSide, data: bytes, *, key_id: str = "") -> SecretK
         DTypeError, FormatError, VersionError: not the bytes of a secret key.
         MismatchError: it is of other parameters.
     """
-    params, what = _checked(program), "The secret key of SEAL"
+    params, what = checked_program(program, "seal"), "The secret key of SEAL"
     primes = _coefficient_moduli(params)
     members = streams.Members(data, what, 8 * params.n * len(primes) + streams.SPARE_BYTES)
     found = members.plaintext()
     members.done()
     _check_parms(found.parms_id, params.n, primes, what)
-    words = _aligned(found.words.reshape(len(primes), params.n))
-    coefficients = _ternary(params.n, primes, words)
+    words = aligned_words(found.words.reshape(len(primes), params.n))
+    coefficients = ternary_secret(params.n, primes, words, what)
     try:
-        _check_weight(coefficients)
+        check_weight(coefficients)
         return SecretKey.of_coefficients(params, coefficients, program.id, key_id)
     finally:
         coefficients.fill(0)
@@ -195,7 +179,7 @@ def evaluation_keys(
         DTypeError, FormatError, VersionError, RangeError: not the bytes of such keys.
         MismatchError: they are of other parameters.
     """
-    params, wanted = _checked(program), program.plan.keys.limbs
+    params, wanted = checked_program(program, "seal"), program.plan.keys.limbs
     numbers = {one: (one.element - 1) // 2 if isinstance(one, Galois) else 0 for one in wanted}
     given: dict[str, tuple[bytes | None, list[KeyId]]] = {
         "relinearisation key": (relinearisation, [one for one in wanted if one == RELINEARISATION]),
@@ -240,23 +224,10 @@ def operand(
         DTypeError, FormatError, VersionError, RangeError: not the bytes of ciphertexts.
         MismatchError: they are of other parameters or at other scales, or the program has no such operand.
     """
-    params, declared = _checked(program), secret_operand(program, name)
+    params, declared = checked_program(program, "seal"), secret_operand(program, name)
     inputs = program.inputs_of(name)
     counts = [one.form.ciphertexts for one in inputs]
-    if isinstance(ciphertexts, (bytes, bytearray, memoryview)) or not isinstance(ciphertexts, Sequence):
-        raise DTypeError(
-            "The ciphertexts of an operand come as a list of bytes.",
-            expected="[bytes, …]",
-            got=type(ciphertexts).__name__,
-            advice=f"one for each of cb.interop.seal.vectors(program, {name!r}, …)",
-        )
-    if len(ciphertexts) != sum(counts):
-        raise ShapeError(
-            f"Operand {name!r} has another number of ciphertexts than planned.",
-            expected=sum(counts),
-            got=len(ciphertexts),
-            advice=f"one for each of cb.interop.seal.vectors(program, {name!r}, …)",
-        )
+    check_streams(ciphertexts, sum(counts), name, "seal")
     given, feeds = iter(ciphertexts), []
     for one, count in zip(inputs, counts, strict=True):
         scale = float(one.encoding_scale)
@@ -273,46 +244,15 @@ def result(program: ClientSide, computed: EncryptedResult) -> list[bytes]:
         ParameterError: the program was not compiled for SEAL. DTypeError: not a result.
         MismatchError, ShapeError: the result belongs to another program.
     """
-    params = _checked(program)
-    if not isinstance(computed, EncryptedResult):
-        raise DTypeError(
-            "A result is what a server computed.",
-            expected="EncryptedResult",
-            got=type(computed).__name__,
-            advice="server.run(operands)",
-        )
-    if computed.program_id != program.id:
-        raise MismatchError(
-            "The result belongs to another program.",
-            expected=short_id(program.id),
-            got=short_id(computed.program_id),
-            advice="the program that the server ran",
-        )
+    params = checked_program(program, "seal")
+    check_result(program, computed)
     found = []
     for output, arrays in zip(program.outputs, computed.each, strict=True):
-        output.check(arrays)
         found += [streams.stream_of(params.n, params.q, abs(float(output.scale)), array) for array in arrays]
     return found
 
 
 # ---- parts of these ----
-
-
-def _checked(program: ClientSide) -> Parameters:
-    """The parameters of a program that was compiled for SEAL."""
-    given: object = program
-    if not isinstance(given, ClientSide):
-        raise DTypeError(
-            "This is for a program.", got=type(given).__name__, advice='cb.compile(…, for_peer="seal")'
-        )
-    if program.plan.for_peer != "seal":
-        raise ParameterError(
-            "The program was not compiled for SEAL.",
-            expected="seal",
-            got=repr(program.plan.for_peer),
-            advice='cb.compile(…, for_peer="seal")',
-        )
-    return program.plan.parameters
 
 
 def _secret(program: ClientSide) -> list[str]:
@@ -372,12 +312,6 @@ def _integers(found: NDArray[np.float64]) -> list[int]:
     return [int(one) for one in np.rint(found).reshape(-1)]
 
 
-def _aligned(words: Array) -> Array:
-    found = aligned_empty(words.shape)
-    found[...] = words
-    return found
-
-
 def _check_parms(name: bytes, n: int, primes: Sequence[int], what: str) -> None:
     expected = streams.parms_id_of(n, primes)
     if name != expected:
@@ -386,49 +320,6 @@ def _check_parms(name: bytes, n: int, primes: Sequence[int], what: str) -> None:
             expected=expected.hex()[:16],
             got=name.hex()[:16],
             advice="poly_modulus_degree and coeff_modulus of cb.interop.seal.recipe(program)",
-        )
-
-
-def _check_residues(words: Array, primes: Sequence[int], what: str) -> None:
-    largest = words.max(axis=(0, 2))
-    if (largest >= np.array(primes, np.uint64)).any():
-        raise RangeError(
-            f"{what} has a residue that is not below its prime.",
-            expected=f"below {min(primes)} and others",
-            got=int(largest.max()),
-            advice=SAVED.format("SEAL's save"),
-        )
-
-
-def _ternary(n: int, primes: Sequence[int], words: Array) -> Array:
-    """The coefficients of a secret in NTT form at all primes."""
-    context = _core.Context(n, list(primes), [], 1)
-    _check_residues(words[None], primes, "The secret key of SEAL")
-    rows = np.asarray(context.rows_from_ntt(words[None]))[:, 0]
-    centred = [
-        np.where(row > prime // 2, row.view(np.int64) - prime, row.view(np.int64))
-        for row, prime in zip(rows, primes, strict=True)
-    ]
-    first: Array = centred[0].astype(np.int64)
-    if np.abs(first).max() > 1 or any((one != first).any() for one in centred):
-        raise ParameterError(
-            "The secret of SEAL's key is not ternary.",
-            expected="coefficients -1, 0 and 1",
-            got="others",
-            advice=SAVED.format("SecretKey.save of SEAL"),
-        )
-    return first
-
-
-def _check_weight(coefficients: Array) -> None:
-    """The security table is of uniform ternary secrets: refuse what no such draw gives."""
-    n, weight = len(coefficients), int(np.count_nonzero(coefficients))
-    if abs(weight - 2 * n / 3) > 9 * math.sqrt(2 * n / 9):  # with a probability below 2^-60
-        raise ParameterError(
-            "The secret is not uniformly ternary: the security table does not hold for it.",
-            expected=f"about {2 * n // 3} coefficients that are not 0",
-            got=weight,
-            advice="a secret key of SEAL's KeyGenerator",
         )
 
 
@@ -472,10 +363,10 @@ def _switching_key(
                 advice=SAVED.format("SEAL"),
             )
         _check_parms(digit.parms_id, params.n, primes, what)
-        _check_residues(digit.words, primes, what)
+        check_residues(digit.words, primes, what)
         if number >= limbs:
             continue
-        words = _aligned(digit.words[:, kept])
+        words = aligned_words(digit.words[:, kept])
         for _ in range(2):  # to Montgomery form
             words = np.asarray(context.multiply_scalar(words, 1 << MONTGOMERY_BITS))
         hasher.update(words.tobytes())
@@ -502,5 +393,5 @@ def _fresh(params: Parameters, data: bytes, name: str, limbs: int, scale: float)
             got=repr(found.scale),
             advice="the scale of cb.interop.seal.recipe(program), of this very ciphertext",
         )
-    _check_residues(found.words, params.q[:got], what)
-    return FreshCiphertext(params, limbs, None, _aligned(found.words[:, :limbs]))
+    check_residues(found.words, params.q[:got], what)
+    return FreshCiphertext(params, limbs, None, aligned_words(found.words[:, :limbs]))

@@ -65,6 +65,13 @@ def check_peer(expression: Expression, operands: Mapping[str, Operand], options:
             advice=Advice(f"ring_degree={PEER_DEGREE}", {"ring_degree": PEER_DEGREE}),
         )
     given = options.parameters
+    if given is None and options.for_peer == "openfhe":
+        raise ParameterError(
+            f"Plans {what} have the primes that OpenFHE chose.",
+            expected="parameters=…",
+            got="none",
+            advice="parameters=cb.interop.openfhe.parameters(context)",
+        )
     if given is not None and (given.alpha != 1 or given.special_limbs > 1 or given.digit_limbs is not None):
         raise ParameterError(
             f"Plans {what} have one limb per digit of keys and one special prime.",

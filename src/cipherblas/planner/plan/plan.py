@@ -49,7 +49,7 @@ from cipherblas.runtime.values import Decisions, MethodChoice
 FormName = Literal["blocks", "tensors", "rows"]
 AskedForm = Literal["blocks", "tensors", "rows", "mixed", "features"]
 RangeName = Literal["promised", "clamped"]
-PeerName = Literal["seal"]
+PeerName = Literal["openfhe", "seal"]
 # Memory that a process needs beside what the plan counts: interpreter, libraries, NTT tables, idle blocks of the pool.
 PROCESS_BYTES = 150 << 20
 RING_DEGREES = tuple(1 << log_n for log_n in range(12, 18))
@@ -100,8 +100,9 @@ class PlanOptions:
         range: of what functions inside of refreshes are of: "promised", within its bounds, and beyond them anything may
             happen; or "clamped", within its bounds as well, and beyond them results are bounded, for polynomials that
             are somewhat less near to the functions.
-        for_peer: "seal", for clients that encrypt and decrypt with that library (`cb.interop`): values in slots,
-            operands of the public key, one limb per digit of keys and one special prime, and no refreshes.
+        for_peer: "seal" or "openfhe", for clients that encrypt and decrypt with that library (`cb.interop`): values in
+            slots, operands of the public key, one limb per digit of keys and one special prime, and no refreshes; for
+            "openfhe" with the `parameters` of its context.
     """
 
     precision: float = 1e-4

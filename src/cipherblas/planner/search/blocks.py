@@ -110,7 +110,7 @@ class BlockStrategy(Strategy):
     def families(self, thorough: bool, refuse: RefuseUpload) -> Iterator[Iterator[list[Candidate]]]:
         options = self.options
         if not self.nodes:
-            if facts_of(self.expression).multiplies_last:
+            if facts_of(self.expression).multiplies_last and self.options.for_peer != "openfhe":
                 yield map(self._unrelinearised, self.degrees)
             yield map(self._elementwise, self.degrees)
             return
