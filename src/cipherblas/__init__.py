@@ -30,6 +30,7 @@ from cipherblas.common.errors import (
     RangeError,
     SecretCopyError,
     SecurityError,
+    ServiceError,
     ShapeError,
     StorageError,
     UnknownNameError,
@@ -94,10 +95,20 @@ if TYPE_CHECKING:
     from cipherblas.roles.together import JointClient, Programs, compile_together
     from cipherblas.roles.wire.messages import EncryptedOperand, EncryptedResult
     from cipherblas.roles.wire.report import RunReport
+    from cipherblas.service.remote import (
+        AsyncService,
+        ServedClient,
+        ServedJob,
+        ServedProgram,
+        Service,
+        aconnect,
+        connect,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncService",
     "CancelledError",
     "CipherblasError",
     "Client",
@@ -130,7 +141,12 @@ __all__ = [
     "SampledErrors",
     "SecretCopyError",
     "SecurityError",
+    "ServedClient",
+    "ServedJob",
+    "ServedProgram",
     "Server",
+    "Service",
+    "ServiceError",
     "ShapeError",
     "Sharing",
     "StorageError",
@@ -138,6 +154,7 @@ __all__ = [
     "UnsupportedNodeError",
     "VersionError",
     "WorkBudgetError",
+    "aconnect",
     "assume",
     "avg_pool2d",
     "blas",
@@ -147,6 +164,7 @@ __all__ = [
     "compile",
     "compile_together",
     "concatenate",
+    "connect",
     "conv2d",
     "cumsum",
     "diag",
@@ -218,7 +236,13 @@ _ON_FIRST_USE = {
     "Run": "cipherblas.roles.one_run",
     "RunReport": "cipherblas.roles.wire.report",
     "Server": "cipherblas.roles.server",
+    **dict.fromkeys(
+        ("AsyncService", "ServedClient", "ServedJob", "ServedProgram"), "cipherblas.service.remote"
+    ),
+    "Service": "cipherblas.service.remote",
     "Sharing": "cipherblas.roles.sharing",
+    "aconnect": "cipherblas.service.remote",
+    "connect": "cipherblas.service.remote",
     "blas": "cipherblas.lang.blas",
     "compile": "cipherblas.roles.program",
     "compile_together": "cipherblas.roles.together",

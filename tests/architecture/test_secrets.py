@@ -35,6 +35,7 @@ CLIENT_SIDE = (
     ),
     *("crypto.keys.secret", "crypto.keys.generation", "crypto.keys.encryption", "crypto.keys"),
     "rlwe.matrices.encryption",
+    "service.remote",
     *("networks", "sklearn", "interop", "lab", "report", "cli", "cipherblas", "__main__"),
 )
 SECRET_NAMES = {*("SecretKey", "generate_secret", "make_evaluation_keys", "decrypt_coefficients")}

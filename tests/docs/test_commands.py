@@ -39,11 +39,11 @@ def test_command_is_accepted(document: Path, line: str) -> None:
     command: Any = COMMAND
     if "--help" in arguments:
         arguments.remove("--help")
-    while hasattr(command, "commands") and arguments:
+    while hasattr(command, "commands") and arguments and not arguments[0].startswith("-"):
         name = arguments.pop(0)
         assert name in command.commands, f"{document.name}: {line}"
         command = command.commands[name]
-    if hasattr(command, "commands"):
+    if hasattr(command, "commands") and not arguments:
         return
     with command.make_context(command.name, arguments):
         pass

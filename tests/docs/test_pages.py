@@ -35,7 +35,12 @@ WITH_CODE = [page for page in documents.DOCUMENTS if documents.blocks(page, "pyt
 HERE = [page for page in WITH_CODE if documents.name(page) not in ELSEWHERE]
 # Run by a test below, which looks at what they leave.
 BOOTSTRAPPING = DOCS / "bootstrapping.md"
-LOOKED_AT = [TUTORIAL, BOOTSTRAPPING, HOW_TO / "exact-integers.md", HOW_TO / "several-results.md"]
+# `service.md` in tests/service/test_service.py, which has a service.
+LOOKED_AT = [
+    TUTORIAL,
+    BOOTSTRAPPING,
+    *(HOW_TO / f"{name}.md" for name in ("exact-integers", "several-results", "service")),
+]
 
 
 def run(page: Path) -> tuple[dict[str, Any], str]:

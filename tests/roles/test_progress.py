@@ -66,6 +66,18 @@ SHORT_CALLS = (
         "register",
         "register_engine",
     ),
+    # Of a service: others are waited for, and `ServedJob.state` tells how it goes.
+    *(
+        "connect",
+        "aconnect",
+        "Service.ask",
+        "Service.close",
+        "Service.program",
+        "Service.programs",
+        "Service.publish",
+    ),
+    *("Service.send", "ServedProgram.client", "ServedClient.submit"),
+    *("ServedJob.cancel", "ServedJob.encrypted", "ServedJob.result"),
     *("inspect", "FileFacts.to_dict", "RunReport.and_then", "RunReport.to_dict"),
     *(
         f"{kind}.{name}"

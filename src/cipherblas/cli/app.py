@@ -46,6 +46,7 @@ _COMMANDS = {  # by name: the module, and the function in it
     "check": ("checking", "check"),
     **{name: (name, name) for name in ("explain", "keygen", "encrypt", "run", "decrypt")},
     "inspect": ("inspecting", "inspect"),
+    "serve": ("serve", "serve"),
     "demo": ("demo.command", "demo"),
 }
 add_plug_ins(app, own=_COMMANDS)

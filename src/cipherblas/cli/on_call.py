@@ -62,12 +62,18 @@ class CommandsOnCall(dict[str, Any]):
             self._listed = False
 
     def _made(self, name: str) -> Any:
-        module, function = self._places[name]
-        alone = typer.Typer(context_settings=self._settings, rich_markup_mode="rich", add_completion=False)
-        found = getattr(importlib.import_module(f"cipherblas.cli.{module}"), function)
-        alone.command(name)(guarded(found))
+        place, function = self._places[name]
+        module = importlib.import_module(f"cipherblas.cli.{place}")
+        alone = getattr(module, "group", None)  # of a command that has commands of its own
+        if alone is None:
+            alone = typer.Typer(
+                context_settings=self._settings, rich_markup_mode="rich", add_completion=False
+            )
+            alone.command(name)(guarded(getattr(module, function)))
         use_plain_help(alone)
-        return typer.main.get_command(alone)
+        command = typer.main.get_command(alone)
+        command.name = name
+        return command
 
 
 def group_of(places: Mapping[str, tuple[str, str]], settings: dict[str, Any]) -> type[PlainGroup]:

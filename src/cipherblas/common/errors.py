@@ -308,6 +308,19 @@ class StorageError(CipherblasError, OSError):
         self.errno = errno
 
 
+class ServiceError(CipherblasError):
+    """A service refused a request, or cannot be reached.
+
+    `status` is that of HTTP, or None where nothing answered; `retry_after`: seconds after which to ask again, or None.
+    """
+
+    def __init__(
+        self, message: str, *, status: int | None = None, retry_after: float | None = None, **parts: Any
+    ) -> None:
+        super().__init__(message, **parts)
+        self.status, self.retry_after = status, retry_after
+
+
 class PrecisionWarning(UserWarning):
     """A plan promises less of a result than one would take for granted; the warning says why, and what to write."""
 

@@ -119,6 +119,11 @@ class Client(NeverCopied):
         return f"<Client of program {short_id(self.program.id)}{closed}>"
 
     @property
+    def key_id(self) -> str:
+        """The name of its key pair, which keys and ciphertexts carry."""
+        return self._secret.key_id
+
+    @property
     def closed(self) -> bool:
         """Whether `close` has overwritten the secret key."""
         return self._secret.closed

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -17,8 +17,10 @@ from cipherblas.common.pickles import Rebuilt, rebuilt
 from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto import files, randomness
 from cipherblas.crypto.fields import MAX_DECODED_BITS
-from cipherblas.crypto.keys.secret import SecretKey
 from cipherblas.crypto.params import Parameters
+
+if TYPE_CHECKING:
+    from cipherblas.crypto.keys.secret import SecretKey
 
 MAX_MESSAGE_BITS = 62  # the core adds the error to a message as 64-bit integers
 
@@ -310,7 +312,7 @@ def encrypt(
     factor = 1
     if params.plain_modulus is not None:
         factor = pow(params.plain_modulus, -1, math.prod(params.q[:limbs]))
-    if isinstance(key, SecretKey):
+    if not isinstance(key, PublicKey):
         seed = randomness.fresh_seed()
         a = _uniform_rows(params, seed, randomness.Purpose.CIPHERTEXT_UNIFORM, limbs)
         errors = randomness.noise(context, 1)
