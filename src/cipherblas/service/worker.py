@@ -7,6 +7,7 @@ stays: programs, and keys by their bytes, those that were used last.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import queue
 import resource
@@ -23,6 +24,7 @@ import numpy as np
 
 from cipherblas.common.environment import threads
 from cipherblas.common.errors import CipherblasError, FormatError, MismatchError
+from cipherblas.common.log import LOG
 from cipherblas.common.process import peak_bytes
 from cipherblas.crypto.keys import EvaluationKeys
 from cipherblas.planner.predict.machine import Machine
@@ -119,6 +121,9 @@ class Worker:
                 answer = {"refused": error.to_dict()}
             except MemoryError:
                 answer = {"refused": {"code": "MemoryBudgetError", "message": "The worker is out of memory."}}
+            except Exception:
+                LOG.exception("the task %s", message["task"])
+                answer = {"refused": {"code": "Fault", "message": "The worker has a fault."}}
             answer |= {"loaded": len(self._loaded), "resident": _resident()}
             self._connection.send_bytes(json.dumps(answer).encode())
 
@@ -201,6 +206,7 @@ class _limited:
 
 def main(descriptor: int, key_budget: int, insecure: bool) -> None:
     """Serve the socket of a descriptor."""
+    logging.basicConfig(level=logging.WARNING)
     Worker(Connection(descriptor), Loaded(key_budget, insecure=insecure)).serve()
 
 
