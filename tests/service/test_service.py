@@ -29,7 +29,9 @@ def test_publish_connect_compute(service: Served, program: cb.Program, tmp_path:
     user = service.connect("user", ("run", "keys"))
     client = user.program("numerals").client(tmp_path / "digits.key")
     assert np.abs(client(x=X) - expected(program)).max() <= program.plan.error_target
-    again = user.program("numerals").client(tmp_path / "digits.key")  # the key of the file; its keys are there
+    again = user.program("numerals").client(
+        tmp_path / "digits.key"
+    )  # the key of the file; its keys are there
     job = again.submit(x=X / 2)
     assert job.predicted > 0
     assert np.abs(job.result(timeout=60) - expected(program, X / 2)).max() <= program.plan.error_target
