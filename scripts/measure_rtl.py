@@ -52,6 +52,8 @@ MODULES: list[tuple[str, dict[str, Any]]] = [
     ("lane_network", {"Dp": 16, "Width": 54}),
     ("lane_network", {"Dp": 128, "Width": 54}),
     ("lane_network", {"Dp": 256, "Width": 54}),
+    ("read_port", {"Dp": 128, "Width": 54}),
+    ("write_port", {"Dp": 128, "Width": 54}),
 ]
 
 

@@ -33,15 +33,17 @@ def solver() -> str:
     return found
 
 
-def proved(top: str, modules: tuple[str, ...], folder: Path, sources: Path = verilated.RTL) -> bool:
-    """Whether a property holds from the start on, and from each state to the next."""
+ONE_CLOCK = ("async2sync", "dffunmap")
+ANY_CLOCKS = ("memory_map", "clk2fflogic", "opt -fast")
+
+
+def proved(top: str, files: list[Path], folder: Path, clocks: tuple[str, ...] = ONE_CLOCK) -> bool:
+    """Whether the properties in a module hold from the start on, and from each state to the next."""
     command, problem = solver(), folder / f"{top}.smt2"
-    files = " ".join([str(FORMAL / f"{top}.sv"), *(str(sources / f"{name}.sv") for name in modules)])
     commands = (
-        f"read_verilog -formal -sv {files}",
+        f"read_verilog -formal -sv {' '.join(map(str, files))}",
         f"prep -top {top} -flatten",
-        "async2sync",
-        "dffunmap",
+        *clocks,
         f"write_smt2 -wires {problem}",
     )
     subprocess.run([sys.executable, "-c", WRITE, *commands], check=True, capture_output=True)
@@ -55,14 +57,41 @@ def proved(top: str, modules: tuple[str, ...], folder: Path, sources: Path = ver
     return True
 
 
+def changed(name: str, folder: Path, text: str, fault: str) -> Path:
+    """A copy of a module with a fault."""
+    sound = (verilated.RTL / f"{name}.sv").read_text()
+    assert sound.count(text) == 1
+    (folder / f"{name}.sv").write_text(sound.replace(text, fault))
+    return folder / f"{name}.sv"
+
+
 def test_sums_and_differences(tmp_path: Path) -> None:
-    assert proved("mod_add_proof", ("mod_add",), tmp_path)
+    files = [FORMAL / "mod_add_proof.sv", verilated.RTL / "mod_add.sv"]
+    assert proved("mod_add_proof", files, tmp_path)
 
 
 def test_a_wrong_adder_is_refuted(tmp_path: Path) -> None:
     """The proof can fail: with the carry's bit taken for the sign."""
-    text = (verilated.RTL / "mod_add.sv").read_text()
-    wrong = text.replace("subtracted ? first[Width+1] :", "subtracted ? first[Width] & first[0] :")
-    assert wrong != text
-    (tmp_path / "mod_add.sv").write_text(wrong)
-    assert not proved("mod_add_proof", ("mod_add",), tmp_path, tmp_path)
+    wrong = changed(
+        "mod_add", tmp_path, "subtracted ? first[Width+1] :", "subtracted ? first[Width] & first[0] :"
+    )
+    assert not proved("mod_add_proof", [FORMAL / "mod_add_proof.sv", wrong], tmp_path)
+
+
+def test_a_queue_between_two_clocks(tmp_path: Path) -> None:
+    """No word is lost or comes twice, and they leave in the order in which they came, whatever both clocks do."""
+    assert proved("async_fifo", [verilated.RTL / "async_fifo.sv"], tmp_path, ANY_CLOCKS)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("{2'b11, ", "{2'b01, "),  # it is full where it is not, and not where it is
+        ("(valid_o && ready_i);", "(ready_i);"),  # words are taken that did not come
+        ("written_gray <= written_next ^ (written_next >> 1);", "written_gray <= written_next;"),
+        ("assign data_o = words[read[Bits-1:0]];", "assign data_o = words[read_next[Bits-1:0]];"),
+    ],
+)
+def test_a_wrong_queue_is_refuted(tmp_path: Path, text: str, fault: str) -> None:
+    wrong = changed("async_fifo", tmp_path, text, fault)
+    assert not proved("async_fifo", [wrong], tmp_path, ANY_CLOCKS)

@@ -19,6 +19,8 @@ from cipherblas_hardware.accelerator import isa, verilated
         ("element", {"Dp": 4, "LogN": 13, "Width": 50}),
         ("element", {"Dp": 16, "LogN": 16, "Tiled": 1}),
         ("element", {"Dp": 8, "LogN": 8, "Buffered": 1}),
+        ("memory_ports", {"Dp": 8, "Ports": 4, "Width": 50}),
+        ("memory_ports", {"Dp": 128, "Ports": 32}),
     ],
 )
 def test_no_warnings(top: str, parameters: dict[str, int], kept: Path) -> None:

@@ -40,6 +40,7 @@ MODULES = (
     *("fame_pkg", "mod_add", "product", "mod_mul", "lane_pair", "lane_array"),
     *("lane_network", "corner", "temporal_network", "permutation_circuit", "operand_rows", "result_rows"),
     *("bank", "scratchpad", "constants", "sequencer", "program_checks", "element"),
+    *("queue", "async_fifo", "pack", "unpack", "read_port", "write_port", "memory_ports"),
 )
 
 

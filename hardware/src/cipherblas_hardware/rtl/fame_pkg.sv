@@ -8,6 +8,7 @@ package fame_pkg;
   localparam int RowBits = 13;  // of a bank's rows
   localparam int FloorBits = 6;  // of an overflow's whole part
   localparam int Banks = 4;
+  localparam int AddressBits = 32;  // of rows in memory, and of bytes at a port
 
   typedef enum logic [2:0] {
     Mul,      // a b
