@@ -100,7 +100,7 @@ class Case:
             name: value.make() if isinstance(value, Chosen) else value
             for name, value in {**self.options, **instead}.items()
         }
-        return cb.compile(self.function, operands, machine=machine, **options)
+        return cb.compile(self.function, operands, machine=machine, cache=False, **options)
 
 
 CASES: dict[str, Case] = {}

@@ -27,7 +27,7 @@ from cipherblas.common.gemm_paths import (
 from cipherblas.common.words import WORD_BYTES
 from cipherblas.crypto.digits import digit_ranges
 from cipherblas.crypto.params import factor_words, key_words
-from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.counts import NOTHING, Counts
 from cipherblas.rlwe.rings import Ring
 from cipherblas.rlwe.working_memory import POLYNOMIAL_COPIES, clear_gemm_bytes, operand_gemm_bytes
 
@@ -96,7 +96,7 @@ class Costs:
         key = (method, arguments, *options.items())
         found = self._known.get(key)
         if found is None:
-            each = Counts()
+            each = NOTHING.copy()
             method(self, each, *arguments, **options)
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()

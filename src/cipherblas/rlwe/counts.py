@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
 
@@ -95,13 +95,19 @@ class Counts:
     fresh_bytes: int = 0
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(*map(operator.add, vars(self).values(), vars(other).values()))
+        return self._of(map(operator.add, vars(self).values(), vars(other).values()))
 
     def __sub__(self, other: Counts) -> Counts:
-        return Counts(*map(operator.sub, vars(self).values(), vars(other).values()))
+        return self._of(map(operator.sub, vars(self).values(), vars(other).values()))
 
     def __mul__(self, times: int) -> Counts:
-        return Counts(*(number * times for number in vars(self).values()))
+        return self._of([number * times for number in vars(self).values()])
+
+    def _of(self, numbers: Iterable[int]) -> Counts:
+        """Counts of these numbers, field by field: planning makes many, and an initialiser sets each by itself."""
+        found = Counts.__new__(Counts)
+        vars(found).update(zip(vars(self), numbers, strict=True))
+        return found
 
     def in_ring(self, n: int, of: int) -> Counts:
         """Return counts of a ring of degree n in limbs of degree `of`: transforms by their butterflies, the rest by
@@ -134,3 +140,6 @@ class Counts:
     def to_dict(self) -> dict[str, int]:
         """A JSON-ready dictionary."""
         return asdict(self)
+
+
+NOTHING = Counts()  # to copy, not to count in

@@ -95,7 +95,7 @@ class RingShape:
         plain_modulus: int | None = None,
     ) -> RingShape:
         """The shape whose moduli are 2^bits."""
-        q, p = (tuple(2.0**size for size in bits) for bits in (q_bits, special_bits))
+        q, p = (tuple([2.0**size for size in bits]) for bits in (q_bits, special_bits))
         optional = key_limbs, row_degree, digit_limbs, operand_moduli, level_limbs, plain_modulus
         return cls(n, q, p, alpha, scale_bits, *optional)
 

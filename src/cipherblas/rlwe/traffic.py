@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,8 @@ class Traffic:
     answer_words: int = 0
 
     def __add__(self, other: Traffic) -> Traffic:
-        total = Traffic(*map(operator.add, _figures(self), _figures(other)))
-        object.__setattr__(total, "threaded", self.threaded or other.threaded)
+        total = Traffic.__new__(Traffic)  # planning adds many, and an initialiser sets each field by itself
+        mine = vars(self)
+        vars(total).update(zip(mine, map(operator.add, mine.values(), vars(other).values()), strict=True))
+        vars(total)["threaded"] = self.threaded or other.threaded
         return total
-
-
-_figures = operator.attrgetter(*(field.name for field in fields(Traffic)))  # planning adds many

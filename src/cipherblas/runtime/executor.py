@@ -23,12 +23,11 @@ from cipherblas.lang.facts import facts_of
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.refreshing import is_refreshed
 from cipherblas.lang.results import results_of
-from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.counts import NOTHING, Counts
 from cipherblas.runtime.inputs import Inputs
 from cipherblas.runtime.listing import At, Listing, RunContext, Work
 from cipherblas.runtime.values import NOBODY, Cells, Decisions, Input, MethodChoice, StepError, Value
 
-NOTHING = Counts()
 EXTRACTION, OPERAND = "rows apart", "operand"  # steps whose seconds are told by themselves
 
 
@@ -245,15 +244,15 @@ class Executor:
         self.figures: list[NodeFigures] = []
         self.fixed_factors: list[ClearFactor] = []
         self._sent: dict[int, tuple[Any, Hashable]] = {}  # by the first handle
-        self._used_inputs, self._streamed_inputs = Tally[Hashable](), Tally[Hashable]()
+        self._used_inputs, self._streamed_inputs = dict[Hashable, int](), dict[Hashable, int]()
         self._choose, self._observed = choose, observed
         self.left: list[int] = []
         self.together = 0
         self.step_errors: dict[int, StepError] = {}
         self._uses = facts.uses
-        self._left = self._uses.copy()
+        self._left = dict(self._uses)
         self._kept: dict[int, dict[tuple[str, Hashable], Value]] = {}
-        self._of_children = Counts()
+        self._of_children = NOTHING
         self._runs: dict[str, FormRun] = {}
         self._messages: dict[tuple[int, str], Value] = {}  # see `exact`
         self.beyond: dict[int, float] = {}
@@ -291,7 +290,7 @@ class Executor:
     def as_sent(self, first: Any, key: Hashable) -> None:
         """The first handle of what a client sent for one use of an operand, which nothing was done to."""
         self._sent[id(first)] = first, key
-        self._used_inputs[key] += 1
+        self._used_inputs[key] = self._used_inputs.get(key, 0) + 1
 
     def may_stream(self, node: Expression, value: Value) -> bool:
         """The next product takes each ciphertext of a factor once: whether they need not stay, since they are as they
@@ -300,7 +299,7 @@ class Executor:
         streamed = found is not None and node.operand is not None and self._uses[id(node)] == 1
         if streamed:
             assert found is not None
-            self._streamed_inputs[found[1]] += 1
+            self._streamed_inputs[found[1]] = self._streamed_inputs.get(found[1], 0) + 1
         return streamed
 
     @property
@@ -312,7 +311,7 @@ class Executor:
     def streamed(self) -> frozenset[Hashable]:
         """Keys of inputs whose ciphertexts nothing uses but products that take each of them once."""
         used, streamed = self._used_inputs, self._streamed_inputs
-        return frozenset(key for key, number in used.items() if streamed[key] == number)
+        return frozenset(key for key, number in used.items() if streamed.get(key) == number)
 
     def run(self) -> Value:
         """Compute a program with one result, which is still encrypted."""
@@ -505,7 +504,7 @@ class Executor:
             self._at = self.listing.begin(number, node, form)
         counted = others = NOTHING
         if self._observed:
-            counted, others, self._of_children = self.evaluators.counts, self._of_children, Counts()
+            counted, others, self._of_children = self.evaluators.counts, self._of_children, NOTHING
         if own == run.name:
             method = METHODS.get((own, node.op))
             if method is None:

@@ -30,7 +30,7 @@ from cipherblas.evaluators.rows.values import (
 from cipherblas.evaluators.slots.values import ClearFactor, Ledger
 from cipherblas.rlwe.basis import Basis, FirstLimbs
 from cipherblas.rlwe.costs import costs_of
-from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.counts import NOTHING, Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy
 from cipherblas.rlwe.matrices.transposition import TransposePolicy, transpose_plan
 from cipherblas.rlwe.noise import UNKNOWN, Spread
@@ -71,7 +71,7 @@ class RowsBookkeeper(ABC):
         self.params = params
         self.key_policy = key_policy
         self.n = params.n
-        self.counts = Counts()
+        self.counts = NOTHING.copy()
         self.costs = costs_of(params)
         self.ledger = Ledger()
         self.policy = policy_of(params, level_limbs=1) if policy is None else policy

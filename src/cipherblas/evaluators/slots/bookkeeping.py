@@ -30,7 +30,7 @@ from cipherblas.evaluators.policy.interface import PlaintextPolicy, Scale
 from cipherblas.evaluators.policy.members import policy_of
 from cipherblas.evaluators.slots.values import Ct, Ledger, MaskGroup, Plain
 from cipherblas.rlwe.costs import Costs, costs_of
-from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.counts import NOTHING, Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy
 from cipherblas.rlwe.noise import SlotErrors
 from cipherblas.rlwe.rings import Ring
@@ -81,7 +81,7 @@ class Bookkeeper:
         self.slots = params.n // 2
         self.key_policy = key_policy
         self.working_bytes = working_bytes
-        self.counts = Counts()
+        self.counts = NOTHING.copy()
         self.costs = costs_of(params)
         self.ledger = Ledger()
         self.policy = policy_of(params) if policy is None else policy

@@ -41,7 +41,7 @@ class _Known:
     counts: Counts
     peak: int
     results: Sequence[Properties]
-    calls: Tally[Any] | None
+    calls: Mapping[Any, int] | None
 
 
 class Symbolic(Evaluator):
@@ -166,20 +166,24 @@ class Symbolic(Evaluator):
         if known is not None:
             self.counts += known.counts
             if self.calls is not None and known.calls is not None:
-                self.calls += known.calls
+                for call, times in known.calls.items():
+                    self.calls[call] += times
             self._whole = self._whole[0], self._whole[1] + known.counts.operand_encodings
             self.ledger.touch(known.peak)
             xs.clear()
             return [self.make(*result, None) for result in known.results]
         counts, ledger = self.counts.copy(), self.ledger
-        calls = None if self.calls is None else self.calls.copy()
+        calls = None if self.calls is None else dict(self.calls)
         peak, live = ledger.peak, ledger.live
         ledger.peak = live
         found = work()
         taken = self.counts - counts
         taken.mask_encodings = 0
         results = [(ct.limbs, ct.scale, ct.bound, ct.errors, ct.components) for ct in found]
-        more = None if self.calls is None or calls is None else self.calls - calls
+        more = None
+        if self.calls is not None and calls is not None:
+            counted = ((call, times - calls.get(call, 0)) for call, times in self.calls.items())
+            more = {call: times for call, times in counted if times}
         self._transforms_known[key] = _Known(taken, ledger.peak - live, results, more)
         ledger.peak = max(peak, ledger.peak)
         return found

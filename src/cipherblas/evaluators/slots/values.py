@@ -53,7 +53,8 @@ class Ledger:
     def touch(self, nbytes: int) -> None:
         """Record working memory that an operation needs while it runs."""
         with self.lock:
-            self.peak = max(self.peak, self.live + nbytes)
+            if self.live + nbytes > self.peak:
+                self.peak = self.live + nbytes
 
 
 class Ct:

@@ -87,12 +87,12 @@ class Sizing:
     plain_modulus: int | None = None
     keyless: bool = False
 
-    @property
+    @functools.cached_property
     def digit_bits(self) -> float:
         """log2 of the largest digit."""
         return largest_digit(self.q_bits, digit_ranges(len(self.q_bits), self.alpha, self.digit_limbs))
 
-    @property
+    @functools.cached_property
     def special_bits(self) -> tuple[float, ...]:
         """Special primes that the digits call for, as `make_parameters` chooses them."""
         if self.keyless:
@@ -198,6 +198,7 @@ class ModulusError(PrecisionError, code="PrecisionError"):
         self.bits, self.allowed, self.shortfall = bits, allowed, bits - allowed
 
 
+@functools.lru_cache(maxsize=256)
 def draft(n: int, scale_bits: float, size: int = 1, level_limbs: int | None = None) -> RingShape:
     """A ring with limbs to spare, for a look at a program's depth and noise; of `size` times the usual limbs."""
     each = level_limbs or 1

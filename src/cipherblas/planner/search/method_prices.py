@@ -94,14 +94,15 @@ class Priced(Symbolic):
         self.most, self.seconds = most, seconds
 
     def repeated(self, number: int, work: Callable[[], None]) -> None:
-        before, calls = self._before, None if self.calls is None else self.calls.copy()
+        before, calls = self._before, None if self.calls is None else dict(self.calls)
         if self.most < math.inf:
             self._before, self._looked_at = self.seconds(self.counts), 0.0
         super().repeated(number, work)
         self._before, self._looked_at = before, 0.0
         if self.calls is not None and calls is not None:
             for call, times in self.calls.items():
-                self.calls[call] = calls[call] + (times - calls[call]) * number
+                so_far = calls.get(call, 0)
+                self.calls[call] = so_far + (times - so_far) * number
 
     def _check_seconds(self) -> None:
         if self.most < math.inf and self.counts.ntt_limbs >= self._looked_at:

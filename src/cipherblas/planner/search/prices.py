@@ -62,6 +62,7 @@ def cheapest(
     """
     left, found = dict(enumerate(candidates)), list[Scored]()
     known: dict[Hashable, Price] = {}
+    kind_of = [*map(_kind, candidates)]
     any_carried, lacking = False, list[Hashable]()  # blocks of candidates that no ring carries
     groups = [rings] if rings else []  # rings of as many limbs each, with different digits
 
@@ -70,7 +71,7 @@ def cheapest(
         key = number, _limbs(ring)
         price_so_far = known.get(key, UNKNOWN)
         if not price_so_far.exact and price_so_far.seconds <= most:
-            kind = left[number].name, _kind(left[number]), len(ring.q)
+            kind = left[number].name, kind_of[number], len(ring.q)
             limit = LOOKED_AT * most if kind in carried else math.inf
             found = attempted(functools.partial(price, left[number], ring, limit))
             known[key] = Price(math.inf) if isinstance(found, Infeasible) else found
@@ -97,8 +98,8 @@ def cheapest(
         """The one of least price: some of each kind tell where to look. None where no price is below so much. Then its
         price, and those that no ring so far carries."""
         kinds: dict[Hashable, list[int]] = {}
-        for number, candidate in left.items():
-            kinds.setdefault(_kind(candidate), []).append(number)
+        for number in left:
+            kinds.setdefault(kind_of[number], []).append(number)
         least, near = dict[Hashable, float](), math.inf if told and not found else NEAR * most
         for kind, numbers in kinds.items():
             least[kind] = least_of(numbers if len(numbers) <= FEW else numbers[1:-1:2], near)

@@ -256,6 +256,8 @@ class Strategy(ABC):
 
     def with_shared_masks(self, scored: Sequence[Scored]) -> Iterator[Candidate]:
         """The best candidate so far with ciphertexts that share their a part where they are refreshed."""
+        if not self.refreshed:
+            return
         best = next((one for one in scored if one.run.keys.encapsulation is not None), None)
         if best is None:
             return
