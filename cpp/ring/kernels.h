@@ -142,7 +142,7 @@ struct Kernels {
     void (*ntt_part)(std::uint64_t* const* r, const std::uint64_t* const* x, std::size_t count, int part,
                      bool lazy, const Upcoming& upcoming, const NttTable& table);
     // The same with the transforms in `work`, and r_k = (a_k + work_k) * c: the tail of ModDown and rescale in one. work_k
-    // may be x_k, r_k may be a_k. bypass: r goes past the caches, for results that they cannot hold.
+    // may be x_k, r_k may be a_k or, with work_k elsewhere, x_k. bypass: r goes past the caches, for results that they cannot hold.
     void (*ntt_part_add_mul_scalar)(std::uint64_t* const* r, const std::uint64_t* const* a,
                                     const std::uint64_t* const* x, std::uint64_t* const* work,
                                     std::size_t count, std::uint64_t c, int part, bool bypass,

@@ -195,25 +195,42 @@ void run_coefficient_parts(const Context& context, const CoefficientParts& of, s
     for (std::size_t i = 0; i < rows * special; ++i) dropped.push_back(sums.words() + i * n);
     const DroppedRows negatives(context, *plan.dropped, rows, dropped.data());
 
-    const std::size_t room = rows * n + chunk;
+    // Their transforms at all limbs are begun in the result: what is converted is read once.
+    const std::vector<int> kept_limbs = kept_rows(plan);
+    const auto result = [&](std::size_t s, std::size_t b, std::size_t c, std::size_t row) {
+        return out[s * outputs + b] + (c * kept + row) * n;
+    };
+    parallel_for(rows, threads_for(rows), [&](std::size_t i, int) {
+        const std::size_t b = i / 2 % outputs;
+        std::vector<std::uint64_t*> targets;
+        for (std::size_t row = 0; row < kept; ++row) {
+            targets.push_back(result(i / 2 / outputs, b, i % 2, row));
+        }
+        negatives.convert(i, kept_limbs, targets.data());
+    });
+    // They end, part by part, where the sums are added.
+    const std::size_t part = n / static_cast<std::size_t>(kernel.ntt_parts(context.log_n()));
+    const std::size_t room = (rows + 2) * part;
     const Buffer memory = Buffer::of_words(static_cast<std::size_t>(threads_for(kept)) * room);
     for_each_chunk(
-        plan, decompositions, kept_rows(plan), parts, most,
-        [&](int thread, int limb) {
-            std::uint64_t* const words = memory.words() + static_cast<std::size_t>(thread) * room;
-            for (std::size_t row = 0; row < rows; ++row) negatives.transform(row, limb, words + row * n);
-        },
+        plan, decompositions, kept_limbs, parts, most, [](int, int) {},
         [&](const BabyWorker& worker, int thread, int limb, std::size_t row, std::size_t s,
             std::size_t begin) {
             std::uint64_t* const words = memory.words() + static_cast<std::size_t>(thread) * room;
-            std::uint64_t* const sum = words + rows * n;
+            std::uint64_t* const work[2] = {words + rows * part, words + (rows + 1) * part};
+            const std::size_t within = begin % part;
             for (std::size_t b = 0; b < outputs; ++b) {
+                std::uint64_t* sums[2];
+                std::uint64_t* results[2];
                 for (std::size_t c = 0; c < 2; ++c) {
-                    add_up(worker, limb, row, begin, b, c, sum);
-                    kernel.add_mul_scalar(out[s * outputs + b] + (c * kept + row) * n + begin, sum,
-                                          words + number(s, b, c) * n + begin, plan.dropped->inverse(limb),
-                                          chunk, context.modulus(limb));
+                    sums[c] = words + number(s, b, c) * part;
+                    results[c] = result(s, b, c, row) + begin - within;
+                    add_up(worker, limb, row, begin, b, c, sums[c] + within);
                 }
+                if (within + chunk < part) continue;
+                kernel.ntt_part_add_mul_scalar(results, sums, results, work, 2, plan.dropped->inverse(limb),
+                                               static_cast<int>(begin / part), false, {},
+                                               context.table(limb));
             }
         });
 }

@@ -130,19 +130,22 @@ void ExtendedLimbs::transform(int target, int t, int part, const Upcoming& upcom
     }
 }
 
-void ExtendedLimbs::make(int target, DigitRange range) {
+void ExtendedLimbs::convert(int target, DigitRange range) {
     const std::size_t n = plan_->context->n();
-    const int parts = kernels().ntt_parts(plan_->context->basis().log_n());
     for (std::size_t s = 0; s < sources_; ++s) {
         const auto& decomposition = (*decompositions_)[s];
         if (!decomposition) continue;
-        std::uint64_t* scratch = digit_scratch_.words() + place(s, 0) * n;
-        for (int d = range.begin; d < range.end; ++d, scratch += n) {
-            decomposition->convert(&target, 1, {d, d + 1}, scratch);
-            for (int part = 0; part < parts; ++part) {
-                decomposition->transform(target, part, {d, d + 1}, {}, scratch, nullptr);
-            }
-        }
+        decomposition->convert(&target, 1, range, digit_scratch_.words() + place(s, 0) * n);
+    }
+}
+
+void ExtendedLimbs::transform(int target, int part, DigitRange range, const Upcoming& upcoming) const {
+    const std::size_t n = plan_->context->n();
+    for (std::size_t s = 0; s < sources_; ++s) {
+        const auto& decomposition = (*decompositions_)[s];
+        if (!decomposition) continue;
+        decomposition->transform(target, part, range, upcoming, digit_scratch_.words() + place(s, 0) * n,
+                                 nullptr);
     }
 }
 

@@ -61,8 +61,9 @@ class ExtendedLimbs {
     // The same for one part, apart: for what is read only once.
     void transform(int target, int t, int part, const Upcoming& upcoming, DigitParts& apart) const;
 
-    // Both steps for some digits of the first limb, one digit after the other; then one part of them.
-    void make(int target, DigitRange range);
+    // The same steps for some digits of the first limb, and then one part of them.
+    void convert(int target, DigitRange range);
+    void transform(int target, int part, DigitRange range, const Upcoming& upcoming) const;
     void take(int target, int part, DigitRange range, DigitParts& parts) const;
 
     // Of every source.

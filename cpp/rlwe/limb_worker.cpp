@@ -101,10 +101,12 @@ void LimbWorker::run_ranges(int limb, const Target& target, const Finish& finish
     const int all = limbs_.all().size();
     for (int first = 0; first < all; first += range_) {
         const DigitRange range{first, std::min(first + range_, all)};
-        limbs_.make(limb, range);
+        limbs_.convert(limb, range);
         for (int part = 0; part < parts_; ++part) {
             std::uint64_t* sum[2];
             target(part, sum);
+            note_keys(part, range);
+            limbs_.transform(limb, source_part(part), range, {upcoming_.data(), upcoming_.size()});
             limbs_.take(limb, source_part(part), range, apart_);
             const std::size_t begin = static_cast<std::size_t>(part) * part_words_;
             sum_.run_part(limb, begin, begin + part_words_, apart_, first > 0, sum[0], sum[1]);
@@ -161,6 +163,19 @@ int LimbWorker::source_part(int part) const {
     if (permutation == nullptr) return part;
     const std::size_t first = static_cast<std::size_t>(part) * part_words_;
     return static_cast<int>(permutation->index[first] / part_words_);
+}
+
+// What the sum of a part reads of the keys, a quarter more or so of packed ones: fetched while its digits are made.
+void LimbWorker::note_keys(int part, DigitRange range) {
+    upcoming_.clear();
+    for (const RotationTerm& term : sum_.terms()) {
+        const std::size_t begin =
+            static_cast<std::size_t>(part) * part_words_ * static_cast<std::size_t>(term.key_bits) / 64;
+        for (int d = range.begin; d < range.end && term.digit_count > 0; ++d) {
+            upcoming_.push_back(term.key0[d] + begin);
+            upcoming_.push_back(term.key1[d] + begin);
+        }
+    }
 }
 
 // What the next part's transforms read. Keys and addends are fetched while the sum is made: with the transforms they cost

@@ -46,6 +46,7 @@ class LimbWorker {
     int source_part(int part) const;
     bool cuts() const { return range_ < limbs_.all().size(); }
     void note_upcoming(int part);
+    void note_keys(int part, DigitRange range);
 
     const TransformPlan* plan_;
     std::size_t n_;

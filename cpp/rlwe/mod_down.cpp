@@ -69,8 +69,7 @@ int limbs_per_group(std::size_t n, int limbs, int sources) {
 
 DroppedRows::DroppedRows(const Context& context, const BaseConversion& conversion, std::size_t rows,
                          const std::uint64_t* const* dropped)
-    : context_(&context),
-      conversion_(&conversion),
+    : conversion_(&conversion),
       n_(context.n()),
       count_(static_cast<std::size_t>(conversion.count())),
       together_(!converts_one_by_one(n_, conversion.count())),
@@ -91,15 +90,9 @@ DroppedRows::DroppedRows(const Context& context, const BaseConversion& conversio
                   });
 }
 
-void DroppedRows::transform(std::size_t row, int limb, std::uint64_t* out) const {
-    const Kernels& k = kernels();
-    conversion_->convert(&out, &limb, 1, block(row), together_, overflow(row));
-    const int parts = k.ntt_parts(context_->log_n());
-    for (int part = 0; part < parts; ++part) {
-        std::uint64_t* const words =
-            out + static_cast<std::size_t>(part) * (n_ / static_cast<std::size_t>(parts));
-        k.ntt_part(&words, &words, 1, part, false, {}, context_->table(limb));
-    }
+void DroppedRows::convert(std::size_t row, const std::vector<int>& limbs, std::uint64_t* const* out) const {
+    conversion_->convert(out, limbs.data(), static_cast<int>(limbs.size()), block(row), together_,
+                         overflow(row));
 }
 
 void mod_down(const Context& context, const BaseConversion& conversion, int rows, int kept_limbs,

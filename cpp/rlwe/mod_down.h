@@ -1,6 +1,7 @@
 // Division with rounding by the product of the dropped limbs: ModDown, rescale, and both merged.
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "ring/pool.h"
 #include "rlwe/context.h"
@@ -24,11 +25,10 @@ class DroppedRows {
     const std::uint64_t* overflow(std::size_t row) const {  // null: counted by the conversion
         return counts_ ? overflow_.words() + row * n_ : nullptr;
     }
-    // out = the negative of what ModDown subtracts from a row at a limb, in NTT form.
-    void transform(std::size_t row, int limb, std::uint64_t* out) const;
+    // out[i] = the negative of what ModDown subtracts from a row at limbs[i], its NTT begun.
+    void convert(std::size_t row, const std::vector<int>& limbs, std::uint64_t* const* out) const;
 
   private:
-    const Context* context_;
     const BaseConversion* conversion_;
     std::size_t n_, count_;
     bool together_, counts_;

@@ -70,10 +70,7 @@ struct Field : Lanes {
     CIPHERBLAS_INLINE __m512i canonical(__m512i x) const {
         return subtract_once(_mm512_and_si512(reduce(x), mask), q);
     }
-    // x * w modulo q in [-q, q), and in [0, 2q).
-    CIPHERBLAS_INLINE __m512i centred_product(__m512i x, __m512i w, __m512i quotient) const {
-        return add_low(low_product(x, w), add_high(one, x, quotient), minus_q);
-    }
+    // x * w modulo q in [0, 2q).
     CIPHERBLAS_INLINE __m512i product(__m512i x, __m512i w, __m512i quotient) const {
         return add_low(low_product(x, w), high_product(x, quotient), minus_q);
     }
@@ -112,9 +109,10 @@ CIPHERBLAS_INLINE void forward_butterfly(__m512i& even, __m512i& odd, __m512i w,
     const __m512i u = INPUTS == Inputs::kResidues ? add(even, f.span)
                       : INPUTS == Inputs::kAny    ? f.reduce_spread(even)
                                                   : even;
-    const __m512i v = f.centred_product(odd, w, quotient);
-    even = add(u, v);
-    odd = sub(u, v);
+    // u + v from u on, and u - v = 2u - (u + v): that saves the register of v.
+    const __m512i estimate = add_high(f.one, odd, quotient), twice = add(u, u);
+    even = add_low(add_low(u, odd, w), estimate, f.minus_q);
+    odd = sub(twice, even);
 }
 
 // The same with one twiddle per lane, of which only the quotient is read: half the table to stream, one multiplication more.

@@ -84,6 +84,7 @@ struct Keep {
     Fetch upcoming;
 
     CIPHERBLAS_INLINE void fetch(std::size_t row, const Word* at) const { upcoming(row, at - x[row]); }
+    CIPHERBLAS_INLINE void fetch_upcoming(std::size_t row, const Word* at) const { fetch(row, at); }
     template <int LINES>
     CIPHERBLAS_INLINE void fetch_lines_of(std::size_t, const Word*) const {}
 
@@ -106,6 +107,7 @@ struct KeepMirrored {
     Word* end;  // of the limb
 
     CIPHERBLAS_INLINE void fetch(std::size_t, const Word*) const {}
+    CIPHERBLAS_INLINE void fetch_upcoming(std::size_t, const Word*) const {}
     template <int LINES>
     CIPHERBLAS_INLINE void fetch_lines_of(std::size_t, const Word*) const {}
 
@@ -146,6 +148,7 @@ struct AddTo {
         fetch_lines<kTailLines, _MM_HINT_T1>(a[row] + offset + 64 * kAheadBlocks + 8 * (16 - kTailLines));
         if (!BYPASS) fetch_lines<16>(r[row] + offset);
     }
+    CIPHERBLAS_INLINE void fetch_upcoming(std::size_t, const Word*) const {}
     template <int LINES>
     CIPHERBLAS_INLINE void fetch_lines_of(std::size_t row, const Word* at) const {
         fetch_lines<LINES, _MM_HINT_T1>(a[row] + (at - x[row]));
@@ -188,7 +191,7 @@ void forward_tail(std::size_t row, Word* x, std::size_t node, std::size_t blocks
             fetch_lines<4>(t.quotient + 16 * (node + kAheadBlocks));
             fetch_lines<2>(t.quotient + 8 * (node + kAheadBlocks));
         }
-        if (ahead) finish.fetch(row, x);
+        ahead ? finish.fetch(row, x) : finish.fetch_upcoming(row, x);
         __m512i v[16];
 #pragma GCC unroll 16
         for (int i = 0; i < 16; ++i) v[i] = load(SHORT ? shared + 8 * (i % 8) : x + 8 * i);

@@ -119,11 +119,59 @@ void multiply_terms(Word* c0, Word* c1, Word* c2, const TensorTerms terms, std::
     if (BYPASS) _mm_sfence();
 }
 
+// sum mod q for a sum of up to two products of residues, by Barrett: as `mul`, with a top word below 2^(bits + 2) <= 2^52.
+struct PairReduction {
+    __m512i mu;
+    __m128i up, down;
+
+    explicit PairReduction(const Modulus& m)
+        : mu(broadcast(m.mu)),
+          up(_mm_cvtsi32_si128(kWordBits + 1 - m.bits)),
+          down(_mm_cvtsi32_si128(m.bits - 1)) {}
+
+    CIPHERBLAS_INLINE __m512i operator()(const Sum& sum, const Lanes& m) const {
+        const __m512i top = add(_mm512_maskz_sll_epi64(kAllLanes, sum.high, up),
+                                _mm512_maskz_srl_epi64(kAllLanes, sum.low, down));
+        const __m512i rest = _mm512_and_si512(add_low(sum.low, high_product(top, mu), m.minus_q), m.mask);
+        return subtract_once(subtract_once(rest, m.twice_q), m.q);
+    }
+};
+
+// A single term needs no sums in memory.
+template <bool BYPASS>
+void multiply_pair(Word* c0, Word* c1, Word* c2, const TensorTerms terms, std::size_t n,
+                   const Modulus& modulus) {
+    const Lanes m(modulus);
+    const PairReduction reduce(modulus);
+    const auto put = [](Word* at, __m512i value) {
+        BYPASS ? store_past_caches(at, value) : store(at, value);
+    };
+    const Word *const a0 = terms.a0[0], *const a1 = terms.a1[0];
+    const Word *const b0 = terms.b0[0], *const b1 = terms.b1[0];
+    for (std::size_t i = 0; i < n; i += 8) {
+        if (i + kPairAhead < n) fetch_pair(terms, i + kPairAhead);
+        const __m512i x0 = load(a0 + i), x1 = load(a1 + i), y0 = load(b0 + i), y1 = load(b1 + i);
+        Sum s0, s1, s2;
+        s0.add_product(x0, y0);
+        s1.add_product(x0, y1);
+        s1.add_product(x1, y0);
+        s2.add_product(x1, y1);
+        put(c0 + i, reduce(s0, m));
+        put(c1 + i, reduce(s1, m));
+        put(c2 + i, reduce(s2, m));
+    }
+    if (BYPASS) _mm_sfence();
+}
+
 }  // namespace
 
 void multiply_sum(Word* c0, Word* c1, Word* c2, const Word* const* a0, const Word* const* a1,
                   const Word* const* b0, const Word* const* b1, std::size_t count, bool accumulate,
                   bool bypass, std::size_t n, const Modulus& modulus) {
+    if (count == 1 && !accumulate) {
+        return (bypass ? multiply_pair<true> : multiply_pair<false>)(c0, c1, c2, {a0, a1, b0, b1}, n,
+                                                                     modulus);
+    }
     if (count > kMaxTerms) {
         multiply_sum(c0, c1, c2, a0, a1, b0, b1, kMaxTerms, accumulate, false, n, modulus);
         const std::size_t rest = count - kMaxTerms;
