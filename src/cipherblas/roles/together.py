@@ -213,12 +213,12 @@ def compile_together(
 
     Examples:
         >>> import numpy as np, cipherblas as cb
-        >>> first, second = np.eye(4), np.ones((4, 4))
+        >>> first, second = np.eye(4), np.eye(4)[::-1]
         >>> x = {"x": cb.secret(4, 4)}
         >>> both = cb.compile_together({"a": (lambda x: first @ x, x), "b": (lambda x: second @ x, x)})
         >>> client = both.client()
         >>> keys = client.evaluation_keys()
-        >>> sent = client["a"].encrypt({"x": np.eye(4)})
+        >>> sent = client["a"].encrypt({"x": np.eye(4)})  # for both, which ask for it alike
         >>> results = {name: program.server(keys).run(sent) for name, program in both.items()}
         >>> bool(np.abs(client["b"].decrypt(results["b"]) - second).max() < 1e-2)
         True
