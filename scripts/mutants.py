@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = Path("src/cipherblas")
+NOTHING_COLLECTED = 5  # pytest's exit status
 SECONDS = 1500  # a run of the tests takes no longer: a fault that makes it endless is caught
 
 
@@ -88,6 +89,8 @@ def caught(mutant: Mutant, tree: Path) -> tuple[str, float]:
             run = subprocess.run(
                 command, cwd=tree, env=environment, capture_output=True, text=True, timeout=SECONDS
             )
+            if run.returncode == NOTHING_COLLECTED:
+                raise LookupError(f"tests/{folder} has no tests")
             if run.returncode:
                 lines = [line for line in run.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
                 return (lines or [f"tests/{folder}"])[0][:110], time.perf_counter() - started

@@ -417,6 +417,7 @@ def test_a_sparse_secret_has_its_weight_and_goes_with_the_key(toy_parameters: Pa
     secret = keys.generate_secret(toy_parameters)
     sparse = secret.sparse_coefficients()
     assert np.abs(sparse).sum() == (sparse != 0).sum() == 32
+    assert set(sparse) == {-1, 0, 1}  # but once in 2^31 times
     np.testing.assert_array_equal(sparse, secret.sparse_coefficients())
     other = keys.generate_secret(toy_parameters).sparse_coefficients()
     assert (sparse != other).any()
