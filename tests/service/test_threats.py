@@ -268,3 +268,34 @@ def test_a_token_is_not_sent_unencrypted() -> None:
         cb.connect("http://example.org:8443", token="t")
     with pytest.raises(cb.ServiceError, match="unencrypted"):
         cb.connect("http://127.0.0.1.example.org", token="t")
+
+
+def test_tls(own_service: Served, tmp_path: Path) -> None:
+    from datetime import datetime, timedelta, timezone
+    from ipaddress import ip_address
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(timezone.utc)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "service")])
+    address = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(now).not_valid_after(now + timedelta(days=1))
+    made = builder.add_extension(address, critical=False).sign(key, hashes.SHA256())
+    own, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    own.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    own_service.url = own_service.url.replace("http:", "https:")
+    own_service.options = ("--tls-cert", str(certificate), "--tls-key", str(own))
+    own_service.certificate = str(certificate)
+    own_service.start()
+    trusting = cb.connect(own_service.url, certificate=str(certificate))  # the first token is the user's
+    assert trusting.programs() == []
+    with pytest.raises(cb.ServiceError, match="cannot be reached"):
+        cb.connect(own_service.url).ask("GET", "/healthz", again=False)

@@ -29,6 +29,7 @@ class Served:
     def __init__(self, root: Path, *options: str) -> None:
         self.root, self.port, self.options = root, free_port(), options
         self.url = f"http://127.0.0.1:{self.port}"
+        self.certificate: str | None = None
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Served:
@@ -41,7 +42,7 @@ class Served:
         end = time.monotonic() + 30
         while True:
             try:
-                cb.connect(self.url).ask("GET", "/healthz", again=False)
+                cb.connect(self.url, certificate=self.certificate).ask("GET", "/healthz", again=False)
                 return self
             except cb.ServiceError:
                 if time.monotonic() > end or self.process.poll() is not None:

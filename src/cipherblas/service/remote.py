@@ -45,7 +45,7 @@ class Service:
         self.url = url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._pool: Any = urllib3.PoolManager(
-            retries=False, timeout=urllib3.Timeout(connect=10, read=120), ca_certs=certificate, maxsize=8
+            retries=False, timeout=urllib3.Timeout(connect=10, read=120), ca_certs=certificate, maxsize=16
         )
         self._failures = (urllib3.exceptions.HTTPError,)
 
@@ -181,12 +181,23 @@ class Service:
             sha256.update(block)
             length += len(block)
         name = sha256.hexdigest()
+        for number in range(TRIES):
+            try:
+                self._send_parts(read, name, length)
+                return name
+            except ServiceError as error:  # another request may have completed the same upload, or it went
+                if error.status != 404 or number == TRIES - 1:
+                    raise
+        raise AssertionError
+
+    def _send_parts(self, read: Callable[[int, int], bytes], name: str, length: int) -> None:
+        """Send what the service lacks of a file."""
         metadata = f"sha256 {base64.b64encode(name.encode()).decode()}"
         tus = {"Tus-Resumable": "1.0.0"}
         announced = {**tus, "Upload-Length": str(length), "Upload-Metadata": metadata}
         made = self.ask("POST", "/v1/uploads", b"", announced)
         if made.status == 200:
-            return name
+            return
         place, failures = made.headers["Location"], 0
         offset = int(self.ask("HEAD", place, None, tus).headers["Upload-Offset"])
         while offset < length:
@@ -200,13 +211,7 @@ class Service:
                 if failures == TRIES or error.status not in (None, 408, 409, *BUSY):
                     raise
                 time.sleep(0.1 * 2**failures)
-                try:
-                    offset = int(self.ask("HEAD", place, None, tus).headers["Upload-Offset"])
-                except ServiceError as gone:  # complete, where the answer alone was lost
-                    if gone.status != 404:
-                        raise
-                    return self.send(content)
-        return name
+                offset = int(self.ask("HEAD", place, None, tus).headers["Upload-Offset"])
 
 
 class ServedProgram:
