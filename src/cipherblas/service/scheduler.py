@@ -17,7 +17,7 @@ from cipherblas.service.store import Row, Store
 
 SHORT = 1.0  # predicted seconds of a job that may pass one which waits for memory
 MAX_PASSED = 10
-MAX_TRIES = 5
+MAX_TRIES = 25
 CHECK_LIMIT = 90.0  # seconds
 CANCEL_SECONDS = 1.0
 OVER = ("done", "failed", "cancelled")
