@@ -169,6 +169,9 @@ class Store:
         """Make rows and files agree after whatever end: unfinished jobs wait again, files without rows go."""
         self.do("UPDATE jobs SET state = 'queued', started = NULL WHERE state = 'running'")
         uploads = {row["id"] for row in self.all("SELECT id FROM uploads")}
+        for name in uploads:
+            if not (self.root / "uploads" / name).exists():  # it became an object, and its row was left
+                self.remove_upload(name)
         for path in (self.root / "uploads").iterdir():
             if path.name not in uploads:
                 path.unlink()

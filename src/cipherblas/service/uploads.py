@@ -141,8 +141,13 @@ class Uploads:
         return self._path(row["id"]).stat().st_size
 
     async def head(self, request: Request, token: Row) -> Response:
-        """Tell how much of an upload is stored."""
+        """Tell how much of an upload is stored; one that was whole at a loss of the service becomes an object."""
         row = self._row(request, token)
+        async with self._locks.setdefault(row["id"], asyncio.Lock()):
+            row = self._row(request, token)
+            if self._offset(row) == row["length"]:
+                await self._complete(row)
+                raise ServiceError("There is no such upload.", status=404)
         headers = {"Upload-Offset": str(self._offset(row)), "Upload-Length": str(row["length"])}
         return Response(headers={**HEADERS, **headers, "Cache-Control": "no-store"})
 
