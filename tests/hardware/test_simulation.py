@@ -10,6 +10,7 @@ import pytest
 
 from cipherblas.crypto.params import Parameters
 from cipherblas_bench.sets import FAME_SETS, Shape
+from cipherblas_hardware.accelerator import isa
 from cipherblas_hardware.accelerator.engine import MakeElement, machine_element
 from cipherblas_hardware.accelerator.simulation import simulated_product, toy_parameters
 from cipherblas_hardware.model.configuration import Configuration
@@ -135,3 +136,46 @@ def test_without_verilator_it_says_what_to_install(invoke: Any, monkeypatch: pyt
 def test_matrices_that_do_not_fit(invoke: Any) -> None:
     result = invoke("fame-sim", "--on", "machine", "--shape", "64x64x64")
     assert result.exit_code == 1 and "does not fit" in result.stderr
+
+
+# --- traces ---
+
+
+def passes_of(trace: Path) -> list[int]:
+    """The instructions that are in `current` while a VCD's rows are issued, one after the other."""
+    codes: dict[str, str] = {}
+    state: dict[str, int] = {}
+    found: list[int] = []
+    for line in trace.read_text(encoding="ascii").splitlines():
+        words = line.split()
+        if words and words[0] == "$var":
+            codes.setdefault(words[4], words[3])
+        elif words and words[0][0] in "b01":
+            value, code = words if words[0][0] == "b" else (words[0][0], words[0][1:])
+            state[code] = int(value.removeprefix("b"), 2)
+        elif words and words[0][0] == "#" and state.get(codes["issue"]) and not state[codes["clk_i"]]:
+            word = state[codes["current"]]
+            found += [word] if found[-1:] != [word] else []
+    return found
+
+
+def test_a_trace_of_some_passes(
+    invoke: Any, kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that were asked for, and the next one while the last one's rows are written."""
+    monkeypatch.setenv("CIPHERBLAS_CACHE", str(kept.parent))
+    file = tmp_path / "passes.vcd"
+    options = ("--shape", "2x2x2", "--trace", file, "-q")
+    assert invoke("fame-sim", *options, "--from", 40, "--passes", 3).exit_code == 0
+    middle = passes_of(file)
+    assert invoke("fame-sim", *options, "--passes", 60).exit_code == 0
+    start = passes_of(file)
+    assert len(middle) == 4 and len(start) == 61
+    assert middle == start[40:44]
+    assert isa.Pass.decode(middle[0]).a_row % 32 == 0
+
+
+def test_traces_that_there_are_not(invoke: Any, tmp_path: Path) -> None:
+    for options in (("--on", "machine"), ("--shape", "2x2x2", "--shape", "2x3x2")):
+        result = invoke("fame-sim", *options, "--trace", tmp_path / "passes.vcd")
+        assert result.exit_code == 1 and "one product in the simulated hardware" in result.stderr

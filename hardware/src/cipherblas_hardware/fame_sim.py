@@ -5,13 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from enum import Enum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from cipherblas.cli.options import Debug, Quiet
-from cipherblas.common.errors import InsecureParametersWarning
+from cipherblas.common.errors import InsecureParametersWarning, ParameterError
 from cipherblas.common.progress import Tell
+from cipherblas.crypto import files
 from cipherblas.report import Display, stdout_console
 from cipherblas_bench.cli.bench import collected
 from cipherblas_bench.cli.bench_options import product_shapes
@@ -40,6 +42,14 @@ def fame_sim(
     relinearise_once: Annotated[
         bool, typer.Option("--relinearise-once", help="The sum of products, and not each of them.")
     ] = False,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Signals of the element in each cycle, as VCD.", show_default="no such file"
+        ),
+    ] = None,
+    first: Annotated[int, typer.Option("--from", min=0, help="The first pass of the trace.")] = 0,
+    passes: Annotated[int, typer.Option(min=1, help="Passes of the trace.")] = 16,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -50,6 +60,7 @@ def fame_sim(
     Examples:
       cipherblas fame-sim
       cipherblas fame-sim --shape 3x5x2 --lanes 16 --json
+      cipherblas fame-sim --trace passes.vcd --from 200 --passes 8
       cipherblas fame-sim --on machine --set A --shape 8x8x8 --lanes 128
     """
     from cipherblas_bench.sets import FAME_SETS
@@ -57,7 +68,17 @@ def fame_sim(
     from cipherblas_hardware.accelerator.engine import machine_element, rtl_element
     from cipherblas_hardware.accelerator.simulation import simulated_product, toy_parameters
 
-    make = rtl_element() if on is Backend.rtl else machine_element()
+    options: dict[str, Any] = {}
+    if trace is not None:
+        if on is Backend.machine or len(shape or []) > 1:
+            raise ParameterError(
+                "A trace has the signals of one product in the simulated hardware.",
+                expected="--on rtl, and one --shape",
+                got=f"--on {on.value}, {len(shape or [None])} shapes",
+            )
+        files.check_writable(trace)
+        options = {"trace": trace, "traced": (first, passes)}
+    make = rtl_element(**options) if on is Backend.rtl else machine_element()
     display = Display(quiet=quiet)
     if parameter_set is None:
         with warnings.catch_warnings():
@@ -81,3 +102,5 @@ def fame_sim(
         console = stdout_console()
         for table in report.simulation_tables(found):
             console.print(table)
+    if trace is not None:
+        display.note(f"wrote {trace}")

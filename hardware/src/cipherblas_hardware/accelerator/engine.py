@@ -8,6 +8,7 @@ It is for small rings: a simulation takes a thousand times as long as the proces
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -41,8 +42,11 @@ def machine_element() -> MakeElement:
     return Machine
 
 
-def rtl_element() -> MakeElement:
+def rtl_element(**options: Any) -> MakeElement:
     """What makes elements of the simulated hardware.
+
+    Args:
+        options: of `SimulatedElement`.
 
     Raises:
         StorageError: Verilator or g++ is not installed.
@@ -52,7 +56,7 @@ def rtl_element() -> MakeElement:
     check_tools()
     from cipherblas_hardware.accelerator.simulator import SimulatedElement
 
-    return SimulatedElement
+    return functools.partial(SimulatedElement, **options)
 
 
 def on_machine(params: Parameters) -> FameEngine:

@@ -29,6 +29,7 @@ from cipherblas_hardware.model.configuration import WORD_BITS
 
 MAX_LOG_N = 16  # whose stages an instruction can name
 
+EVERY_PASS = 1 << 62
 EVENT_WORDS = 6  # cycle, kind, bank, row, rows, address of the words
 KINDS = (WriteRows, ReadRows, SetScalar, SetGalois)  # in the order of `sim/element.cpp`
 
@@ -43,7 +44,8 @@ class SimulatedElement:
         largest_log_n: of the largest ring of the same hardware, which serves all that are no larger. None: 12, or that
             of `timing` where it is larger; with buffers an element has that one ring.
         folder: where built libraries are kept; None: the default one.
-        trace: a file for the element's signals in all cycles, in VCD; None: no such file.
+        trace: a file for the element's signals, in VCD; None: no such file.
+        traced: number of the first pass whose cycles it has, of all programs, and how many passes it has.
 
     Raises:
         ParameterError: the ring is larger than the largest one.
@@ -58,6 +60,7 @@ class SimulatedElement:
         largest_log_n: int | None = None,
         folder: Path | None = None,
         trace: Path | None = None,
+        traced: tuple[int, int] = (0, EVERY_PASS),
     ) -> None:
         if largest_log_n is None:
             largest_log_n = timing.log_n if timing.buffered else max(12, timing.log_n)
@@ -87,7 +90,8 @@ class SimulatedElement:
         self._handle = ctypes.c_void_p(self._library.create(timing.log_n - timing.lane_bits))
         weakref.finalize(self, self._library.destroy, self._handle)
         if trace is not None:
-            self._library.trace(self._handle, str(trace).encode())
+            window = [ctypes.c_uint64(number) for number in (*traced, timing.to_bank + 2)]
+            self._library.trace(self._handle, str(trace).encode(), *window)
 
     @property
     def issued(self) -> int:

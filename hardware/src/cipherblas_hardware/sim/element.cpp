@@ -97,7 +97,14 @@ class Simulation {
             cycle += begun || passes == 0;
             begun |= taken;
             next += taken;
+#if VM_TRACE
+            passes_ += taken;
+            after_ += passes_ > end_;
+#endif
         }
+#if VM_TRACE
+        if (trace_.isOpen()) trace_.flush();
+#endif
         presented_ = nullptr;
         return top_.cycles_o - before;
     }
@@ -105,12 +112,15 @@ class Simulation {
     std::uint32_t issued() const { return top_.issued_o; }
 
 #if VM_TRACE
-    // The signals of all cycles from now on.
-    void trace(const char* file) {
+    // The signals of so many passes, from a first one of all programs on, until the last one's rows are written.
+    void trace(const char* file, std::uint64_t first, std::uint64_t count, std::uint64_t way) {
         use();
         context_.traceEverOn(true);
         top_.trace(&trace_, 1);
         trace_.open(file);
+        first_ = first;
+        end_ = first + count;
+        way_ = way;
     }
 #endif
 
@@ -125,7 +135,9 @@ class Simulation {
         top_.clk_i = level;
         top_.eval();
 #if VM_TRACE
-        if (trace_.isOpen()) trace_.dump(context_.time());
+        // `passes_` have been taken, and the last one of them runs.
+        if (trace_.isOpen() && (first_ == 0 || passes_ > first_) && after_ <= way_)
+            trace_.dump(context_.time());
         context_.timeInc(1);
 #endif
     }
@@ -183,6 +195,8 @@ class Simulation {
     Vtop top_;
 #if VM_TRACE
     VerilatedVcdC trace_;  // closed before what it traces
+    std::uint64_t first_ = 0, end_ = 0, way_ = 0, passes_ = 0;
+    std::uint64_t after_ = 0;  // cycles since the pass behind the last one began
 #endif
     const std::uint64_t* presented_ = nullptr;
 };
@@ -205,7 +219,9 @@ std::int64_t run(void* simulation, const std::uint32_t* program, std::uint64_t p
 }
 
 #if VM_TRACE
-void trace(void* simulation, const char* file) { static_cast<Simulation*>(simulation)->trace(file); }
+void trace(void* simulation, const char* file, std::uint64_t first, std::uint64_t count, std::uint64_t way) {
+    static_cast<Simulation*>(simulation)->trace(file, first, count, way);
+}
 #endif
 
 std::uint32_t issued(const void* simulation) { return static_cast<const Simulation*>(simulation)->issued(); }
