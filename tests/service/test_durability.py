@@ -7,17 +7,28 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import cipherblas as cb
+from cipherblas.service.remote import Service
 from cipherblas.service.settings import Settings
 from cipherblas.service.store import Store
 from tests.service.test_threats import announced, part, refused
 from tests.support.served import Served
 
 pytestmark = pytest.mark.encrypted
+
+
+def _until(there: Service, job: str, state: str) -> dict[str, Any]:
+    """The facts of a job as soon as it is in a state, which it must reach."""
+    end = time.monotonic() + 60
+    while (facts := json.loads(there.ask("GET", f"/v1/jobs/{job}").data))["state"] != state:
+        assert facts["state"] in ("queued", "running") and time.monotonic() < end
+        time.sleep(0.02)
+    return dict(facts)
 
 
 def test_killed_front_loses_nothing(own_service: Served, slow_program: cb.Program, tmp_path: Path) -> None:
@@ -40,13 +51,15 @@ def test_killed_front_loses_nothing(own_service: Served, slow_program: cb.Progra
     assert not any(Path(f"/proc/{pid}/stat").exists() for pid in workers)
     own_service.start()
     assert there.ask("HEAD", place).headers["Upload-Offset"] == str(1 << 20)
-    while (facts := json.loads(there.ask("GET", f"/v1/jobs/{job}?wait=30").data))["state"] != "done":
-        assert facts["state"] in ("queued", "running")
-        for pid in own_service.workers()[:1]:  # and a worker, in the middle of the run
-            if facts["state"] == "running" and not (tmp_path / "killed").exists():
-                os.kill(pid, signal.SIGKILL)
-                (tmp_path / "killed").touch()
+    _until(there, job, "running")
+    (worker,) = own_service.workers()
+    os.kill(worker, signal.SIGKILL)  # in the middle of the run
+    facts = _until(there, job, "done")
+    assert own_service.workers() != [worker]
     result = cb.EncryptedResult.from_bytes(there.ask("GET", facts["result"]).data)
+    there.ask("DELETE", f"/v1/jobs/{job}")
+    assert json.loads(there.ask("POST", "/v1/jobs", fields).data)["job"] == job
+    assert _until(there, job, "done")["sha256"] == facts["sha256"]  # of a run that nothing ended
     found = client.client.decrypt(result, of=operands)
     assert np.abs(found - np.eye(256) / 2).max() <= slow_program.plan.error_target
     assert own_service.stop() == 0

@@ -256,8 +256,9 @@ class Front:
                 raise ServiceError("The body of the request is too long.", status=413, expected=MAX_BODY)
         try:
             found = json.loads(bytes(content).decode())
+            json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair is no text
         except (ValueError, RecursionError):
-            raise ServiceError("The body of the request is not JSON.", status=400) from None
+            raise ServiceError("The body of the request is not JSON of Unicode text.", status=400) from None
         if not isinstance(found, dict) or not set(names) <= set(found) <= set(names) | set(optional):
             raise ServiceError(
                 "The body of the request has other fields.",

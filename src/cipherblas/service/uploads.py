@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import hashlib
 import os
 import secrets
@@ -71,7 +70,7 @@ def _metadata(text: str) -> dict[str, str]:
         for pair in filter(None, text.split(",")):
             name, _, value = pair.strip().partition(" ")
             found[name] = base64.b64decode(value, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # no Base64, or no text
         raise ServiceError("The metadata of the upload cannot be read.", status=400) from None
     return found
 
