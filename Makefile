@@ -10,6 +10,7 @@ PYTHON ?= python3
 VENV ?= .venv
 # Python's files are taken from the tree, so that only C++ is built again. `INSTALL=` installs a copy, as users have it.
 INSTALL ?= --editable
+LOCKED ?= run
 EXTRAS ?= demo,distributed,plot,serve,test
 NATIVE ?= build/native
 SANITIZED ?= build/sanitized
@@ -153,10 +154,10 @@ $(VENV)/installed: $(VENV)/installed-package $(APART_SOURCES)
 	@touch $@
 
 # From files whose digests are in requirements/; without a network from a folder that `pip download --require-hashes` filled:
-# PIP_NO_INDEX=1 PIP_FIND_LINKS=folder make locked
+# PIP_NO_INDEX=1 PIP_FIND_LINKS=folder make locked; with LOCKED=serve what a service needs too.
 locked: $(VENV)/bin/python
 	$(PIP) install --quiet --require-hashes -r requirements/build.txt
-	$(PIP) install --quiet --require-hashes -r requirements/run.txt
+	$(PIP) install --quiet --require-hashes -r requirements/$(LOCKED).txt
 	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) install --quiet --no-build-isolation --no-deps .
 
 # The C++ suites need these, and not the package.

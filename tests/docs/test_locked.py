@@ -34,7 +34,9 @@ def locked(name: str) -> dict[str, list[tuple[int, ...]]]:
     return found
 
 
-@pytest.mark.parametrize(("file", "field"), [("run.txt", "dependencies"), ("build.txt", "requires")])
+@pytest.mark.parametrize(
+    ("file", "field"), [("run.txt", "dependencies"), ("serve.txt", "serve"), ("build.txt", "requires")]
+)
 def test_what_is_asked_for_is_locked(file: str, field: str) -> None:
     wanted, found = asked(field), locked(file)
     assert len(wanted) >= 4
