@@ -42,6 +42,10 @@ BARS: dict[str, tuple[str, ...]] = {
     "check": ("reading the inputs", "reading the plan", "computing"),
     "explain": ("loading matplotlib", "counting", "drawing"),
     "inspect": (),
+    "serve token create": (),
+    "serve token list": (),
+    "serve token revoke": (),
+    "serve check": (),
     "keygen": ("reading the plan", "writing the plan and the secret key", "making evaluation keys"),
     "encrypt": ("reading the array", "reading the keys", "encrypting a", "writing"),
     "run": (

@@ -74,19 +74,19 @@ def test_blocks_of_samples_are_shared(name: str) -> None:
         result, servers = found[0][0], [server for _, server in found]
         assert result.digest == alone.digest
         for rank, one in enumerate(servers):
-            assert one.sent == one.rank_runs[rank].sent and one.counts.products <= counts.products
-            assert (one.rank_runs[rank].counts.products, bool(one.sent.messages)) == (
-                one.counts.products,
-                rank > 0 and (one.counts.products if packed else one.counts.mac_limbs) > 0,
+            assert one.last.sent == one.rank_runs[rank].sent and one.last.counts.products <= counts.products
+            assert (one.rank_runs[rank].counts.products, bool(one.last.sent.messages)) == (
+                one.last.counts.products,
+                rank > 0 and (one.last.counts.products if packed else one.last.counts.mac_limbs) > 0,
             )
-        assert sum(one.counts.products for one in servers) == counts.products
+        assert sum(one.last.counts.products for one in servers) == counts.products
         if packed:
             assert all(
-                one.counts.rotations == counts.rotations for one in servers
+                one.last.counts.rotations == counts.rotations for one in servers
             )  # weights, which all take apart
         else:
-            assert sum(one.counts.mac_limbs for one in servers) == counts.mac_limbs
-        assert max(one.counts.mac_limbs for one in servers) < counts.mac_limbs
+            assert sum(one.last.counts.mac_limbs for one in servers) == counts.mac_limbs
+        assert max(one.last.counts.mac_limbs for one in servers) < counts.mac_limbs
 
 
 def test_errors_of_a_handle_that_stands_for_many_blocks_are_added_once() -> None:

@@ -200,8 +200,8 @@ def test_offsets_have_one_hoisting_where_memory_allows(
         limit_memory(limited, slots.SlotsRanks)
         small = square.on(4, "4d*")
     for (_, one), (_, other) in zip(large, small, strict=True):
-        assert one.counts.rotations == other.counts.rotations and one.sent == other.sent
-        assert one.counts.hoistings < other.counts.hoistings
+        assert one.last.counts.rotations == other.last.counts.rotations and one.last.sent == other.last.sent
+        assert one.last.counts.hoistings < other.last.counts.hoistings
     for found in (large, small):
         for got, wanted in zip(found[0][0].ciphertexts, square.alone.ciphertexts, strict=True):
             np.testing.assert_array_equal(got, wanted)

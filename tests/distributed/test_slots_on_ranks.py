@@ -120,8 +120,8 @@ def test_exact_integers_by_residues_on_ranks() -> None:
         np.testing.assert_array_equal(got, wanted)
     shared = on_ranks(program, 2, Network(1e-6, 1e-9))
     for rank, (_, each) in enumerate(both):  # what was predicted, modulo all t
-        assert each.sent == each.rank_runs[rank].sent == shared.runs[rank].sent
-        assert each.counts.products == shared.runs[rank].counts.products > 0
+        assert each.last.sent == each.rank_runs[rank].sent == shared.runs[rank].sent
+        assert each.last.counts.products == shared.runs[rank].counts.products > 0
     assert shared.to_dict()["moduli"] == list(program.plan.moduli)
     text = shared.explain()
     assert f"modulo {len(program.plan.moduli)} t" in text and f"{shared.runs[0].sent.nbytes:,}" in text

@@ -30,6 +30,7 @@ PLANNER = Path(pipeline.__file__).parent
 # Files that catch what is raised for other reasons: options that the user gave, files of machines, the system.
 OTHERS = {
     "plan/plan.py": {"CipherblasError"},
+    "plan/text.py": {"(CipherblasError, ArithmeticError, TypeError, ValueError)"},  # of functions of the user
     "predict/caches.py": {"(OSError, UnicodeDecodeError)"},
     "predict/machine.py": {"FormatError", "OSError", "CipherblasError", "(OSError, CipherblasError)"},
     "rings/row_sizes.py": {"ValueError"},

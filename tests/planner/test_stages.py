@@ -122,7 +122,7 @@ def test_a_first_run_encodes_masks_and_weights() -> None:
     server = program.server(client.evaluation_keys())
     server.run(client.encrypt({"x": np.zeros(30)}))
     counts = program.plan.counts
-    assert server.counts == counts
+    assert server.last.counts == counts
     assert counts.mask_encodings == len(server._equipment.encodings.masks)
     stored = server._equipment.encodings.weights._arrays.values()
     assert counts.weight_encodings == sum(array.shape[2] for array in stored) > 0

@@ -53,7 +53,7 @@ def text_digest(expression: Expression, operands: Mapping[str, Operand], options
 @functools.lru_cache(maxsize=1)
 def _made_by() -> list[Any]:
     """The planner: its version, and its files as they are."""
-    package = Path(_core.__file__).parent
+    package = Path(__file__).resolve().parents[2]  # the compiled module may lie elsewhere
     times = [path.stat().st_mtime_ns for path in package.rglob("*.py")]
     return [len(times), max(times), os.stat(_core.__file__).st_mtime_ns, np.__version__]
 
