@@ -313,7 +313,10 @@ class ApproximatePolicy(PlaintextPolicy):
 
     def addend(self, scale: float, bound: float) -> tuple[float, int]:
         """The integer is a power of two: coefficients have 62 bits at most."""
-        factor = 1 << max(0, math.ceil(math.log2(scale * max(bound, 1.0))) - MAX_ENCODED_BITS)
+        bits = math.log2(scale * max(bound, 1.0))
+        if bits == math.inf:
+            _check_bits(bits, self._room[-1], "all limbs")
+        factor = 1 << max(0, math.ceil(bits) - MAX_ENCODED_BITS)
         return scale / factor, factor
 
     def addend_error(self, scale: float, bound: float) -> float:
