@@ -67,6 +67,8 @@ def test_a_secret_key_is_refused_before_a_byte_is_stored(service: Served, progra
     before = service.files()
     with pytest.raises(cb.SecurityError):
         there.send(key)  # by the client's own side
+    with pytest.raises(cb.DTypeError, match="open file"):
+        there.send("digits.key")  # type: ignore[arg-type]
     place = announced(there, key)
     error = refused(403, part, there, place, 0, key)
     assert "secret key" in str(error)

@@ -169,10 +169,20 @@ class Service:
     def send(self, content: bytes | BinaryIO) -> str:
         """Send a file, in parts that go on where they were interrupted; returns its address, its SHA-256.
 
+        Args:
+            content: bytes, or a file that is open for reading.
+
         Raises:
+            DTypeError: it is neither.
             SecurityError: it is a secret key.
             ServiceError: the service refuses, or cannot be reached.
         """
+        if not isinstance(content, bytes) and not hasattr(content, "seek"):
+            raise DTypeError(
+                "Bytes, or an open file, can be sent.",
+                got=type(content).__name__,
+                advice='service.send(open(path, "rb"))',
+            )
         read = _reader(content)
         if b'"secret-key"' in read(0, 1 << 16) and not read(0, 6) == b"\x93NUMPY":
             raise SecurityError("A secret key is not sent.", advice="client.evaluation_keys()")
